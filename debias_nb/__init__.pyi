@@ -30,7 +30,7 @@ from debias_nb.encoders.loading import load_encoder as load_encoder
 from debias_nb.encoders.tokens import tokenize as tokenize
 from debias_nb.explain.compare import Comparison as Comparison
 from debias_nb.explain.compare import compare as compare
-from debias_nb.explain.diagnose import Diagnosis as Diagnosis
+from debias_nb.explain.diagnosis import Diagnosis as Diagnosis
 from debias_nb.explain.diagnose import diagnose as diagnose
 from debias_nb.explain.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
 from debias_nb.explain.models import load_model as load_model

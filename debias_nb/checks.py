@@ -1,5 +1,6 @@
 """Errors and checks: a wrong value gets one sentence that names it, and its nearest neighbor where it is a name."""
 import difflib
+import os
 import re
 import reprlib
 from numbers import Real
@@ -95,3 +96,12 @@ def check_finite(
     bad = (~rows.isfinite().all(1)).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
+
+
+INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended
+
+
+def leave(*_):
+    "Ctrl-C before a command begins, while nothing is at stake."
+    os.write(2, b"debias-nb: interrupted\n")
+    os._exit(INTERRUPTED)

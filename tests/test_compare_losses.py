@@ -11,7 +11,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.explain.compare import compare
-from debias_nb.explain.diagnose import LOSSES, OF_MATCHES
+from debias_nb.explain.programs import LOSSES, OF_MATCHES
 from debias_nb.explain.methods import read_method, settings_for, training_rows
 from debias_nb.explain.trials import trial_id
 from debias_nb.data.pairs_file import read_pairs_file

@@ -21,6 +21,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
+from debias_nb.checks import ConfigError
 from debias_nb.encoders import interventions, tokens as encoders
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
@@ -30,7 +31,9 @@ from debias_nb.explain.changes import GAIN, HARM, NEITHER, Measured, as_test, av
 from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
 from debias_nb.explain.changes import verdicts
 from debias_nb.explain.compare import compare
-from debias_nb.explain.diagnose import NO_HARM, Diagnosis, diagnose
+from debias_nb.explain.diagnose import diagnose
+from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis
+from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
@@ -207,8 +210,8 @@ def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch,
     now = {"base": (.3 + gain) * labels + noise["base"], "tuned": 2.8 * labels + noise["tuned"]}
     monkeypatch.setattr(evidence, "_rescored", lambda *_: (np.arange(600), now))
     pairs = word_pairs(test.left, test.right, test.labels)
-    (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, ["red"]).to_dict("records")
-    assert row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
+    (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, {"others": ["red"]}).to_dict("records")
+    assert row["goes with"] == "others" and row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
     assert row["shortcut"] == named == (row["more low"] > 0)
 
 
@@ -551,7 +554,7 @@ def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
     assert reader.training and one == other
     mixed = {"WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75"}
     assert set(found.scores.scorer) == mixed | {"base", "tuned", "word overlap", "TF-IDF"}
-    assert "Left out, see 9." in found.html() and json.loads(found.json())["words"] == {}
+    assert 'id="words"' not in found.html() and json.loads(found.json())["words"] == {}
     with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
         found_with(models | {"encoder": folders["bert"]}, files, "bert", "encoder")
 
@@ -656,16 +659,45 @@ def test_the_page_needs_nothing_and_escapes_all(folders):
 def test_page_and_twin_have_the_same_numbers(tables):
     twin = json.loads(tables.json())
     page = tables.html()
-    assert re.findall(r"<h2[^>]*>(\d)\.", page) == list("123456789") and page.count("<table>") == page.count('"scroll" tabindex="0"><table>')
+    assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 9 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
     for row in tables.verdicts.itertuples():
         assert twin["tests"][row.test]["metrics"][row.metric]["change"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
-    parts = {"warnings", "sentences", "tests", "scores", "words", "slices", "interventions", "data", "flips", "next"}
+    parts = {"warnings", "sentences", "tests", "scores", "averaged", "thresholds", "roc", "histograms", "ranks", "unrelated"}
+    parts |= {"words", "slices", "interventions", "shortcuts", "data", "flips", "next"}
     assert set(twin) == parts | {"schema", "decision", "notes", "left out", "facts", "made by"}
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
     assert all("was chosen on these tests" in text for text in (page, tables.json()))
+
+
+def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
+    tests = {"new": made.some_pairs(seed=1)}
+    for given in (None, .3):
+        found = diagnose(folders["table"], folders["other table"], made.some_pairs(), tests, progress=False, threshold=given)
+        kept = found.thresholds[found.thresholds["cut-off"] == "kept"].set_index("model")
+        scores = pair_scores({"base": load_model(folders["table"])}, tests["new"].left.tolist(), tests["new"].right.tolist())["base"]
+        others = scores[tests["new"].label.to_numpy() == 0]
+        assert kept["false positives"]["base"] == pytest.approx((others >= kept.threshold["base"]).mean())
+        assert kept["false positives"]["base"] <= .05 if given is None else set(kept.threshold) == {given}
+    assert "--threshold" not in found.html().partition('id="made"')[0], "the page does not ask for what it was given"
+    with pytest.raises(ConfigError, match="threshold: a number is expected, got nan"):
+        diagnose(folders["table"], folders["other table"], None, tests, progress=False, threshold=float("nan"))
+
+
+def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, tmp_path):
+    texts = made.some_pairs().left.drop_duplicates().tolist()
+    found = diagnose(folders["table"], folders["other table"], texts=texts, progress=False)
+    assert found.decision.call == "cannot tell" and found.verdicts.empty and not found.failing("worse")
+    before, after = found.unrelated.to_dict("records")
+    assert before["pass"] <= .05 and after["set again"] == pytest.approx(after["5% reach"], abs=.05)
+    page = made.read_page(found.save(tmp_path).read_text("utf-8"))
+    assert "#words" in page.ids and "#slices" not in page.ids and json.loads(found.json())["tests"] == {}
+    with pytest.raises(DataError, match="texts: 2 different texts are too few"):
+        diagnose(folders["table"], folders["other table"], texts=["a lamp", "a table"], progress=False)
+    with pytest.raises(DataError, match="no test: at least one"):
+        diagnose(folders["table"], folders["other table"], progress=False)
 
 
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
@@ -716,7 +748,7 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
         monkeypatch.setattr(Diagnosis, "failing", lambda self, on, margin: ["new"] if (on, margin) == ("unsure", .02) else [])
         done = asked(fail_on=on, margin=2, overwrite=True, **arguments)
         assert done.exit_code == (on == "unsure") and ("--fail-on unsure: new" in done.stdout) == (on == "unsure")
-    assert {path.name for path in (tmp_path / "report").iterdir()} == set(diagnosing.FILES)
+    assert {path.name for path in (tmp_path / "report").iterdir()} == set(FILES)
     made.read_page((tmp_path / "report/index.html").read_text("utf-8"))
     table = pd.read_csv(tmp_path / "report/verdicts.csv")
     twin = json.loads((tmp_path / "report/report.json").read_text("utf-8"))
@@ -734,7 +766,7 @@ def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, faili
     assert [on for on in ("worse", "unsure") if found.failing(on) == ["new"]] == list(failing)
     assert found.failing("unsure", margin=.03) == (["new"] if verdict == HARM or np.isnan(low) else [])
     beside = {"apart": 60, "verdict": GAIN, "low": .01, "apart verdict": verdict, "apart low": low}
-    part = replace(found, verdicts=one.assign(**{f"apart {name}": one[name] for name in diagnosing.FIGURES}).assign(**beside))
+    part = replace(found, verdicts=one.assign(**{f"apart {name}": one[name] for name in FIGURES}).assign(**beside))
     assert [on for on in ("worse", "unsure") if part.failing(on) == ["new"]] == list(failing), "of cases apart from training"
 
 

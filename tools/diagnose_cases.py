@@ -151,23 +151,21 @@ def decision_of(told: dict): # of a twin
 def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
-    from debias_nb.explain import changes, diagnose as made
+    from debias_nb.explain import changes, diagnosis as made
     tests = twin["tests"]
     rows = [row for name, told in tests.items() for row in verdict_rows(name, told, len(tests))]
-    verdicts = pd.DataFrame(rows)
     by_test = [[row for row in rows if row["test"] == name] for name in tests]
     sentences = [said for own in by_test for said in (changes.sentence(own), changes.apart_sentence(own)) if said]
-    shortcuts = [told["shortcut"] for told in tests.values() if told["shortcut"]]
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
-    flips = {name: flips_of(lost) for name, lost in twin["flips"].items()}
+    frames = ("scores", "averaged", "thresholds", "roc", "histograms", "unrelated", "slices", "interventions", "shortcuts")
     return made.Diagnosis(
-        decision=decision_of(twin["decision"]), verdicts=verdicts, sentences=sentences, warnings=twin["warnings"],
-        reasons=[made._reason(row) for row in shortcuts if row["shortcut"]], scores=pd.DataFrame(twin["scores"]),
+        decision=decision_of(twin["decision"]), verdicts=pd.DataFrame(rows), sentences=sentences, warnings=twin["warnings"],
+        reasons=[made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
-        words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, slices=pd.DataFrame(twin["slices"]),
-        interventions=pd.DataFrame(twin["interventions"]), shortcuts=pd.DataFrame(shortcuts), flaws=pd.DataFrame(twin["data"]),
-        flips=flips, snippet=twin["next"], facts=twin["facts"], notes=twin["notes"],
-        left_out=twin["left out"])
+        words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, flaws=pd.DataFrame(twin["data"]),
+        flips={name: flips_of(lost) for name, lost in twin["flips"].items()}, ranks=twin["ranks"], snippet=twin["next"],
+        facts=twin["facts"], notes=twin["notes"], left_out=twin["left out"],
+        **{name: pd.DataFrame(twin[name]) for name in frames})
 
 
 def reword(name: str, folder: Path = OUT) -> None:

@@ -584,6 +584,8 @@ def verdicts(
 ) -> pd.DataFrame: # a row a test and metric
     """What fine-tuning did to each test; p has Holm's correction over the tests, for each metric by itself. Columns that
     begin with `apart` say the same of the cases that share no text with training, where others do."""
+    if not tests:
+        return pd.DataFrame(columns=["test", "metric", "decides", "verdict"])
     apart = apart or {}
     rows = []
     for test in tests:
@@ -694,4 +696,4 @@ def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and m
                 measured = test.of(name, metric)
                 found = level([measured.value], [measured.resampled], measured.units)
                 rows.append({"test": test.name, "scorer": name, "metric": metric} | {key: found[key] for key in ("value", "low", "high")})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["test", "scorer", "metric", "value", "low", "high"])

@@ -20,12 +20,13 @@ from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from ..encoders.tokens import copied
 from .changes import RESAMPLES, TITLES, TooSmall, as_test, capital, check_metric, figures, level
-from .diagnose import OfLabels, OfMatches, apart_of, check_named, columns_told, folder_name, made_of
-from .diagnose import read_files, same_tests, training_program, usual_loss, with_prompts
+from .diagnose import apart_of, check_named, columns_told, made_of
+from .diagnose import read_files, same_tests, with_prompts
 from .evidence import doubts, shared_pairs
 from .methods import Method, Settings, check_untested, fitting, loss_of, ranking_notes, read_held_texts
 from .methods import read_methods, settings_for, training_rows
 from .models import load_model, reading_doubts, scoring_notes
+from .programs import OfLabels, OfMatches, folder_name, training_program, usual_loss
 from .page import file_notes, filled, json_text
 from .trials import APART, Trials, apart_name, chosen
 from ..measures.stats import Paired, detectable, endless, holm, paired_together, threshold_p, verdict

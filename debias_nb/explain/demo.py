@@ -9,7 +9,8 @@ __all__ = ['BRANDS', 'THINGS', 'SORTS', 'offers', 'small_encoder', 'demo']
 import pandas as pd
 from numpy.random import default_rng
 
-from .diagnose import Diagnosis, diagnose
+from .diagnosis import Diagnosis
+from .diagnose import diagnose
 from .methods import fine_tune, read_method, settings_for
 from .models import load_model
 from ..data.pairs_file import read_pairs_file

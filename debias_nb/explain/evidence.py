@@ -175,11 +175,12 @@ CANDIDATES = 100 # words that gained importance
 SEEN = 3         # training pairs that have a candidate on both sides, at least
 
 
-def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> list[str]: # moved: of `importance_by_word`
-    "Words that gained importance and go with matches in training."
+def candidate_words(moved: pd.DataFrame, trained: WordPairs) -> dict[str, list[str]]: # moved: of `importance_by_word`
+    "Words that gained importance, by what they go with in training: `matches`, or `others`, which are no match."
     ties = label_ties(trained, moved.word[moved.moved > 0].head(CANDIDATES).tolist())
+    ties = ties[ties.both >= SEEN]
     tied = ties["matches both"] > trained.labels.mean()
-    return ties.index[tied & (ties.both >= SEEN)].tolist()
+    return {"matches": ties.index[tied].tolist(), "others": ties.index[~tied].tolist()}
 
 
 def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
@@ -200,33 +201,41 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
     return left, right, [word for word in words if word in found]
 
 
+def _without_words(test: Test, scorers: dict[str, Scorer], trained: WordPairs, words: list[str], progress: bool) -> dict:
+    "What becomes of a test without those of some words that mislead there."
+    there = word_pairs(test.left, test.right, test.labels)
+    left, right, found = without_misleading(test, there, words)
+    _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
+    _, base = _moved(test, "base", scores["base"])
+    change, tuned = _moved(test, "tuned", scores["tuned"])
+    more = difference(tuned, base)
+    row = {"words": found}
+    for name, pairs in (("training", trained), ("test", there)):
+        count, share = shared_tie(pairs, found)
+        row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
+    row |= figures(change) | {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
+    lost = test.of("base", test.metric).value - test.of("tuned", test.metric).value
+    return row | {"p": more.p, "lost": lost}
+
+
 def shortcuts(
     tests: list[Test],
     scorers: dict[str, Scorer],     # `base` and `tuned`
     trained: WordPairs,
-    words: list[str],               # of `candidate_words`
+    words: dict[str, list[str]],    # of `candidate_words`
     progress: bool = False,
-) -> pd.DataFrame: # a row a test
+) -> pd.DataFrame: # a row a test and what the words go with in training
     """Whether the tuned model ranks a test better without words that mislead there, and gains more by it than the base:
-    `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it."""
+    `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it; `lost` is what
+    fine-tuning lost on the whole test, below zero where it gained."""
     rows = []
-    for test in tests:
-        there = word_pairs(test.left, test.right, test.labels)
-        left, right, found = without_misleading(test, there, words)
-        _, scores = _rescored(test, scorers, left, right, "without shortcuts", progress)
-        _, base = _moved(test, "base", scores["base"])
-        change, tuned = _moved(test, "tuned", scores["tuned"])
-        more = difference(tuned, base)
-        row = {"test": test.name, "words": found}
-        for name, pairs in (("training", trained), ("test", there)):
-            count, share = shared_tie(pairs, found)
-            row |= {f"{name} pairs": count, f"{name} matches": share, f"{name} mean": float(pairs.labels.mean())}
-        row |= figures(change) | {"base change": base.value, "more": more.difference}
-        rows.append(row | {"more low": more.low, "more high": more.high, "p": more.p})
-    table = pd.DataFrame(rows)
-    table["p"] = holm(table.p.tolist())
-    table["shortcut"] = (table.p < 1 - LEVEL) & (table.more > 0) & (table.change > 0)
-    return table
+    for kind, own in words.items():
+        of_kind = [_without_words(test, scorers, trained, own, progress) for test in tests]
+        corrected = holm([row["p"] for row in of_kind])
+        for test, row, p in zip(tests, of_kind, corrected):
+            shortcut = p < 1 - LEVEL and row["more"] > 0 and row["change"] > 0
+            rows.append({"test": test.name, "goes with": kind, **row, "p": p, "shortcut": bool(shortcut)})
+    return pd.DataFrame(rows)
 
 # %% ../../nbs/explain/04_evidence.ipynb #b48b1ba0
 SHOWN = 3 # examples of each kind
@@ -306,10 +315,11 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd
         if train is not None:
             own |= _shared_with(test.file, keys, trained)
         found.append((test.name, test.file, own))
-    return pd.DataFrame([
+    table = [
         {"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
          "examples": file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")}
-        for name, file, own in found for what, rows in own.items()])
+        for name, file, own in found for what, rows in own.items()]
+    return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
 
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b
 FLIPS = 20

@@ -484,7 +484,7 @@ def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
         left, right = scorer.prefixes
         if left != right:
             used = f"left texts behind {left!r} and right texts behind {right!r}"
-            notes.append(f"The {name} model reads {used}: its prompts for queries and documents. Words (3, 5) are read without.")
+            notes.append(f"The {name} model reads {used}: its prompts for queries and documents. Words are read without.")
         prompts = getattr(scorer.model, "prompts", None) or {}
         unused |= {key: None for key, prompt in prompts.items() if prompt and prompt not in (left, right)}
     if unused:

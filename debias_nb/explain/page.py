@@ -61,7 +61,7 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr}
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs}
     env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "file_size": file_size}
     return env
 

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from .changes import Test, has_one_score
-from .diagnose import OF_MATCHES
+from .programs import OF_MATCHES
 from .methods import Method, Settings, fine_tune, grid_of
 from .models import Scorer, cutting, layers, load_model, mixed_scorer
 from .page import versions, write_whole

@@ -20,6 +20,7 @@ from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
 from debias_nb.data.registry import DataError
 from debias_nb.explain import diagnose as diagnosing, trials as trying
+from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
 from debias_nb.explain.models import load_model
 from debias_nb.explain.trials import read_trial
@@ -131,9 +132,9 @@ def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
     for _ in range(2):
         done = diagnosed(models, "--out", "out", "--overwrite")
         assert done.exit_code == 0, done.output
-        assert (here / "out/index.html").is_symlink() and "<h2>1." in (here / "kept/page.html").read_text("utf-8")
+        assert (here / "out/index.html").is_symlink() and 'id="verdict-by-test"' in (here / "kept/page.html").read_text("utf-8")
         assert "sentences" in json.loads((here / "out/report.json").read_text("utf-8"))
-        assert {path.name for path in (here / "out").iterdir()} == set(diagnosing.FILES)
+        assert {path.name for path in (here / "out").iterdir()} == set(FILES)
 
 
 def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models, monkeypatch):
@@ -165,7 +166,7 @@ def test_an_interrupted_diagnosis_keeps_its_vectors_and_uses_them_again(here, tm
         assert diagnosed(models, "--out", "out").exit_code == 130
     assert contents(here / "out/vectors") == kept
     assert diagnosed(models, "--out", "out").exit_code == 0
-    assert {path.name for path in (here / "out").iterdir()} == set(diagnosing.FILES)
+    assert {path.name for path in (here / "out").iterdir()} == set(FILES)
 
 
 def test_one_test_that_is_too_small_does_not_end_the_command(here, models):

@@ -33,6 +33,7 @@ Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each tes
 Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
 OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
+TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a column text, or another one as in new.csv:question."
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
@@ -61,6 +62,13 @@ def _files(test: list[str], columns: list[str] | None, train: str | None) -> tup
     return named_tests(test), {None: usual, **by_name} if by_name else usual
 
 
+def _check_texts(texts: str | None) -> None:
+    "Raises `DataError` for a file that is not there, before PyTorch is imported."
+    from ...data.pairs_file import texts_file
+    if texts is not None:
+        texts_file(texts)
+
+
 def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
     if prompts is None:
         return None
@@ -74,7 +82,7 @@ def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
 def diagnose(
     base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
     tuned: Annotated[str, Option(help="Model after fine-tuning.")],
-    test: Tests,
+    test: Annotated[list[str] | None, Option(help=TEST_HELP)] = None,
     train: Annotated[str | None, Option(help="What it was trained on, in any of these forms.")] = None,
     columns: Columns = None,
     group: Annotated[str | None, Option(help="Column of the test files; report each of its values separately.")] = None,
@@ -89,6 +97,9 @@ def diagnose(
         help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
     margin: Margin = 1.,
     like: Annotated[str, Option(help="Name of the test that is like training; the others are new data.")] = "like",
+    threshold: Annotated[float | None, Option(
+        help="Score from which on you call a pair a match.", show_default="5% false positives in the base")] = None,
+    texts: Annotated[str | None, Option(help=f"{TEXTS_HELP} Says how the scores of unrelated texts moved.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     overwrite: Overwrite = False,
     html: HtmlGone = None,
@@ -96,15 +107,17 @@ def diagnose(
     fail_if: FailIfGone = None,
 ):
     "Report whether, where and why fine-tuning made a model worse."
-    tests, names = _files(test, columns, train)
+    tests, names = _files(test or [], columns, train)
+    _check_texts(texts)
     from ...explain import diagnose as diagnosing
+    from ...explain.diagnosis import FILES
     from ...explain.page import check_targets
     if out is not None and out.is_dir():
-        check_targets([out / name for name in diagnosing.FILES], overwrite)
+        check_targets([out / name for name in FILES], overwrite)
     with _vectors_in(out) as vectors:
         found = diagnosing.diagnose(
             base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-            match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, folder=vectors)
+            match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts, folder=vectors)
         _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
     _fail(fail_on, found, margin / 100)
 
@@ -161,10 +174,11 @@ def demo(
     overwrite: Overwrite = False,
 ):
     "Diagnose a small encoder that took a planted shortcut: no data, no download."
+    from ...explain import demo as demonstrating
+    from ...explain.diagnosis import FILES
     from ...explain.page import check_targets
-    from ...explain import demo as demonstrating, diagnose as diagnosing
     if out.is_dir():
-        check_targets([out / name for name in diagnosing.FILES], overwrite)
+        check_targets([out / name for name in FILES], overwrite)
     found = demonstrating.demo(progress=False)
     out.mkdir(parents=True, exist_ok=True)
     _answer(found, {out / name: text for name, text in found.files().items()})
@@ -200,9 +214,8 @@ def compare(
         help="Validation data, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
     texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the kind that the encoder will meet and not from the tests: a file with one per line, or a "
-        "table with a column text, or another one as in new.csv:question. Methods such as outreg-texts keep the encoder close "
-        "to its base on them.")] = None,
+        help=f"{TEXTS_HELP} Of the kind that the encoder will meet, and not from the tests; methods such as outreg-texts keep the "
+        "encoder close to its base on them.")] = None,
     metric: MetricName = None,
     prompts: Prompts = None,
     match: Match = None,
@@ -220,12 +233,11 @@ def compare(
 ):
     "Train each method on your pairs and report which differences are significant."
     tests, names = _files(test, columns, train)
-    from ...data.pairs_file import named_tests, texts_file
+    from ...data.pairs_file import named_tests
     if fail_on and methods is not None and "base" not in [name.strip() for name in methods.split(",")]:
         raise ConfigError("--fail-on compares with the base: add base to --methods")
     kept = named_tests(validation or [], "--validation")
-    if texts is not None:
-        texts_file(texts)
+    _check_texts(texts)
     from ...explain import compare as comparing
     from ...explain.page import check_targets
     if out.is_dir():

@@ -1,4 +1,5 @@
 "What all commands share: how they speak, how they end, where they work, and options that several of them have."
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,7 +8,7 @@ import typer
 from typer import Exit, Option
 from typer.core import TyperGroup
 
-from ...checks import ConfigError, EncoderError, RunnerError, visible
+from ...checks import ConfigError, EncoderError, RunnerError, leave, visible
 
 
 def echo(text: str = "", err: bool = False) -> None:
@@ -38,6 +39,8 @@ MAINTENANCE = "Maintenance"
 class Told(TyperGroup):
     "Commands whose errors with a message for the user become that message."
     def invoke(self, ctx):
+        if signal.getsignal(signal.SIGINT) is leave:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except (BrokenPipeError, Exit): # who reads the answer has seen enough; a command has said why
