@@ -28,7 +28,7 @@ from debias_nb.encoders.tokens import Tokens as Tokens
 from debias_nb.encoders.tokens import embed_texts as embed_texts
 from debias_nb.encoders.loading import load_encoder as load_encoder
 from debias_nb.encoders.tokens import tokenize as tokenize
-from debias_nb.explain.compare import Comparison as Comparison
+from debias_nb.explain.comparison import Comparison as Comparison
 from debias_nb.explain.compare import compare as compare
 from debias_nb.explain.diagnosis import Diagnosis as Diagnosis
 from debias_nb.explain.diagnose import diagnose as diagnose

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import made
-from debias_nb.explain import compare as comparing
+from debias_nb.explain.comparison import FILES as COMPARISON
 
 ROOT = Path(__file__).parents[1]
 torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
     for _ in range(2): # pages of ours are written over
         known = run(**parameters)
     assert {path.name for path in Path("records").iterdir()} == {"comparison", "diagnosis", "plain", "trials"}
-    assert {path.name for path in Path("records/comparison").iterdir()} == set(comparing.FILES)
+    assert {path.name for path in Path("records/comparison").iterdir()} == set(COMPARISON)
     assert list(known["compared"].means().index) == ["base", "plain", "outreg-texts"]
     twin = json.loads(Path("records/diagnosis/report.json").read_text("utf-8"))
     assert set(twin["tests"]) == {"new"} and "records/plain" in twin["facts"]["command"]

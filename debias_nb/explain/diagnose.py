@@ -599,7 +599,7 @@ def diagnose(
         shortcuts=words.shortcuts,
         flaws=wrong,
         flips=_flipped(tests, scorers, bool(words.tables)),
-        snippet=snippet(scorers, trained, picked, harmed),
+        snippet=snippet(scorers, trained, picked, harmed) if tests else "",
         facts=facts,
         notes=file_notes(facts["files"]) + _notes(scorers, bool(mixes), trained, tests, others),
         left_out=left_out,

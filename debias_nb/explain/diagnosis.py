@@ -14,7 +14,7 @@ from typing import Literal
 import pandas as pd
 
 from .changes import FIRST, GAIN, HARM, points
-from .decision import Decision, cards, listed
+from .decision import Decision, cards, labeled, listed
 from .evidence import SLICE_COLUMNS
 from .page import file_notes, filled, json_text, write_whole
 from .scores import threshold_told
@@ -207,7 +207,7 @@ class Diagnosis:
             failed=[row for row in flaws if row["count"]], passed=[row for row in flaws if not row["count"]],
             flips={test: rows.to_dict("records") for test, rows in self.flips.items()})
 
-    def trade(self) -> list[dict]: # share, like, new, low, high, test; points above the base, empty without both kinds of tests
+    def trade(self) -> list[dict]: # name, like, new, low, high, joined, label; fractions above the base, empty without both kinds of tests
         "Along the averaged weights: what is gained on the test that is like training, and on the new test that lost most."
         by_test = rows_by_test(self.averaged)
         like = [result.test for result in self.decision.results if result.like]
@@ -219,8 +219,12 @@ class Diagnosis:
                         worst[row["share"]] = row
         if not like or not worst:
             return []
-        return [{"share": row["share"], "like": row["change"], "new": worst[row["share"]]["change"], "test": worst[row["share"]]["test"],
-                 "low": worst[row["share"]]["low"], "high": worst[row["share"]]["high"]} for row in by_test[like[0]]]
+        points = []
+        for row in by_test[like[0]]:
+            new = worst[row["share"]]
+            name = {0.: "base", 1.: "tuned"}.get(row["share"], f"{row['share']:g}")
+            points.append({"name": name, "like": row["change"], "new": new["change"], "low": new["low"], "high": new["high"], "joined": True})
+        return labeled(points)
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
         "Write the page, its twin and three tables."

@@ -35,6 +35,7 @@ MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, w
 OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
 TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a column text, or another one as in new.csv:question."
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
+Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
         "--fail-if": "--fail-on worse, or unsure, ends with status 1; all figures are in report.json"}
@@ -96,7 +97,7 @@ def diagnose(
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
     margin: Margin = 1.,
-    like: Annotated[str, Option(help="Name of the test that is like training; the others are new data.")] = "like",
+    like: Like = "like",
     threshold: Annotated[float | None, Option(
         help="Score from which on you call a pair a match.", show_default="5% false positives in the base")] = None,
     texts: Annotated[str | None, Option(help=f"{TEXTS_HELP} Says how the scores of unrelated texts moved.")] = None,
@@ -228,6 +229,7 @@ def compare(
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
+    like: Like = "like",
     workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,
 ):
@@ -239,14 +241,15 @@ def compare(
     kept = named_tests(validation or [], "--validation")
     _check_texts(texts)
     from ...explain import compare as comparing
+    from ...explain.comparison import FILES
     from ...explain.page import check_targets
     if out.is_dir():
-        check_targets([out / name for name in comparing.FILES], overwrite)
+        check_targets([out / name for name in FILES], overwrite)
     try:
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
             texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, seed=seed, workers=workers)
+            other_to=other_to, seed=seed, workers=workers, margin=margin, like=like)
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, {out / name: text for name, text in found.files().items()})
