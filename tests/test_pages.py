@@ -91,7 +91,8 @@ def test_of_settings_that_tie_the_one_with_the_fewest_epochs_is_chosen(tmp_path)
 
 def test_a_setting_that_lacks_a_run_is_not_chosen():
     names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
-    tried = pd.DataFrame(dict(method=names, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
+    families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]
+    tried = pd.DataFrame(dict(method=names, family=families, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
     assert best_settings(tried) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
 
 

@@ -220,6 +220,7 @@ class ReplayConfig(Strict):
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     name: str
+    setting: str | None = None   # of a search that tries several of one method: what rows say of it in brackets
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
     regulariser: str = "none"    # of `REGULARIZER_NAMES`
@@ -237,6 +238,10 @@ class MethodConfig(Settings):
     frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained (pairs)
     lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer (pairs)
     replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
+
+    @property
+    def display(self) -> str: # the name in tables, and in ids and records where `was` says no other
+        return f"{self.name} ({self.setting})" if self.setting else self.name
 
     def rules(self):
         check_known("regulariser", self.regulariser, ["none", *REGULARIZER_NAMES])
@@ -369,9 +374,10 @@ class RunConfig(Strict):
         return _reseeded(self.model_copy(update=changed), ("eval_world",), seed)
 
     def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
-        if self.method.was is None:
+        name = self.method.was or self.method.display
+        if name == self.method.name:
             return self
-        method = self.method.model_copy(update={"name": self.method.was, "was": None})
+        method = self.method.model_copy(update={"name": name, "setting": None, "was": None})
         return self.model_copy(update={"method": method})
 
 
@@ -486,7 +492,7 @@ class ExperimentConfig(Strict):
 
     def by_name(self, kind: str) -> dict[str, EncoderConfig | MethodConfig]: # kind: `encoders` or `methods`
         "All of a kind, by the names that tables have for them."
-        return {getattr(one, "display", one.name): one for one in getattr(self, kind)}
+        return {one.display: one for one in getattr(self, kind)}
 
     @model_validator(mode="after")
     def _references(self):
