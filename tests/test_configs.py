@@ -231,6 +231,14 @@ def test_tables_use_the_settings_that_the_search_chose(profile):
             assert by_setting["mean"][name] - by_setting["mean"][own] < min(noise[name], noise[own])
 
 
+def test_a_setting_of_a_search_is_a_part_of_the_name_in_ids_and_records():
+    run = load_experiment("scan/settings", "small").runs()[0]
+    assert (run.method.name, run.method.setting) == ("SCAN", "tau 1, alpha 0.9")
+    kept = run.recorded().method
+    assert (kept.name, kept.setting) == ("SCAN (tau 1, alpha 0.9)", None) == (run.method.display, None)
+    assert "-scan-tau-1-alpha-0.9-s0-" in run.id
+
+
 def test_rows_that_were_renamed_find_their_records():
     found = found_records(load_experiment("scan/table02", "small"), results("small"))
     names = {run_id: record["run"].method.name for run_id, record in found.items()}
