@@ -74,6 +74,7 @@ def noisy(dtype, noise, train, method=SCAN):
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
+@pytest.mark.slow
 def test_in_double_precision_the_last_bits_of_a_sum_change_nothing(train):
     plain = noisy("fp64", 0., train)
     assert plain.dtype == torch.float64

@@ -190,7 +190,7 @@ def test_what_runs_twice_under_two_names_is_one_run(profile):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_all_forms_have_as_many_settings_to_choose_from(profile):
     search = load_experiment("scan/settings", profile)
-    tried = [method.name.partition(" (")[0] for method in search.methods]
+    tried = [method.name for method in search.methods]
     assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS_OF[profile]}
     for run in dry_runs(search):
         assert all(np.isfinite(value) for value in dry_step(run).values())
@@ -218,17 +218,25 @@ def test_every_table_has_the_settings_of_one(profile):
 def test_tables_use_the_settings_that_the_search_chose(profile):
     search = load_experiment("scan/settings", profile)
     assert len(found_records(search, results(profile))) == len(search.runs())
-    tried = {method.name: method.scan for method in search.methods}
+    tried = search.by_name("methods")
     tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
     used = {method.name: method.scan for table in tables for method in table.methods}
     rows = study_of(search, results(profile))["settings"]
     by_setting = rows.groupby("method").value.agg(["mean", "min", "max"])
     noise = by_setting["max"] - by_setting["min"] # of two seeds
     for form, name in best_settings(rows).items():
-        if used[form] != tried[name]: # chosen from runs in single precision, and no worse than seeds differ
+        if used[form] != tried[name].scan: # chosen from runs in single precision, and no worse than seeds differ
             assert profile == "planted"
-            own = next(other for other in tried if tried[other] == used[form] and other.startswith(f"{form} ("))
+            own = next(other for other, one in tried.items() if one.name == form and one.scan == used[form])
             assert by_setting["mean"][name] - by_setting["mean"][own] < min(noise[name], noise[own])
+
+
+def test_a_setting_of_a_search_is_a_part_of_the_name_in_ids_and_records():
+    run = load_experiment("scan/settings", "small").runs()[0]
+    assert (run.method.name, run.method.setting) == ("SCAN", "tau 1, alpha 0.9")
+    kept = run.recorded().method
+    assert (kept.name, kept.setting) == ("SCAN (tau 1, alpha 0.9)", None) == (run.method.display, None)
+    assert "-scan-tau-1-alpha-0.9-s0-" in run.id
 
 
 def test_rows_that_were_renamed_find_their_records():

@@ -295,6 +295,7 @@ def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
     assert sync.library(toy) == []
 
 
+@pytest.mark.slow
 def test_unclean_notebooks_are_found_and_mended_and_keep_their_tags(toy):
     path = toy / "nbs/00_one.ipynb"
     nb = json.loads(path.read_text())

@@ -89,9 +89,23 @@ def test_of_settings_that_tie_the_one_with_the_fewest_epochs_is_chosen(tmp_path)
         best_training(search, incomplete, "static")
 
 
+def test_rows_say_rate_epochs_and_texts_by_themselves():
+    by_rate = load_experiment("itvreg/table06", "small")
+    cells = table_cells(by_rate, by_rate.tables[0], {})
+    assert {(cell.method, cell.rate) for cell in cells} == {(f"Finetuned, {rate:g}", rate) for rate in (.01, .05, .1)}
+    assert {cell.epochs for cell in cells} == {2, 4, 10}
+    by_texts = load_experiment("itvreg/other_texts", "small")
+    table = next(one for one in by_texts.tables if one.id == "texts_quora")
+    rows = {cell.method: cell for cell in table_cells(by_texts, table, {})}
+    tenth = rows["OutReg 1, a tenth of AskUbuntu"]
+    assert (tenth.family, tenth.strength, tenth.texts, tenth.share) == ("OutReg", 1, "askubuntu", .1)
+    assert rows["OutReg"].texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
+
+
 def test_a_setting_that_lacks_a_run_is_not_chosen():
     names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
-    tried = pd.DataFrame(dict(method=names, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
+    families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]
+    tried = pd.DataFrame(dict(method=names, family=families, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
     assert best_settings(tried) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 
 from cells import defined_in
 from debias_nb.repro.pages import pictures, plots as P
+from debias_nb.repro.pages.looks import LOOKS
 
 PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 PLOTS = { # name -> where it is defined
@@ -173,9 +174,9 @@ def test_what_cannot_be_drawn_is_refused(name):
 
 def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
     for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"], ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
-        assert P.looks(methods(*names))["ITVReg"] == P.Look(*P.LOOKS["ITVReg"])
+        assert P.looks(methods(*names))["ITVReg"] == P.Look(*LOOKS["ITVReg"])
     rows = methods("ITVReg 1", "x 2").assign(family=["x 2", "ITVReg"])
-    assert P.looks(rows)["x 2"].color == P.LOOKS["ITVReg"][0] != P.looks(rows)["ITVReg 1"].color, "the family tells"
+    assert P.looks(rows)["x 2"].color == LOOKS["ITVReg"][0] != P.looks(rows)["ITVReg 1"].color, "the family tells"
     variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]
     looks = P.looks(methods("Finetuned", *variants, "WiSE-FT 0.5", "x", "y"))
     assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})

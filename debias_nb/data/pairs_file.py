@@ -508,7 +508,7 @@ def _check_shapes(table: Table, asked: Reading) -> None:
         if found.form != usual.form:
             raise DataError(f"{table.name}:{line}: rows of two forms: {found.told}; in line {first} {usual.told}")
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #b423406c
 ROWS = {"pairs": _pair_rows, "candidates": _candidate_rows, "retrieval": _matches}
 DEFAULT = ("left", "right", "label")
 

@@ -43,7 +43,7 @@ class Texts:
     group: list | None = None
     bare: dict[str, str] = field(default_factory=dict) # id -> text without its title, where that is another one
 
-
+# %% ../../nbs/data/13_query_files.ipynb #d904e1b3
 def id_of(cell) -> str | None: # None: it is none
     "An id as a string; 7 and \"7\" are one id, 0042 and 42 are two."
     if isinstance(cell, str):
@@ -65,7 +65,7 @@ def with_title(title, text) -> str:
     parts = [part.strip() for part in (title, text) if isinstance(part, str)]
     return " ".join(part for part in parts if part)
 
-
+# %% ../../nbs/data/13_query_files.ipynb #8393ccc2
 IDS = ("_id", "id", "docid", "doc_id", "corpus-id", "corpus_id", "pid", "query-id", "query_id", "qid")
 TEXT = ("text", "contents", "content", "query", "query_text", "question", "passage", "document")
 OF_QUERY = ("query-id", "query_id", "qid", "query")
@@ -123,7 +123,7 @@ def _is_bare(path: Path) -> bool:
     _, cells = next(_cells(path), (0, []))
     return "\t" in next(iter(lines_of(path))) and not _first(IDS, cells)
 
-
+# %% ../../nbs/data/13_query_files.ipynb #39bccaf8
 def texts_of(paths: list[Path], what: str, group: str | None = None) -> tuple[Texts, list[Table]]: # what: queries or corpus
     "Texts of one or several files. Raises `DataError` naming the line of an id that stands twice."
     found = Texts(", ".join(map(str, paths)), {}, [], [], [] if group else None)
@@ -218,7 +218,7 @@ def _text_judgments(path: Path) -> list[Judgment]:
         raise bad_lines(path, bad, len(rows))
     return found
 
-
+# %% ../../nbs/data/13_query_files.ipynb #a7dd5cd9
 def judged(
     name: str,          # what messages call the judgments
     queries: Texts,
@@ -274,7 +274,7 @@ def judged(
 def _count(left_out: dict[str, int], what: str) -> None:
     left_out[what] = left_out.get(what, 0) + 1
 
-
+# %% ../../nbs/data/13_query_files.ipynb #690b8d1f
 def _checked(name: str, queries: Texts, corpus: Texts, judgments: list[Judgment], whole: bool) -> list[float]: # grades
     "Raises `DataError` for judgments of unknown ids, and for what is no grade; whole: nor a whole number."
     grades, bad = [], []
@@ -377,7 +377,7 @@ def _chosen(name: str, files: dict[str | None, list[Path]], split: str | None) -
         return "test"
     raise DataError(f"{name}: judgments of the splits {known}: name one of them, e.g. {name}:{known.partition(',')[0]}")
 
-
+# %% ../../nbs/data/13_query_files.ipynb #e504a4f8
 def read_folder(folder: Path, split: str | None = None, match_from: float | None = None, group: str | None = None) -> Judged:
     "A folder of queries, a corpus and judgments. Raises `DataError` naming what it lacks."
     parts = parts_of(folder)

@@ -186,7 +186,7 @@ def _quoted_rows(path: Path, lines, delimiter: str) -> Iterator[tuple[int, list[
     except csv.Error as e:
         raise DataError(f"{path}:{begins}: {e}") from None
 
-
+# %% ../../nbs/data/11_tables.ipynb #d6fafb7c
 def _with_header(lines: Iterator[str]) -> tuple[str, Iterator[str], str | None]: # header, all lines, a delimiter that is told
     "The first line that says something; those before it are kept empty, so that lines keep their numbers."
     told = None
@@ -283,7 +283,7 @@ def _listed(path: Path, text: str) -> Iterator[tuple[int, dict]]: # text: it beg
             line = text.count("\n", 0, place) + 1
             raise DataError(f"{path}:{line}: the list of objects is not closed, or something stands behind it")
 
-
+# %% ../../nbs/data/11_tables.ipynb #6872ce7d
 def json_rows(path: Path) -> Iterator[tuple[int, dict]]: # -> line, object
     "The objects of a file, a line each or in one list. Raises `DataError` naming the lines that are none."
     first = next((line for line in lines_of(path, "\n") if line.strip()), "")
@@ -315,7 +315,7 @@ def whole_object(path: Path) -> dict | None: # None: the file holds rows
         raise DataError(f"{path}:{getattr(e, 'lineno', 1)}: {getattr(e, 'msg', e)}") from None
     return value if SPACE.fullmatch(text, end) else None
 
-
+# %% ../../nbs/data/11_tables.ipynb #02826cbc
 def rows_table(name: str, rows, choose: Choose) -> Table: # rows: (line, object) of each
     "Objects as columns; a key that a row lacks is None there."
     columns, lines, shapes = {}, [], {}
@@ -344,7 +344,7 @@ def columns_table(name: str, columns: dict, choose: Choose) -> Table: # columns:
     n = max(lengths.values(), default=0)
     return Table(name, {key: kept[key] for key in choose(list(kept))}, range(1, n + 1))
 
-
+# %% ../../nbs/data/11_tables.ipynb #c10ec852
 def splits_of(given: dict) -> list[str]: # names of splits; none: it is something else
     "Whether a dict holds several tables, as a `DatasetDict` does."
     def is_table(value):

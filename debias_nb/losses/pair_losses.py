@@ -112,7 +112,7 @@ class PairLoss(torch.nn.Module):
         x, z = [from_features(unwrapped(self.model), features) for features in sentence_features]
         return self.of_pairs(*self.embed(x, z), labels)
 
-
+# %% ../../nbs/losses/pair_losses.ipynb #98e4d4d6
 class LeastSquares(PairLoss):
     r"""Least squares between cosine and label, for labeled pairs (the base loss of Bansal et al. 2022).
 
@@ -151,7 +151,7 @@ class LeastSquares(PairLoss):
                 raise ValueError(f"labels must lie in [0, 1], 1 for a match; {has}")
         return mse(fx, fz, labels.float())
 
-
+# %% ../../nbs/losses/pair_losses.ipynb #2d97857d
 class Hinge(PairLoss):
     r"""Contrastive hinge with online hard negatives, for relevant pairs (Bansal et al. 2022, Section 3).
 

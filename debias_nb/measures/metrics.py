@@ -100,7 +100,7 @@ def in_threads(compute, stretches: list) -> list: # in their order
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(compute, stretches))
 
-
+# %% ../../nbs/measures/metrics.ipynb #a9c6c1cd
 def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") -> float | np.ndarray:
     r"""Compute the area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`.
 
@@ -227,7 +227,7 @@ def with_itself(
     itself = np.ones(drawn.shape[1], np.uint8)
     return np.vstack([itself, drawn])
 
-
+# %% ../../nbs/measures/metrics.ipynb #4930f562
 def evaluate_pairs(
     y_true, y_score, groups=None, subsets: dict | None = None, replicates: int = 200, seed: int = 0, name: str = "",
 ) -> tuple[dict[str, float], dict[str, list[float]]]:

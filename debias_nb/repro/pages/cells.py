@@ -36,6 +36,11 @@ class Cell:
     against: str | None = REFERENCE # the method of its table that it is compared with
     family: str = ""              # rows of one family differ in strength, or in another setting of one method
     strength: float | None = None # lambda of a regularizer, or the share of tuned weights; None: neither
+    rate: float | None = None     # learning rate
+    epochs: int | None = None     # of a column that asks for so many
+    texts: str = ""               # what unlabeled texts are of, which a regularizer holds
+    share: float | None = None    # of these texts
+    configured: str = ""          # the method, as the configuration calls it: without the lambda that somebody asks for
     of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
     command: str | None = None    # what fills it
     runs: list[str] = field(default_factory=list)    # ids of all runs that make it
@@ -153,21 +158,25 @@ def rows_of(
     run: RunConfig,
     block: BlockConfig,
     tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
-) -> Iterator[dict]: # of a cell: method, of, family, strength; and `suffix`
+) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
     """The rows of a table that a run belongs to: one, of its learning rate where a block tries several; or one a share of
     interpolated weights. `suffix` ends the name of their evaluation sets, `@0.5` for weights between base and tuned."""
     method = run.method
-    row = dict(method=method.name, of="", family=method.name, strength=method.weight or None, suffix="")
+    name = method.display
+    row = dict(
+        method=name, of="", family=method.name, strength=method.weight or None, suffix="",
+        rate=run.training.learning_rate if run.training else None,
+        texts=", ".join(method.texts.corpora) if method.texts else "", share=method.texts.share if method.texts else None)
     for share in method.interpolate:
-        at_share = dict(strength=share, suffix=f"@{share:g}", of=method.name)
-        yield row | at_share | dict(method=row_name(method.name, weight=share))
+        at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
+        yield row | at_share | dict(method=row_name(name, weight=share))
     if method.interpolate:
         if tuned:
             yield row | dict(strength=1.)
     elif run.training and isinstance(block.training, tuple):
-        yield row | dict(method=row_name(method.name, rate=run.training.learning_rate))
+        yield row | dict(method=row_name(name, rate=row["rate"]))
     else:
-        yield row | dict(family=remedy_of(method)) # None: what the table calls it
+        yield row | dict(family=remedy_of(method) or (method.setting and method.name)) # None: what the table calls it
 
 
 def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
@@ -251,11 +260,13 @@ def _empty_cell(experiment: ExperimentConfig, table: TableConfig, column: Column
     encoder = run.encoder.display
     cell = Cell(
         experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift, column.corpus, evaluate, metric)
-    against = table.against.get(run.method.name) if table.against else REFERENCE
+    against = table.against.get(run.method.display) if table.against else REFERENCE
     against = table.rows.get(against, against)
     of = table.rows.get(row["of"], row["of"]) or name
     family = row["family"] or name
-    return replace(cell, role=run.encoder.role, against=against, family=family, strength=row["strength"], of=of)
+    known = {key: row[key] for key in ("strength", "rate", "texts", "share")}
+    return replace(
+        cell, role=run.encoder.role, against=against, family=family, of=of, configured=name, epochs=column.epochs, **known)
 
 
 def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it

@@ -19,7 +19,7 @@ def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpu
     encoder = run.encoder.display
     corpus = run.data.display if run.data else ""
     return dict(
-        panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=run.method.name,
+        panel=f"{encoder}, {corpus}", encoder=encoder, corpus=corpus, method=run.method.display,
         family=remedy_of(run.method) or run.method.name, seed=record["seed"])
 
 

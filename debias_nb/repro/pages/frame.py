@@ -73,8 +73,9 @@ def results(
     return Store(project_root() / "results")
 
 
-COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "against", "evaluate", "metric",
-           "unit", "further", "seed", "key", "overlap", "complete", "value", "replicates", "made", "clean", "record"]
+COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "configured", "family", "strength", "rate", "epochs",
+           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap", "complete", "value",
+           "replicates", "made", "clean", "record"]
 
 
 def runs_frame(
@@ -94,26 +95,23 @@ def runs_frame(
                 about = dict(metric=metric, further=metric != cell.metric, seed=found[i]["seed"], record=i)
                 rows.append(place | run._asdict() | about)
     frame = pd.DataFrame(rows, columns=COLUMNS)
-    frame = frame.astype({"further": bool, "complete": bool, "strength": float})
+    frame = frame.astype({"further": bool, "complete": bool} | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
     if own:
         frame["clean"] = True
     return frame
-
-
-AT = ", λ = " # behind the name of a method whose lambda is another one than the configuration's
 
 
 def only(
     rows: pd.DataFrame,
     **where, # column -> the value that is asked for, or several
 ) -> pd.DataFrame:
-    "The rows that are asked for; those of a method at another lambda too, whose name says it."
+    "The rows that are asked for; of methods also as the configuration calls them."
     for column, wanted in where.items():
         if pd.api.types.is_scalar(wanted):
             wanted = [wanted]
         asked = rows[column].isin(wanted)
-        if column == "method":
-            asked |= rows[column].str.split(AT).str[0].isin(wanted)
+        if column == "method" and "configured" in rows:
+            asked |= rows.configured.isin(wanted)
         rows = rows[asked]
     return rows
 
@@ -257,7 +255,7 @@ class RunsFailed(RuntimeError):
 
 def _name_lambda(study: Study, weight: float) -> None:
     "Rows and records at another lambda than the configuration's say so."
-    end = f"{AT}{weight:g}"
+    end = f", λ = {weight:g}"
     changed = {run.id for run in study.experiment.runs() if run.method.regulariser != "none"}
     rows = {(cell.table, cell.method) for cell in study.cells if changed & set(cell.runs)}
     for cell in study.cells:
@@ -274,7 +272,7 @@ def _name_lambda(study: Study, weight: float) -> None:
 def _unlike(configuration: ExperimentConfig, asked: dict) -> Iterator[str]: # asked: as of `made`
     "In what a study is not what its configuration says."
     if asked["weight"] is not None:
-        names = [method.name for method in configuration.methods if method.regulariser != "none"]
+        names = [method.display for method in configuration.methods if method.regulariser != "none"]
         yield f"λ = {asked['weight']:g} for {', '.join(names)}"
     if asked["seeds"]:
         yield f"seeds {', '.join(map(str, asked['seeds']))} alone"

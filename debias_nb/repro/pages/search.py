@@ -3,7 +3,7 @@
 A learning rate that suits a transformer hardly moves a static token table, and one that suits the table wrecks the
 transformer. Whoever chooses it on the test set, or for each method until it looks right, decides the comparison. Here the
 search has plain fine-tuning alone, so that no method is favored, and a setting is judged by its mean over the encoders and
-corpora of one kind of encoder. Where a method has settings of its own each is a method of the search, as
+corpora of one kind of encoder. Where a method has settings of its own each is a row of the search, as
 `SCAN (tau 1, alpha 0.9)`, and all methods get equally many.
 """
 from collections.abc import Iterator
@@ -55,11 +55,11 @@ def best_training(experiment: ExperimentConfig, records: list[dict], kind: str) 
 
 
 def best_settings(
-    runs: pd.DataFrame, # of the table of a search; methods are called `SCAN (tau 1, alpha 0.9)`
-) -> dict[str, str]: # `SCAN` -> the name with the highest mean, the first of equals
+    runs: pd.DataFrame, # of the table of a search
+) -> dict[str, str]: # family -> the method with the highest mean, the first of equals
     "The setting of each method that did best, of those whose runs have all finished."
-    means = runs[runs.complete].groupby("method", sort=False).value.mean()
-    return means.groupby(lambda name: name.partition(" (")[0], sort=False).idxmax().to_dict()
+    means = runs[runs.complete].groupby(["family", "method"], sort=False).value.mean()
+    return dict(means.groupby("family", sort=False).idxmax().tolist())
 
 
 def tried_settings(

@@ -57,7 +57,7 @@ def _made(config: RunConfig, status: str, seconds: float, own: dict) -> dict:
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
-        "config": config.model_dump(mode="json", exclude_defaults=False),
+        "config": config.recorded().model_dump(mode="json", exclude_defaults=False),
         "seed": config.seed,
         "started": started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),

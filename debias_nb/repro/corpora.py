@@ -1,0 +1,122 @@
+"What a configuration may say of a corpus: which texts, how many of them, and how they are divided."
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from ..settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
+from ..files import Count, Natural, Probability, Share, Strict
+
+
+World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
+Names = tuple[str, ...]
+
+
+class Settings(Strict):
+    "Settings with rules of what goes together."
+    once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_those_of_before(cls, said):
+        if not isinstance(said, dict):
+            return said
+        return {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+
+    @model_validator(mode="after")
+    def _fits(self):
+        "Raises `ValueError` with the first rule that is broken."
+        for wrong, why in self.rules():
+            if wrong:
+                raise ValueError(why)
+        return self
+
+    def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
+        yield from ()
+
+
+DRAWN = ("random", "hits") # schemes whose authors and topics a seed draws
+
+
+class SplitConfig(Settings):
+    """How the texts of authors are divided (`data/04_authors`).
+    Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
+    `random` draws authors and topics by its seed; `hits` does so on topics that are unlike one another; `published` takes
+    the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;
+    `across` sets authors and topics of training apart, a quarter of each."""
+    once = {"size": None, "similarity": .1, "linkage": "average"}
+    scheme: Literal["paper", "aware", "random", "hits", "published"] = "paper"
+    authors: Share = .5          # share of the authors that are for training
+    topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
+    share: Share = .8            # of the candidates, picked for training
+    validation: Literal["inside", "across"] = "inside"
+    seed: Count = 0 # draws what is picked and held out, and a `random` or `hits` split
+    keep: Share = 1.             # share of the topics that are sampled first: unlike ones (`hits`), or any (`random`)
+    each: Natural | None = None  # texts drawn of each sampled topic, of which others have fewer and are left out
+
+    @property
+    def drawn(self) -> bool: # whether authors and topics are drawn by its seed
+        return self.scheme in DRAWN
+
+    def rules(self):
+        samples = self.keep < 1
+        yield self.scheme == "hits" and not samples, "scheme `hits` needs a share of topics to `keep`, below 1"
+        yield samples and not self.drawn, "`keep` belongs to the schemes `hits` and `random`"
+        yield self.each is not None and not samples, "`each` goes with `keep`"
+
+
+PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
+
+
+class CorpusConfig(Settings):
+    """What a run is trained on.
+    Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
+    once = {"share_seed": 0, "noise_seed": 0}
+    name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
+    share: Share = 1.            # share of the training pairs used, the same for every training seed
+    holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
+    world: World | None = None   # for planted corpora; the test splits come from the same world
+    label: str | None = None     # what the tables call it; default: its name
+    task: Literal["pairs", "titles", "answers", "authors"] = "pairs"
+    by: Literal["year", "category"] | None = None # what shifts the test titles of a real corpus
+    until: int | None = None     # last year of training, where the shift is in time
+    held_out: Names = () # categories kept for testing, where the shift is in category
+    ticks: Count = 0 # steps in which the evaluation set `mix` lets the shifted titles in
+    flip: Probability = 0.       # share of the training labels that are switched (answers)
+    split: SplitConfig | None = None # of texts by authors; a planted world without one has no validation
+    cleaned: tuple[Literal["quotes", "signatures"], ...] = () # what is taken out of texts by authors
+    likeness: Probability = 0.   # of the test's topics across topics with those of training (planted authors)
+    duplicates: Natural | None = None # so many duplicates instead of the file's pairs (questions) ...
+    negatives: Natural | None = None  # ... and for each of them so many other texts at random
+
+    @property
+    def display(self) -> str: # the name in tables
+        return self.label or self.name
+
+    @property
+    def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split: a seed draws either anew
+        by_split = self.split if self.split and self.split.drawn else None
+        return self.world or by_split
+
+    def rules(self):
+        titles = self.task == "titles"
+        authors = self.task == "authors"
+        world = self.world.name if self.world else None
+        tasks = PLANTED_CORPORA.get(self.name, (self.task,))
+        balanced = self.duplicates is not None
+        yield world != (self.name if self.name in PLANTED_CORPORA else None), (
+            "`world` belongs to the planted corpora, whose name it bears")
+        yield self.task not in tasks, f"task {self.task!r} does not fit"
+        yield self.flip and self.task != "answers", "`flip` belongs to answers"
+        yield balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
+        yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
+        yield (titles and not world) != (self.by is not None), (
+            "`by` belongs to titles of a real corpus, and is required there")
+        yield (self.by == "year") != (self.until is not None), (
+            "`until` belongs to a split by year, and is required there")
+        yield (self.by == "category") != bool(self.held_out), (
+            "`held_out` belongs to a split by category, and is required there")
+        yield self.ticks and not titles, "`ticks` belongs to titles"
+        yield (self.split or self.cleaned) and not authors, "`split` and `cleaned` belong to authors"
+        yield authors and not world and not self.split, "texts by authors need a `split`"
+        yield self.likeness and self.name != "authors", "`likeness` belongs to planted authors"
