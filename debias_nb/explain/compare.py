@@ -7,6 +7,7 @@ __all__ = ['FILES', 'DECIMALS', 'SHORT', 'SAID', 'AGAINST', 'FEW_SEEDS', 'COLORS
            'compare']
 
 # %% ../../nbs/explain/09_compare.ipynb #cc7baf98
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known
-from ..data.pairs_file import PairFile
+from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import copied
 from .changes import RESAMPLES, TITLES, TooSmall, as_test, capital, check_metric, figures, level
@@ -25,7 +26,7 @@ from .diagnose import read_files, same_tests, training_program, usual_loss, with
 from .evidence import doubts, shared_pairs
 from .methods import Method, Settings, check_untested, fitting, loss_of, ranking_notes, read_held_texts
 from .methods import read_methods, settings_for, training_rows
-from .models import load_model, reading_doubts, scoring_notes
+from .models import Model, load_model, reading_doubts, scoring_notes
 from .page import file_notes, filled, json_text
 from .trials import APART, Trials, apart_name, chosen
 from ..measures.stats import Paired, detectable, endless, holm, paired_together, threshold_p, verdict
@@ -394,11 +395,11 @@ CHOICE = (
 
 
 def compare(
-    base,
-    train,
+    base: Model,
+    train: Source,
     tests: dict,
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
-    methods=None,
+    methods: str | list[str] | None = None,
     seeds: int = 3,
     learning_rate: float | None = None,
     epochs: float | None = None,
@@ -407,7 +408,7 @@ def compare(
     progress: bool = True,
     loss: OfLabels | OfMatches | None = None,
     validation: dict | None = None,
-    texts=None,
+    texts: str | Path | Iterable[str] | None = None,
     *,
     metric: str | None = None,
     prompts: tuple[str, str] | None = None,

@@ -30,10 +30,10 @@ from .changes import check_metric, has_one_score, points, score_table, sentence,
 from .decision import LIKE, MARGIN, Decision, averaged, cards, decide, picked_elsewhere, results_of
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
 from .evidence import ranked_words, shortcuts, slices
-from .models import Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
+from .models import Model, Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
 from .models import reading_doubts, scoring_notes
 from .page import command_line, file_facts, file_notes, filled, json_text, versions, write_whole
-from ..data.pairs_file import PairFile, read_pairs_file
+from ..data.pairs_file import PairFile, Source, read_pairs_file
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
@@ -620,9 +620,9 @@ def _decided(tests: list[Test], found: pd.DataFrame, shares: dict, flawed: pd.Da
 
 
 def diagnose(
-    base,
-    tuned,
-    train=None,
+    base: Model,
+    tuned: Model,
+    train: Source | None = None,
     tests: dict | None = None,
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
     group: str | None = None,
