@@ -2,6 +2,7 @@
 __version__: str
 
 def _check_versions() -> None: ...
+def _numbers(version: str) -> list[int]: ...
 
 from debias_nb.losses.authors import ARR as ARR
 from debias_nb.losses.author_batches import AuthorPairSampler as AuthorPairSampler

@@ -19,6 +19,7 @@ import importance
 import made
 import ranking
 import regularized
+import start
 from debias_nb.encoders.tokens import single_thread, tokenize
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,7 @@ VARIANTS = { # options of a quick run -> what is compared, the reference first
     "regularized --encoder tiny-static": list(regularized.VARIANTS),
     "diagnose --encoder tiny-static": [diagnose.DEFAULT, diagnose.ENCODING, diagnose.OURS],
     "importance --encoder tiny-static": [importance.OURS, importance.TOGETHER, importance.SINGLY, importance.STEPWISE],
+    "start": list(start.VARIANTS),
     "ranking": [ranking.OURS, ranking.PREPARED, ranking.CONVERTED],
     **{f"gpu --shape {shape}": list(variants) for shape, variants in gpu.VARIANTS.items()},
 }

@@ -97,6 +97,19 @@ def calling(thing) -> str:
     return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
 
 
+def without_type(thing) -> list[str]:
+    "The arguments of which no type is said."
+    if is_error(thing):
+        return []
+    return [name for name, one in inspect.signature(thing).parameters.items() if one.annotation is one.empty]
+
+
+def test_each_argument_has_a_type():
+    "Editors show them, and checkers of types go by them."
+    found = {name: without_type(getattr(debias_nb, name)) for name in debias_nb.__all__}
+    assert {name: bare for name, bare in found.items() if bare} == {}
+
+
 def test_a_name_lives_where_the_stub_says():
     "Editors look there; a module that hands a name on from another is no home."
     stub = ast.parse(Path(debias_nb.__file__).with_suffix(".pyi").read_text("utf-8"))

@@ -1,6 +1,7 @@
 "README.md is short, and its commands are those that exist."
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -38,6 +39,18 @@ def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
     named = [line.split()[1] for line in COMMANDS if line.startswith("make ")]
     assert named and set(named) <= set(targets)
+
+
+def test_the_versions_are_those_of_pyproject():
+    "The lowest versions that the table of installations names, and the Python of each of its lines."
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lowest = dict(line.split(">=") for line in project["dependencies"])
+    needs = [line.split("|")[3] for line in TEXT.splitlines() if line.startswith(("| `pip install", "| `make venv"))]
+    library, *companion = [dict(re.findall(r"([\w-]+) (\d[\d.]*)", need)) for need in needs]
+    assert f">={library.pop('Python')}" == project["requires-python"]
+    assert len(library) == 4 and library.items() <= lowest.items()
+    locked = re.search(r"^PYTHON \?= python([\d.]+)", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)[1]
+    assert companion == [{"Python": locked}] * 2
 
 
 def test_it_is_read_in_a_few_minutes():

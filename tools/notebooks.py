@@ -70,6 +70,13 @@ FOLDED = {"hide", "default_exp", "echo"} # the `#|` lines of cells whose source 
 LONG = 15 # lines of code between what a reader of a page came for
 
 
+def imports_alone(line: ast.stmt) -> bool:
+    "Whether a statement is an import, or holds nothing else, as what stands below `if TYPE_CHECKING:`."
+    if isinstance(line, ast.If):
+        return not line.orelse and all(map(imports_alone, line.body))
+    return isinstance(line, ast.Import | ast.ImportFrom)
+
+
 def is_plumbing(cell, of_paper: bool) -> bool:
     """Whether a reader can do without the source of a code cell: imports alone, what only nbdev reads, and what is shown
     without its source (`#| echo: false`); in a paper notebook also what is long, or imports or defines something on the
@@ -84,7 +91,7 @@ def is_plumbing(cell, of_paper: bool) -> bool:
         lines = ast.parse(source).body
     except SyntaxError: # a command of IPython
         return False
-    imports = [isinstance(line, ast.Import | ast.ImportFrom) for line in lines]
+    imports = [imports_alone(line) for line in lines]
     if not of_paper:
         return bool(lines) and all(imports)
     defines = any(isinstance(line, ast.FunctionDef | ast.ClassDef) for line in lines)

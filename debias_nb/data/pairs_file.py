@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FORMS', 'PAIRS', 'LABELS', 'ANCHORS', 'POSITIVES', 'NEGATIVE', 'SIDES', 'IDS', 'NAME_THEM', 'OF_ONE_FILE', 'TRUTHS',
-           'NO_LABEL', 'LabelOf', 'RECORD', 'PAIR', 'ROWS', 'DEFAULT', 'PairFile', 'Columns', 'told_by_names',
-           'Reading', 'texts_in', 'Found', 'read_pairs_file', 'named_tests', 'columns_by_name', 'texts_file',
+           'NO_LABEL', 'LabelOf', 'RECORD', 'PAIR', 'ROWS', 'DEFAULT', 'Source', 'PairFile', 'Columns', 'told_by_names',
+           'Reading', 'texts_in', 'Found', 'Tabular', 'read_pairs_file', 'named_tests', 'columns_by_name', 'texts_file',
            'read_texts_file']
 
 # %% ../../nbs/data/12_pairs_file.ipynb #d79453f5
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -602,8 +603,16 @@ def _digest(path: str | None, found: Found) -> str: # 64 hex digits
     return fingerprint(read if rows.corpus is None else [read, rows.corpus])
 
 
+class Tabular(Protocol):
+    "A table of `datasets`, Polars or Arrow."
+    def to_pandas(self) -> object: ...
+
+
+Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | PairFile # as `read_pairs_file` takes it
+
+
 def read_pairs_file(
-    source,
+    source: Source,
     columns: tuple[str, ...] | None = None,
     group: str | None = None,
     name: str | None = None,

@@ -10,15 +10,19 @@ __all__ = ['Kind', 'INTERVENTION_KINDS', 'random_bits', 'row_keys', 'choose', 'o
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from html import escape
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import ArrayLike
 
 from ..checks import check_range
 from .tokens import EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table
 from .tokens import is_static, mask_id, special_ids, table_vectors, tokenize
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/encoders/interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
@@ -72,7 +76,9 @@ def _token_bits(tokens, seed, epoch, rows, stream): # rows: (n,) names of the te
     return random_bits(seed, epoch, rows, length, stream)
 
 # %% ../../nbs/encoders/interventions.ipynb #e7b038c2
-def choose(tokens: Tokens, share: float, seed: int, epoch: int, rows=None) -> tuple[torch.Tensor, torch.Tensor]:
+def choose(
+    tokens: Tokens, share: float, seed: int, epoch: int, rows: ArrayLike | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose tokens of each text to intervene on, at random.
 
     The choice follows from seed, epoch and text alone, whatever else is in the batch. At least one token is chosen and
@@ -141,7 +147,8 @@ def check_intervention(kind: str) -> None:
 
 
 def intervene(
-    model, tokens: Tokens, chosen: torch.Tensor, kind: Kind = "mask", seed: int = 0, epoch: int = 0, rows=None,
+    model: "SentenceTransformer", tokens: Tokens, chosen: torch.Tensor, kind: Kind = "mask", seed: int = 0, epoch: int = 0,
+    rows: ArrayLike | None = None,
 ) -> Tokens:
     """Change the chosen tokens of each text and leave the rest.
 
@@ -291,7 +298,7 @@ class Importance:
 
 @torch.no_grad()
 def importance(
-    model, tokens: Tokens | list[str], kind: Literal["mask", "delete", "pad"] = "mask",
+    model: "SentenceTransformer", tokens: Tokens | list[str], kind: Literal["mask", "delete", "pad"] = "mask",
     dtype: Literal["fp32", "bf16", "fp64"] = "fp32", rows_at_once: int = 512,
 ) -> Importance:
     r"""Measure how far a text's embedding moves when one of its tokens is taken away, for every ordinary token.

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
+from .. import _numbers
 from ..checks import EncoderError, quoted
 from .tokens import ROUTER, is_static
 from ..files import sha256_file
@@ -346,6 +347,20 @@ def _check_reads(model, folder: Path) -> None:
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 
 
+def saved_by_newer(folder: Path) -> str: # "": it was not, or nothing tells
+    "What to say of a model that cannot be loaded where a newer sentence-transformers than the one at hand has saved it."
+    from importlib import metadata
+    told = folder / "config_sentence_transformers.json"
+    versions = _read(told).get("__version__") if told.is_file() else None
+    saved = str(versions.get("sentence_transformers"))[:20] if isinstance(versions, dict) else ""
+    here = metadata.version("sentence-transformers")
+    number = re.match(r"\d+(\.\d+)*", saved)
+    if not number or _numbers(number[0]) <= _numbers(here):
+        return ""
+    upgrade = "pip install --upgrade sentence-transformers"
+    return f". sentence-transformers {saved} saved it, and {here}, which is installed, is older: {upgrade}"
+
+
 def load_safely(
     make,          # SentenceTransformer or CrossEncoder
     folder: Path,  # that has been checked
@@ -363,5 +378,5 @@ def load_safely(
         raise
     except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
         reason = " ".join(str(e).split())[:400]
-        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
+        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason}){saved_by_newer(folder)}") from None
     return model

@@ -18,13 +18,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
 
 from ..checks import EncoderError, check_known
 from ..processes import unwrapped
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/encoders/tokens.ipynb #d9b610e7
 @dataclass(frozen=True)
@@ -257,7 +260,9 @@ def several_texts(
     return texts
 
 
-def tokenize(model, texts: list[str], max_length: int | None = None, prompt: str = "") -> Tokens:
+def tokenize(
+    model: "SentenceTransformer", texts: list[str], max_length: int | None = None, prompt: str = "",
+) -> Tokens:
     """Tokenize texts as the encoder itself does it, with its settings and its chat template if it has one.
 
     Parameters
@@ -529,7 +534,8 @@ def default_prompt(model) -> str: # "" where there is none
 
 
 def embed_texts(
-    model, texts: list[str], max_length: int | None = None, dtype: Literal["fp32", "bf16", "fp64"] = "fp32",
+    model: "SentenceTransformer", texts: list[str], max_length: int | None = None,
+    dtype: Literal["fp32", "bf16", "fp64"] = "fp32",
 ) -> torch.Tensor:
     """Embed texts, behind the encoder's own default prompt if it has one.
 

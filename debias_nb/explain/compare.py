@@ -6,6 +6,7 @@
 __all__ = ['CHOICE', 'compare']
 
 # %% ../../nbs/explain/09_compare.ipynb #cc7baf98
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..checks import ConfigError
-from ..data.pairs_file import PairFile
+from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import copied
 from .changes import RESAMPLES, TooSmall, as_test, check_metric
@@ -23,7 +24,7 @@ from .diagnose import apart_of, check_named, columns_told, made_of, read_files, 
 from .evidence import doubts, shared_pairs
 from .methods import check_untested, fitting, loss_of, ranking_notes, read_held_texts
 from .methods import read_methods, settings_for, training_rows
-from .models import load_model, reading_doubts, scoring_notes
+from .models import Model, load_model, reading_doubts, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
 from .trials import Trials, apart_name, chosen
 
@@ -62,11 +63,11 @@ CHOICE = "The method of this program was chosen on {pairs}. The best of several 
 
 
 def compare(
-    base,
-    train,
+    base: Model,
+    train: Source,
     tests: dict,
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
-    methods=None,
+    methods: str | list[str] | None = None,
     seeds: int = 3,
     learning_rate: float | None = None,
     epochs: float | None = None,
@@ -75,7 +76,7 @@ def compare(
     progress: bool = True,
     loss: OfLabels | OfMatches | None = None,
     validation: dict | None = None,
-    texts=None,
+    texts: str | Path | Iterable[str] | None = None,
     *,
     metric: str | None = None,
     prompts: tuple[str, str] | None = None,

@@ -9,6 +9,7 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'T
 
 # %% ../../nbs/explain/06_diagnose.ipynb #f8fd5144
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import pandas as pd
 
 from ..checks import ConfigError, visible
 from ..data.pairs import fold
-from ..data.pairs_file import PairFile, read_pairs_file
+from ..data.pairs_file import PairFile, Source, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart, has_template
 from .changes import HARM, RESAMPLES, PairTest, TITLES, Test, TooSmall, apart_sentence, as_test
@@ -28,7 +29,7 @@ from .diagnosis import Diagnosis, reason, rows_by_test
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
 from .evidence import ranked_words, shortcuts, slices
 from .methods import HeldTexts, read_held_texts
-from .models import Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
+from .models import Model, Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
 from .models import reading_doubts, scoring_notes
 from .page import command_line, file_facts, file_notes, versions
 from .programs import has_both_classes, snippet
@@ -431,9 +432,9 @@ def _read_unlabeled(texts) -> HeldTexts | None: # texts: as `diagnose` takes the
 
 
 def diagnose(
-    base,
-    tuned,
-    train=None,
+    base: Model,
+    tuned: Model,
+    train: Source | None = None,
     tests: dict | None = None,
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
     group: str | None = None,
@@ -449,7 +450,7 @@ def diagnose(
     margin: float = 1.,
     like: str = LIKE,
     threshold: float | None = None,
-    texts=None,
+    texts: str | Path | Iterable[str] | None = None,
     folder: str | Path | None = None,
 ) -> Diagnosis:
     """Say whether, where and why fine-tuning made a model worse.

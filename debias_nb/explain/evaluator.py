@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.evaluation import SentenceEvalua
 
 from .changes import as_test, check_metric
 from .diagnose import read_files
-from .models import load_model
+from .models import Model, load_model
 
 # %% ../../nbs/explain/11_evaluator.ipynb #aede4f5d
 class DiagnosisEvaluator(SentenceEvaluator):
@@ -53,7 +53,10 @@ class DiagnosisEvaluator(SentenceEvaluator):
     >>> evaluator(model)["worst_change"]
     0.0
     """
-    def __init__(self, tests: dict, base, columns=None, metric: str | None = None, name: str = ""):
+    def __init__(
+        self, tests: dict, base: Model, columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
+        metric: str | None = None, name: str = "",
+    ):
         super().__init__()
         files = read_files(None, tests, columns)
         check_metric(metric, list(files.values()))

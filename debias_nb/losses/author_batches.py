@@ -1,6 +1,7 @@
 """Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and texts found again in a batch."""
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
@@ -9,6 +10,9 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from ..checks import check_known
 from ..encoders.tokens import Tokens, from_features, several_texts, tell_prompts, tokenize
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 RowKind = Literal["bow", "tfidf", "char", "function words"]
 ROW_KINDS = get_args(RowKind)
@@ -104,8 +108,8 @@ class AuthorPairSampler(DefaultBatchSampler):
     [4, 4]
     """
     def __init__(
-        self, dataset, batch_size: int, drop_last: bool = False, valid_label_columns=("label",), generator=None,
-        seed: int = 0,
+        self, dataset: "Dataset", batch_size: int, drop_last: bool = False, valid_label_columns: Sequence[str] = ("label",),
+        generator: torch.Generator | None = None, seed: int = 0,
     ):
         if batch_size % 2 or batch_size < 4:
             raise ValueError(f"batch_size must be even and at least 4, two texts of each author, got {batch_size}")

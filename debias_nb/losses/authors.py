@@ -11,16 +11,20 @@ __all__ = ['Variant', 'VARIANTS', 'SAWATPHOL', 'CLARK', 'myself', 'pair_log_prob
 # %% ../../nbs/losses/authors.ipynb #d88e4b4c
 import math
 import warnings
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 
 from .author_batches import NumberedTexts, known_texts
 from ..checks import check_finite, check_known, check_range
 from ..encoders.tokens import device_of, embed_texts, from_features, pooled, unit_rows
 from ..processes import gathered, rank, unwrapped
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/losses/authors.ipynb #58b533bc
 def _square(cosines):
@@ -196,7 +200,7 @@ class ContrastiveAuthorLoss(AuthorLoss):
     >>> value.item() > 0, value.requires_grad
     (True, True)
     """
-    def __init__(self, model, temperature: float = .1):
+    def __init__(self, model: "SentenceTransformer", temperature: float = .1):
         super().__init__(model)
         check_range("temperature", temperature, "()")
         self.temperature = temperature
@@ -403,7 +407,8 @@ class ARR(AuthorLoss):
     citation = SAWATPHOL
 
     def __init__(
-        self, model, texts, teacher, temperature: float = .1, bias: float | None = None,
+        self, model: "SentenceTransformer", texts: list[str] | NumberedTexts,
+        teacher: "SentenceTransformer | torch.Tensor | ArrayLike", temperature: float = .1, bias: float | None = None,
         variant: Variant = "paper",
     ):
         super().__init__(model)
@@ -516,7 +521,9 @@ class ProductOfExperts(ContrastiveAuthorLoss):
     """
     citation = CLARK
 
-    def __init__(self, model, texts, temperature: float = .1, gamma: float = 1.):
+    def __init__(
+        self, model: "SentenceTransformer", texts: list[str] | NumberedTexts, temperature: float = .1, gamma: float = 1.,
+    ):
         super().__init__(model, temperature)
         check_range("gamma", gamma, "[)")
         self.known = known_texts(model, texts)

@@ -7,6 +7,7 @@ __all__ = ['HINGE', 'cosines', 'mse', 'check_hinge', 'hinge', 'PairLoss', 'Least
 
 # %% ../../nbs/losses/pair_losses.ipynb #1f638f24
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,9 @@ import torch.nn.functional as F
 from ..checks import check_range
 from ..encoders.tokens import Tokens, encode_tokens, from_features, stack, tell_prompts
 from ..processes import refuse_several, unwrapped
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/losses/pair_losses.ipynb #9f81a584
 def cosines(
@@ -89,7 +93,7 @@ class PairLoss(torch.nn.Module):
     "A loss of the two texts of a pair, embedded in one pass. Subclasses say in `of_pairs` what they make of the embeddings."
     def __init__(
         self,
-        model, # the SentenceTransformer that is trained
+        model: "SentenceTransformer", # that is trained
     ):
         super().__init__()
         tell_prompts(model)
@@ -185,7 +189,7 @@ class Hinge(PairLoss):
     >>> 0 <= Hinge(model)(batch, torch.eye(2, dtype=bool)).item() <= 2.3
     True
     """
-    def __init__(self, model, margin: float = .3, hardest: int = 10, temperature: float | None = .1):
+    def __init__(self, model: "SentenceTransformer", margin: float = .3, hardest: int = 10, temperature: float | None = .1):
         super().__init__(model)
         check_hinge(margin, hardest, temperature)
         self.settings = {"margin": margin, "hardest": hardest, "temperature": temperature}

@@ -11,9 +11,11 @@ __all__ = ['ONE_PASS', 'HUNDRED', 'EARLY', 'NOTHING', 'WEAK', 'NOTED', 'Draws', 
 import hashlib
 import warnings
 import weakref
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,6 +28,9 @@ from ..encoders.interventions import choose, intervene
 from .pair_losses import PairLoss
 from ..processes import processes, rank, unwrapped
 from .regularizers import Changing, Regularizer
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/losses/regularized.ipynb #3f3acda0
 class Draws:
@@ -431,7 +436,10 @@ class Regularized(torch.nn.Module):
     >>> list(terms), sum(terms.values()).requires_grad
     (['base', 'outreg', 'itvreg'], True)
     """
-    def __init__(self, model, base_loss, regularizers: list, base=None, draws=Draws):
+    def __init__(
+        self, model: "SentenceTransformer", base_loss: torch.nn.Module, regularizers: list,
+        base: "SentenceTransformer | Callable | None" = None, draws: Callable[[list[dict]], object] = Draws,
+    ):
         super().__init__()
         _check(model, base_loss, regularizers)
         tell_prompts(model)

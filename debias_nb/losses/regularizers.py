@@ -431,7 +431,7 @@ def refuse_adapters(
         raise ValueError(f"{name} has an adapter: merge the adapter first (PEFT's `merge_and_unload`)")
 
 
-def wise_ft(base, tuned, share: float) -> "SentenceTransformer":
+def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: float) -> "SentenceTransformer":
     r"""Interpolate between base and fine-tuned weights (WiSE-FT, Wortsman et al. 2022).
 
     $$\theta_\alpha = (1 - \alpha) \theta_0 + \alpha \theta$$

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import nn
 
 from ..checks import check_finite, check_known, check_range
@@ -324,7 +325,7 @@ def _settings(variant, changes, class_mass, labels) -> dict:
 def learn_weights(
     features: torch.Tensor, labels: torch.Tensor | None = None, memory: Memory | None = None, *,
     generator: torch.Generator, variant: Literal["fixed", "released", "paper"] = "fixed",
-    class_mass: ClassMass = "free", r: int = 5, **settings,
+    class_mass: ClassMass = "free", r: int = 5, **settings: str | float,
 ) -> Weights:
     r"""Learn sample weights under which the features of a batch are less correlated (Zhong et al. 2022, Eq. 8 and 9).
 
@@ -445,8 +446,8 @@ def _numbers(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers fr
 
 
 def diagnose_weights(
-    weights, features: torch.Tensor, labels: torch.Tensor | None = None, *, generator: torch.Generator, r: int = 5,
-    draws: int = 5,
+    weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor, labels: torch.Tensor | None = None, *,
+    generator: torch.Generator, r: int = 5, draws: int = 5,
 ) -> dict:
     """Report what sample weights cost, and how much they decorrelate.
 

@@ -9,6 +9,7 @@ __all__ = ['ZHONG', 'last_layer', 'scored', 'classes_of', 'entropies', 'debiased
 import copy
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from torch import nn
 from ..checks import check_range
 from ..processes import begin_alike, drawn_once, gathered, unwrapped
 from .scan import ClassMass, LanguageDebiasing, Memory, contrastive_loss, learn_weights
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
 
 # %% ../../nbs/losses/scan_loss.ipynb #52f0b0cb
 def last_layer(
@@ -187,8 +191,9 @@ class SCAN(nn.Module):
     citation = ZHONG
 
     def __init__(
-        self, model, weights: bool = True, debias: bool = True, memory: int = 280, temperature: float = 1.,
-        ce: float = 1., cl: float = 1., class_mass: ClassMass = "keep", **settings,
+        self, model: "CrossEncoder", weights: bool = True, debias: bool = True, memory: int = 280, temperature: float = 1.,
+        ce: float = 1., cl: float = 1., class_mass: ClassMass = "keep",
+        **settings: str | float,
     ):
         from sentence_transformers.cross_encoder import CrossEncoder
         super().__init__()

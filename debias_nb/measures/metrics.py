@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from ..checks import check_known, check_range
@@ -101,7 +102,9 @@ def in_threads(compute, stretches: list) -> list: # in their order
         return list(pool.map(compute, stretches))
 
 # %% ../../nbs/measures/metrics.ipynb #a9c6c1cd
-def auc_at(y_true, y_score, max_fpr: float = .05, weights=None, name: str = "") -> float | np.ndarray:
+def auc_at(
+    y_true: ArrayLike, y_score: ArrayLike, max_fpr: float = .05, weights: ArrayLike | None = None, name: str = "",
+) -> float | np.ndarray:
     r"""Compute the area under the ROC curve for false positive rates up to `max_fpr`, divided by `max_fpr`.
 
     $$\mathrm{AUC}(m) = \frac{1}{m} \int_0^m \mathrm{TPR}(f) \, df$$
@@ -170,7 +173,9 @@ def _members(groups, at=""):
     return np.unique(groups, return_inverse=True)
 
 
-def bootstrap_weights(n: int, replicates: int = 200, seed: int = 0, groups=None) -> np.ndarray:
+def bootstrap_weights(
+    n: int, replicates: int = 200, seed: int = 0, groups: ArrayLike | None = None,
+) -> np.ndarray:
     """Draw bootstrap resamples of an evaluation set, as counts.
 
     Methods are compared on the same resamples, so give all of them the same seed.
@@ -229,7 +234,8 @@ def with_itself(
 
 # %% ../../nbs/measures/metrics.ipynb #4930f562
 def evaluate_pairs(
-    y_true, y_score, groups=None, subsets: dict | None = None, replicates: int = 200, seed: int = 0, name: str = "",
+    y_true: ArrayLike, y_score: ArrayLike, groups: ArrayLike | None = None, subsets: dict | None = None,
+    replicates: int = 200, seed: int = 0, name: str = "",
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
     """Compute AUC(0.05) and AUC of scored pairs, with bootstrap replicates.
 
@@ -379,7 +385,7 @@ CUTOFFS = (1, 3, 10) # k of nDCG@k
 
 
 def rank_metrics(
-    y_true, y_score, groups, grades=None, name: str = "", *,
+    y_true: ArrayLike, y_score: ArrayLike, groups: ArrayLike, grades: ArrayLike | None = None, name: str = "", *,
     levels: tuple[int, int] = (1, 4), unanswered: Literal["error", "exclude"] = "error",
 ) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]:
     """Compute MAP, MRR, P@1 and nDCG@k of ranked candidates, as expectations over the orders of ties.

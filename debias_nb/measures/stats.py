@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from ..checks import check_range
@@ -27,7 +28,7 @@ def _values(values, what):
     return v
 
 
-def mean_std(values) -> tuple[float, float]:
+def mean_std(values: ArrayLike) -> tuple[float, float]:
     """Compute mean and sample standard deviation over seeds, as papers print them.
 
     Parameters
@@ -154,7 +155,9 @@ class Interval:
     method: str
 
 
-def interval(values, replicates=None, level: float = .95, units: int | None = None) -> Interval:
+def interval(
+    values: ArrayLike, replicates: ArrayLike | None = None, level: float = .95, units: int | None = None,
+) -> Interval:
     """Compute a t-interval for the mean over seeds.
 
     The variances of seeds and of test items are added as far as each is given, with Satterthwaite's degrees of freedom.
@@ -305,7 +308,8 @@ def _paired(d, r, told, level, units, seeds=None) -> Paired: # of `_minus`; seed
 
 
 def paired(
-    a_values, b_values, a_replicates=None, b_replicates=None, level: float = .95, units: int | None = None,
+    a_values: ArrayLike, b_values: ArrayLike, a_replicates: ArrayLike | None = None, b_replicates: ArrayLike | None = None,
+    level: float = .95, units: int | None = None,
 ) -> Paired:
     """Compare two methods, a minus b, over the same seeds and the same test items.
 
