@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'FILES', 'ABOUT_TEST', 'FIGURES', 'NAMED', 'REASON', 'WHAT', 'rows_by_test', 'reason', 'slices_told',
-           'words_told', 'ranks_told', 'unrelated_told', 'empty', 'Diagnosis']
+           'words_told', 'ranks_told', 'unrelated_told', 'Diagnosis']
 
 # %% ../../nbs/explain/14_diagnosis.ipynb #00c80323
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ import pandas as pd
 
 from .changes import FIRST, GAIN, HARM, points
 from .decision import Decision, cards, labeled, listed
-from .evidence import SLICE_COLUMNS
 from .page import file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 
@@ -98,11 +97,7 @@ def unrelated_told(rows: list[dict]) -> str: # of `unrelated_scores`
     return (f"Two unrelated texts score {before['middle']:.3f} before and {after['middle']:.3f} after, in the middle. At {before['threshold']:.3f} "
             f"{100 * after['pass']:.1f}% of such pairs pass (before: {100 * before['pass']:.1f}%); at {after['set again']:.3f} as many pass as before.")
 
-# %% ../../nbs/explain/14_diagnosis.ipynb #bd7ff9dc
-def empty() -> pd.DataFrame:
-    return pd.DataFrame()
-
-
+# %% ../../nbs/explain/14_diagnosis.ipynb #a2deef1d
 @dataclass(eq=False)
 class Diagnosis:
     """Say what fine-tuning did, part by part.
@@ -127,16 +122,6 @@ class Diagnosis:
         A row a test, scorer and metric.
     shares : dict
         Scorer to its share of the tuned weights, in [0, 1].
-    averaged : DataFrame
-        A row a test and share of the tuned weights: `value`, and `change` against the base with its interval.
-    thresholds : DataFrame
-        A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
-    roc, histograms : DataFrame
-        Recall at each false positive rate up to 5%, and the share of matches and other pairs in bins of the score.
-    ranks : dict
-        Test of queries to how their ranks moved.
-    unrelated : DataFrame
-        A row a model: the scores of pairs of unrelated texts, where texts without labels were given.
     words : dict
         Words that `gained` and `lost` importance, a frame each; empty for cross-encoders.
     slices, interventions : DataFrame
@@ -155,6 +140,16 @@ class Diagnosis:
         What was left out, and why.
     left_out : dict
         Test that is too small for an interval to what is too small about it.
+    averaged : DataFrame
+        A row a test and share of the tuned weights: `value`, and `change` against the base with its interval.
+    thresholds : DataFrame
+        A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
+    roc, histograms : DataFrame
+        Recall at each false positive rate up to 5%, and the share of matches and other pairs in bins of the score.
+    ranks : dict
+        Test of queries to how their ranks moved.
+    unrelated : DataFrame
+        A row a model: the scores of pairs of unrelated texts, where texts without labels were given.
     """
     decision: Decision
     verdicts: pd.DataFrame
@@ -163,22 +158,22 @@ class Diagnosis:
     reasons: list[str]
     scores: pd.DataFrame
     shares: dict[str, float]
+    words: dict[str, pd.DataFrame]
+    slices: pd.DataFrame
+    interventions: pd.DataFrame
+    shortcuts: pd.DataFrame
+    flaws: pd.DataFrame
+    flips: dict[str, pd.DataFrame]
     snippet: str
     facts: dict
-    averaged: pd.DataFrame = field(default_factory=empty)
-    thresholds: pd.DataFrame = field(default_factory=empty)
-    roc: pd.DataFrame = field(default_factory=empty)
-    histograms: pd.DataFrame = field(default_factory=empty)
-    ranks: dict[str, dict] = field(default_factory=dict)
-    unrelated: pd.DataFrame = field(default_factory=empty)
-    words: dict[str, pd.DataFrame] = field(default_factory=dict)
-    slices: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=SLICE_COLUMNS))
-    interventions: pd.DataFrame = field(default_factory=empty)
-    shortcuts: pd.DataFrame = field(default_factory=empty)
-    flaws: pd.DataFrame = field(default_factory=empty)
-    flips: dict[str, pd.DataFrame] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    averaged: pd.DataFrame = field(default_factory=pd.DataFrame)
+    thresholds: pd.DataFrame = field(default_factory=pd.DataFrame)
+    roc: pd.DataFrame = field(default_factory=pd.DataFrame)
+    histograms: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ranks: dict[str, dict] = field(default_factory=dict)
+    unrelated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def by_test(self) -> dict[str, list[dict]]: # of each test its rows of `verdicts`, the metric that decides first
