@@ -81,7 +81,8 @@ def test_a_strength_stands_behind_the_name():
     assert {name: read_method(name).strength for name in strengths} == strengths
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
-    assert others == {"wise-ft": .5, "l2sp": 1e-6} and "0.1; of wise-ft 0.5, of l2sp 1e-6" in METHODS_HELP
+    assert others == {"wise-ft": .5, "l2sp": 1e-6, "frozen": .5, "lora": 8}
+    assert "0.1; of wise-ft 0.5, of l2sp 1e-6, frozen 0.5 of the layers, lora rank 8" in METHODS_HELP
 
 
 @pytest.mark.parametrize("name, words", [
@@ -575,6 +576,44 @@ def test_strengths_on_texts_are_chosen_as_others_are(new_kind, held_out):
     found = held(new_kind, validation=held_out, epochs=.1)
     assert found.tried.strength.tolist() == list(GRIDS["outreg"]) and found.choices()[0]["method"] == "outreg-texts"
     assert found.facts["command"] is None and "texts=...)" in won_by("outreg-texts", found).snippet()
+
+
+def test_a_part_of_a_transformer_alone_is_trained(tmp_path):
+    base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
+    before = {name: weight.clone() for name, weight in base.state_dict().items()}
+    file = read_pairs_file(some_pairs(), name="train")
+    settings = settings_for("transformer", epochs=1, batch_size=32)
+    for name in ("frozen:0.5", "lora:2"):
+        tuned = fine_tune(load_model(base), file, read_method(name), settings, 0).model.state_dict()
+        moved = {key for key, weight in tuned.items() if not torch.equal(weight, before[key])}
+        assert moved and tuned.keys() == before.keys(), "adapters are merged"
+        assert not any("embeddings" in key for key in moved)
+        if name.startswith("lora"):
+            assert all("query" in key or "value" in key for key in moved)
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="base,plain,lora:2", seeds=2, epochs=.5, progress=False)
+    assert found.facts["parts"] == {"lora:2": {"rank": 2}} and "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
+
+
+@pytest.mark.parametrize("name, why", [
+    ("lora:1.5", "a rank is a whole number"), ("frozen:1", "share of layers must lie in"), ("lora", "belongs to transformers")])
+def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, name, why):
+    with pytest.raises(ConfigError, match=f"methods: .*{why}"):
+        compared(encoder, pairs, methods=f"base,plain,{name}")
+
+
+def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported):
+    def judged(**values): # of each method its level on the test and on the validation pairs
+        trials = [one | {"metrics": {test: {"auc05": level[0]} for test in one["metrics"]} | {"validation kept": {"auc05": level[1]}}}
+                  for one in reported.trials if (level := values.get(one["method"]))]
+        methods = [method for method in reported.methods if method.name in values]
+        return replace(reported, trials=trials, methods=methods)
+
+    both = judged(base=(.5, .5), plain=(.9, .1), outreg=(.8, .7))
+    assert both.recommendation.method == "outreg" and both.validation == ["validation kept"]
+    assert "validation" not in {*both.means().columns, *both.levels().test} and "the validation pairs" in both.recommendation.reason
+    worse = judged(base=(.9, .9), plain=(.5, .5), outreg=(.8, .7))
+    assert worse.recommendation.call == "keep the base" and worse.recommendation.heading in worse.html()
+    assert judged(plain=(.5, .5), outreg=(.8, .7)).recommendation is None
 
 
 def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):

@@ -71,6 +71,7 @@ NAMES = {
     "pydantic_core": "pydantic"}
 LAZY = {"huggingface_hub"} # comes with transformers
 LAZY |= {"markupsafe", "pyarrow"} # come with jinja2 and datasets
+LAZY |= {"peft"} # for the method lora alone, which asks for it
 
 
 def test_the_library_imports_what_it_depends_on_and_no_more():

@@ -16,7 +16,7 @@ import numpy as np
 from ..checks import ConfigError
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
-from ..encoders.tokens import copied
+from ..encoders.tokens import EncoderError, copied
 from .changes import RESAMPLES, TooSmall, as_test, check_metric
 from .comparison import VALIDATION, Comparison
 from .decision import LIKE, MARGIN
@@ -103,8 +103,9 @@ def compare(
     columns : tuple of str, or dict, optional
         What all files call their columns, or file name to its columns; by default told by their names.
     methods : list of str, or str, optional
-        Names, or one text with commas: base, plain, wise-ft, or a regularizer such as outreg. A strength stands behind a
-        colon, as in outreg:1 (lambda above 0) or wise-ft:0.25 (share of the tuned weights, in [0, 1]). With `texts` a
+        Names, or one text with commas: base, plain, wise-ft, a regularizer such as outreg, and for transformers frozen and
+        lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share
+        of the tuned weights, in [0, 1]), frozen:0.5 (share of the layers, in (0, 1)) or lora:8 (rank). With `texts` a
         regularizer can be held there, as outreg-texts. Default: base, plain, wise-ft, outreg, outreg-texts where there
         are texts, itvreg.
     seeds : int
@@ -190,7 +191,8 @@ def compare(
     for method in asked: # what cannot be trained is told before anything is
         try:
             loss_of(method, model, settings.loss)
-        except ValueError as e:
+            method.part(model)
+        except (ValueError, EncoderError) as e:
             raise ConfigError(f"methods: {method.name}: {e}") from None
     tested = {name: as_test(name, files[name], metric=metric) for name in tests}
     held = {VALIDATION + name: as_test(VALIDATION + name, files[VALIDATION + name], metric=metric) for name in validation}
@@ -217,6 +219,7 @@ def compare(
     shared = {name: shared_pairs(files[name], pairs) for name in tests}
     told = {
         "methods": [method.told() for method in asked],
+        "parts": {method.name: part for method in asked if (part := method.part(model))},
         "texts": texts and texts.told(),
         "settings": asdict(settings),
         "seeds": seeds,

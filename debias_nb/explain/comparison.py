@@ -41,7 +41,7 @@ COLORS_OF = {"holds": "gain", "reversed": "harm", "no difference": "neither", "i
 
 WORDS = {"holds": "better", "reversed": "worse", "no difference": "no change", "inconclusive": "cannot tell"}
 SCHEMA = 2 # of report.json
-COST = {"plain": "One training.", "wise-ft": "One training, then averaging.", "texts": "One training, and unlabeled texts."}
+COST = {"plain": "One training.", "wise-ft": "One training, then averaging.", "frozen": "One training, of a part.", "lora": "One training, of adapters.", "texts": "One training, and unlabeled texts."}
 def _span(least: pd.Series) -> str: # in points
     "`1.2`, or `1.2 to 3.4`."
     ends = dict.fromkeys([f"{least.min():.1f}", f"{least.max():.1f}"])
@@ -310,7 +310,7 @@ class Comparison:
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         program = training_program(
             why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
-            **asdict(self.settings))
+            part=self.facts["parts"].get(best.name), **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)

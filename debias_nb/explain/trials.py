@@ -28,7 +28,6 @@ from .methods import Method, Settings, fine_tune, grid_of
 from .models import Scorer, cutting, layers, load_model, mixed_scorer
 from .page import versions, write_whole
 from ..files import fingerprint
-from ..losses.regularizers import REGULARIZERS
 
 # %% ../../nbs/explain/08_trials.ipynb #e50d3b02
 TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # packages whose versions a trial depends on
@@ -187,7 +186,7 @@ def usual_workers(base: Scorer) -> int:
 
 
 def training_of(method: Method) -> str: # equal for methods that one training serves
-    return method.name if method.kind in REGULARIZERS else "base" if method.kind == "base" else "plain"
+    return {"base": "base", "plain": "plain", "wise-ft": "plain"}.get(method.kind, method.name)
 
 
 def run_group(base: Scorer, train: PairFile, settings: Settings, apart: dict, tests: dict[str, Test], group: list) -> list[dict]:
@@ -197,11 +196,11 @@ def run_group(base: Scorer, train: PairFile, settings: Settings, apart: dict, te
     for key, method, seed in group:
         if method.kind == "base":
             encoder = base
-        elif method.kind in REGULARIZERS:
-            encoder = fine_tune(base, train, method, settings, seed)
-        else:
+        elif training_of(method) == "plain":
             plain = plain or fine_tune(base, train, Method("plain", "plain"), settings, seed)
             encoder = mixed_scorer(base, plain, method.strength) if method.kind == "wise-ft" else plain
+        else:
+            encoder = fine_tune(base, train, method, settings, seed)
         what = f"{method.name}, seed {seed}"
         found.append({"id": key, "method": method.name, "seed": seed} | tested(encoder, tests, apart, what))
     return found

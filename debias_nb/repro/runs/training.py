@@ -26,12 +26,12 @@ from transformers import TrainerCallback
 
 from ...checks import ConfigError
 from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
+from ...encoders.trained_part import trained_part
 from ...losses.pair_losses import PairLoss
 from ...trainer import QuietTrainer, training_arguments
 from .limits import fit
 from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
 from .records import TrainingFailed
-from .trained_part import trained_part
 from ...losses.regularizers import L2SP
 from ..config import MethodConfig, TrainConfig
 
@@ -369,7 +369,8 @@ def fine_tune(
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs, training, method.replay)
-    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, method, seed) as parts:
+    adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
+    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters) as parts:
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         trainer.reads_weights = not parts

@@ -1,26 +1,28 @@
-"Which weights of an encoder a method trains: all of them, those above frozen layers, or adapters that are merged afterwards."
+"Which weights of an encoder are trained: all of them, those above frozen layers, or adapters that are merged afterwards."
 from contextlib import contextmanager
 
 import torch
 
-from ...checks import ConfigError, EncoderError
-from ...encoders.tokens import layers_of
+from ..checks import ConfigError, EncoderError
+from .tokens import layers_of
 
 
 @contextmanager
 def trained_part(
     model,
-    method,    # a `MethodConfig`
-    seed: int, # of the first values of adapters
+    seed: int,                 # of the first values of adapters
+    frozen: int | None = None, # the lowest layers that stay as they are; None: none
+    rank: int | None = None,   # of adapters (LoRA) in place of the weights; None: no adapters
+    alpha: int = 8,            # of adapters: peft's default
 ):
-    """Inside, only what a method trains takes a gradient; gives what a checkpoint has to hold besides the trainer's own.
+    """Inside, only that part takes a gradient; gives what a checkpoint has to hold besides the trainer's own.
     Raises `ConfigError` or `EncoderError` for what cannot be so trained."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
-    if method.lora:
-        adapters = with_adapters(model, method.lora, seed)
-    elif method.frozen_layers is not None:
-        freeze(model, method.frozen_layers)
+    if rank is not None:
+        adapters = with_adapters(model, rank, alpha, seed)
+    elif frozen is not None:
+        freeze(model, frozen)
     try:
         yield [Adapted(model)] if adapters else []
     finally:
@@ -47,18 +49,14 @@ def freeze(model, count: int) -> None: # count: of layers
         part.requires_grad_(False)
 
 
-def with_adapters(
-    model,
-    lora, # a `LoraConfig`
-    seed: int,
-): # a `peft.PeftModel`; the encoder has its adapters from now on
+def with_adapters(model, rank: int, alpha: int, seed: int): # a `peft.PeftModel`; the encoder has its adapters from now on
     "Adapters in a transformer, whose own weights take no gradient."
     layers_of(model, 1, "lora")
     try:
         import peft
     except ImportError:
-        raise ConfigError("`lora` needs the package peft: pip install 'debias-nb[repro]'") from None
-    settings = peft.LoraConfig(r=lora.rank, lora_alpha=lora.alpha)
+        raise ConfigError("`lora` needs the package peft: pip install peft") from None
+    settings = peft.LoraConfig(r=rank, lora_alpha=alpha)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         try:
