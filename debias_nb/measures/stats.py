@@ -251,7 +251,7 @@ class Paired:
     def provisional(self) -> bool:
         return self.seeds_freedom < FEWEST_FREEDOM
 
-
+# %% ../../nbs/measures/stats.ipynb #5602b512
 def _p_value(mean, se, df):
     "Two-sided p-value of a mean under Student's t."
     if math.isnan(se):
@@ -270,7 +270,7 @@ def _difference(d, error, df, level, items_error, method, seeds_alone=False) -> 
     p = _p_value(mean, error, df)
     return Paired(mean, mean - half, mean + half, len(d), p, method, seeds_alone, error, df, items_error)
 
-
+# %% ../../nbs/measures/stats.ipynb #1fafef91
 def _minus(
     a_values, b_values, a_replicates=None, b_replicates=None,
 ) -> tuple[np.ndarray, np.ndarray | None, str]: # (n,); (n, B); a word on a single run
@@ -296,7 +296,7 @@ def _minus(
         told = f"{'a' if len(a) == 1 else 'b'} is one run, taken as deterministic; "
     return a - b, r, told
 
-
+# %% ../../nbs/measures/stats.ipynb #8f89c059
 def _paired(d, r, told, level, units, seeds=None) -> Paired: # of `_minus`; seeds: as `_estimate`
     "A difference with its interval."
     error, freedom, items, method = _estimate(d, r, units, seeds)
@@ -342,7 +342,7 @@ def paired(
     """
     return _paired(*_minus(a_values, b_values, a_replicates, b_replicates), level, units)
 
-
+# %% ../../nbs/measures/stats.ipynb #d118c330
 def over_splits(
     differences,        # (splits,) a minus b, one random split of the same texts each
     overlap: float,     # above 0: r / (1 - r), where a test takes a share r of what is drawn anew for each split
@@ -375,7 +375,7 @@ def threshold_p(
     gap = paired.difference - threshold
     return _p_value(gap, paired.error, paired.freedom)
 
-
+# %% ../../nbs/measures/stats.ipynb #6d04d203
 def holm(ps: list[float]) -> list[float]:
     """Correct p-values for multiple comparisons (Holm 1979).
 
@@ -410,7 +410,7 @@ def holm(ps: list[float]) -> list[float]:
     out[order] = np.minimum(adjusted, 1)
     return out.tolist()
 
-
+# %% ../../nbs/measures/stats.ipynb #822334c5
 def detectable(
     paired: Paired,     # for its standard error
     comparisons: int = 1, # made together: the first step of Holm's correction shares the 5% among them
@@ -427,7 +427,7 @@ def endless(paired: Paired) -> Paired:
         return paired
     return replace(paired, error=paired.items_error, freedom=math.inf)
 
-
+# %% ../../nbs/measures/stats.ipynb #4fc647b0
 def verdict(
     paired: Paired, threshold: float = 0., delta: float = .01, p: float | None = None, level: float = .95,
 ) -> Literal["holds", "reversed", "no difference", "inconclusive"]:
