@@ -30,6 +30,7 @@ from .changes import check_metric, has_one_score, points, score_table, sentence,
 from .decision import LIKE, MARGIN, Decision, averaged, cards, decide, picked_elsewhere, results_of
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
 from .evidence import ranked_words, shortcuts, slices
+from .junit import junit
 from .models import Model, Scorer, asked_prompts, cutting, layers, load_model, mixed_scorer, pair_scores
 from .models import reading_doubts, scoring_notes
 from .page import command_line, file_facts, file_notes, filled, json_text, versions, write_whole
@@ -38,7 +39,7 @@ from .words import importance_by_word, is_unspaced, label_ties, word_importance,
 
 # %% ../../nbs/explain/06_diagnose.ipynb #737103a7
 SCHEMA = 1 # of report.json
-FILES = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
+FILES = ("index.html", "report.json", "junit.xml", "verdicts.csv", "scores.csv", "slices.csv")
 
 
 @dataclass(eq=False)
@@ -121,9 +122,9 @@ class Diagnosis:
             **vars(self) | {"flips": {test: rows.to_dict("records") for test, rows in self.flips.items()}})
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
-        "Write the page, its twin and three tables."
+        "Write the page, its numbers, what CI reads of it, and three tables."
         tables = [table.to_csv(index=False) for table in (self.verdicts, self.scores, self.slices)]
-        return dict(zip(FILES, (self.html(), self.json(), *tables)))
+        return dict(zip(FILES, (self.html(), self.json(), junit(self), *tables)))
 
     def json(self) -> str:
         "Write the same numbers, as fractions."
