@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import made
 import numpy as np
@@ -26,11 +27,12 @@ from debias_nb.encoders import interventions, tokens as encoders
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenize
-from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
+from debias_nb.explain import diagnose as diagnosing, evidence, junit, models as scoring
 from debias_nb.explain.changes import GAIN, HARM, NEITHER, Measured, as_test, average_precision
 from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
 from debias_nb.explain.changes import verdicts
 from debias_nb.explain.compare import compare
+from debias_nb.explain.decision import Decision
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis
 from debias_nb.explain.programs import NO_HARM
@@ -736,6 +738,26 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
         for value in values if isinstance(values, list) else [values]:
             words += [f"--{name.replace('_', '-')}"] + ([str(value)] if value is not True else [])
     return CliRunner().invoke(app, words)
+
+
+def test_ci_is_told_what_the_exit_code_says():
+    "A test that got worse has failed, one that may have is skipped, as is one that is too small; names are harmless."
+    row = {"form": "pairs", "metric": "auc05", "cases": 10, "apart": 10, "verdict": NEITHER, "low": -.3}
+    rows = {"bad": row | {"verdict": HARM}, "good": row | {"verdict": GAIN}, "<\x1b&": row}
+    said = Diagnosis.__new__(Diagnosis)
+    said.__dict__.update(
+        decision=Decision("do not ship", "Do not ship. bad got worse.", ""), left_out={"few": "few: 9 pairs"},
+        verdicts=pd.DataFrame([{"test": test} | one for test, one in rows.items()]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(junit, "sentence", lambda rows: f"{rows[0]['test']}: told.")
+        root = ElementTree.fromstring(junit.junit(said))
+    [suite] = root
+    cases = {case.get("name"): (case[0].tag, case[0].get("message") or case[0].text) for case in suite.iter("testcase")}
+    assert cases == {
+        "bad": ("failure", "bad: told."), "good": ("system-out", "good: told."), r"<\x1b&": ("skipped", r"Cannot tell. <\x1b&: told."),
+        "few": ("skipped", "Cannot tell. few: 9 pairs")}
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "0", "2"]
+    assert suite.find("properties/property").get("value") == "Do not ship. bad got worse."
 
 
 def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 "README.md is short, and its commands are those that exist."
+import json
 import re
 import shlex
 import tomllib
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from typer.main import get_command
 
 from debias_nb.repro.cli import app
@@ -33,6 +35,22 @@ def understood(line: str, folder: Path):
 def test_commands_and_their_options_exist(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     understood(line, tmp_path)
+
+
+def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
+    "Its actions are pinned as those of this repository are, and the page goes up also where the build fails."
+    cells = json.loads((ROOT / "nbs/in_ci.ipynb").read_text("utf-8"))["cells"]
+    [workflow] = re.findall(r"```yaml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in cells), flags=re.S)
+    [job] = yaml.safe_load(workflow)["jobs"].values()
+    own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
+    assert all(f"uses: {step['uses']} #" in own for step in job["steps"] if "uses" in step)
+    [command] = [step["run"] for step in job["steps"] if step.get("run", "").startswith("debias-nb")]
+    folder = tmp_path / "tests/pairs"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    asked = understood(command, folder).params
+    assert asked["fail_on"] == "worse" and job["steps"][-1]["if"] == "always()"
+    assert job["steps"][-1]["with"]["path"] == str(asked["out"])
 
 
 def test_targets_of_make_exist():

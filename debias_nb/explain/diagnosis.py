@@ -15,12 +15,13 @@ import pandas as pd
 
 from .changes import FIRST, GAIN, HARM, points
 from .decision import Decision, cards, labeled, listed
+from .junit import junit
 from .page import file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 
-# %% ../../nbs/explain/14_diagnosis.ipynb #31a905b6
+# %% ../../nbs/explain/14_diagnosis.ipynb #a856c2b4
 SCHEMA = 2 # of report.json
-FILES = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
+FILES = ("index.html", "report.json", "junit.xml", "verdicts.csv", "scores.csv", "slices.csv")
 ABOUT_TEST = ("form", "counted", "cases", "matches", "units", "drawn", "metric", "verdict", "planned", "inverted")
 FIGURES = ("base", "tuned", "change", "low", "high", "p", "found", "verdict")
 
@@ -222,9 +223,9 @@ class Diagnosis:
         return labeled(points)
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
-        "Write the page, its twin and three tables."
+        "Write the page, its numbers, what CI reads of it, and three tables."
         tables = [table.to_csv(index=False) for table in (self.verdicts, self.scores, self.slices)]
-        return dict(zip(FILES, (self.html(), self.json(), *tables)))
+        return dict(zip(FILES, (self.html(), self.json(), junit(self), *tables)))
 
     def json(self) -> str:
         "Write the same numbers, as fractions."

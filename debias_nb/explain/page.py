@@ -151,7 +151,7 @@ def command_line(
 MARKS = ( # one of them stands at the beginning of each file that is written here
     b'<meta name="generator" content="debias-nb">', b'"made by": "debias-nb"', b"method,seed,test,metric,value\n",
     b"method,test,metric,difference,low,high,p,word", b"method,test,difference,low,high,p,word", b"test,form,tests,counted,cases,",
-    b"test,scorer,metric,value,", b"test,kind,slice,cases,matches,")
+    b"test,scorer,metric,value,", b"test,kind,slice,cases,matches,", b'<testsuite name="debias-nb diagnose"')
 
 
 def is_ours(path: Path) -> bool:
