@@ -669,6 +669,9 @@ def test_page_and_twin_have_the_same_numbers(tables):
     parts = {"warnings", "sentences", "tests", "scores", "averaged", "thresholds", "roc", "histograms", "ranks", "unrelated"}
     parts |= {"words", "slices", "interventions", "shortcuts", "data", "flips", "next"}
     assert set(twin) == parts | {"schema", "decision", "notes", "left out", "facts", "made by"}
+    told = (Path(__file__).parents[1] / "nbs/explain/10_diagnosis.ipynb").read_text("utf-8").partition("| key | what |")[2]
+    rows = re.findall(r'"\| (`[^|]+) \|', told)
+    assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
     assert all("was chosen on these tests" in text for text in (page, tables.json()))
