@@ -426,6 +426,7 @@ def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch
 
 # ---- strengths that are chosen
 
+@pytest.mark.slow
 def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path, monkeypatch):
     "With all labels turned round, what is worst is best."
     kept = str(tmp_path / "kept.csv")

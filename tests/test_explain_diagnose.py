@@ -92,6 +92,7 @@ def tables(folders, files):
 # ---------------------------------------------------------------- planted worlds; the strong one is in the notebook
 
 
+@pytest.mark.slow
 def test_a_gain_on_every_split_is_called_one():
     "A base encoder that knows half of the synonyms, on the mild world."
     world = WorldConfig(
@@ -100,6 +101,7 @@ def test_a_gain_on_every_split_is_called_one():
     assert found.verdicts[found.verdicts.decides].verdict.tolist() == ["gain", "gain"] and not alarms(found)
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_there_is_nothing():
     "Two of the twenty worlds of planted_case.py."
     for seed in range(2):
@@ -706,6 +708,7 @@ def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, t
         diagnose(folders["table"], folders["other table"], progress=False)
 
 
+@pytest.mark.slow
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
     done = subprocess.run([sys.executable, "-c", tables.snippet], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

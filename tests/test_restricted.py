@@ -27,6 +27,7 @@ def test_other_texts_are_not(tmp_path):
     assert not restricted.holding([tmp_path / "page.md"], KNOWN)
 
 
+@pytest.mark.slow
 def test_no_page_or_notebook_holds_a_text_of_a_restricted_corpus():
     pages = [path for path in restricted.committed() if not path.is_relative_to(restricted.ROOT / "results")]
     assert len(pages) > 300

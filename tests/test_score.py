@@ -143,6 +143,7 @@ def scored(spec, **more):
     return found[found.method == spec].set_index("measure"), found, "\n".join(said)
 
 
+@pytest.mark.slow
 def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     rows, found, said = scored("mine:Near")
     ours = found[found.method == "OutReg"].set_index("measure")
@@ -153,6 +154,7 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
+@pytest.mark.slow
 def test_what_does_nothing_makes_no_difference_and_what_harms_is_said_to_harm(mine, small):
     rows, *_ = scored("mine:Nothing")
     assert (rows.difference.abs() < .5).all()

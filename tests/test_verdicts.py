@@ -311,6 +311,7 @@ def books():
         return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
 
 
+@pytest.mark.slow
 def test_every_claim_is_stated_and_asks_something(books):
     for book in books.values():
         assert book.claims
@@ -341,6 +342,7 @@ def test_a_claim_is_a_row_and_each_thing_asked_another(books):
                 assert told == Counter(claim.words(profile)), (claim.id, profile)
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_page_have_every_claim(books):
     for book, letter in zip(books.values(), "ABC"):
         text = "".join(book.table(begin) for begin in (letter, "R-", "Q-"))
@@ -349,6 +351,7 @@ def test_the_tables_of_a_page_have_every_claim(books):
     assert books["scan"].table("X-") == ""
 
 
+@pytest.mark.slow
 def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
     """Its primary comparisons all have one side with words of its own.
 

@@ -72,6 +72,7 @@ def test_every_run_is_in_one_job():
             part_of(runs, wrong)
 
 
+@pytest.mark.slow
 def test_a_job_lists_its_runs_and_has_failed_when_its_time_was_up(project):
     runs = [run.id for run in load_experiment("itvreg/remedies", "planted", project).runs()]
     job = ["device-batch", "itvreg/remedies", "--part", "2/2"]
