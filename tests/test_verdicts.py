@@ -325,6 +325,7 @@ COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|at the margin|inconclu
 SAME_WORD = {"hold": "holds", "at the margin": "no difference"}
 
 
+@pytest.mark.slow
 def test_a_claim_is_a_row_and_each_thing_asked_another(books):
     "No comparison is lost: what the rows of a claim count is what the claim counts."
     for book in books.values():
@@ -380,6 +381,7 @@ def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
         assert _outcome(judged + sure).startswith("4 hold (2 provisional): ")
 
 
+@pytest.mark.slow
 def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
     for book in books.values():
         frame = comparison_frame(book)
