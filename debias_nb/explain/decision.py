@@ -271,17 +271,17 @@ KINDS = {"better": "gain", "worse": "harm", "no change": "neither", "cannot tell
 
 def cards(verdicts: pd.DataFrame, decision: Decision) -> list[dict]: # a card a test
     "What the cards say."
-    found = {}
-    for result in decision.results:
-        found.setdefault(result.test, {})["apart" if result.apart else "whole"] = result
-    rows = verdicts[verdicts.decides].to_dict("records")
-    ends = [value for result in decision.results for value in (result.low, result.high)]
-    return [{
-        **row, "result": found[row["test"]]["whole"], "apart_result": found[row["test"]].get("apart"),
-        "mark": MARKS[found[row["test"]]["whole"].word], "kind": KINDS[found[row["test"]]["whole"].word],
-        "role": "Like training" if found[row["test"]]["whole"].like else "New data", "title": TITLES[row["metric"]],
-        "scale": (min([0, *ends]), max([0, *ends])),
-    } for row in rows]
+    whole = {result.test: result for result in decision.results if not result.apart}
+    apart = {result.test: result for result in decision.results if result.apart}
+    ends = [end for result in decision.results for end in (result.low, result.high)]
+    scale = min([0, *ends]), max([0, *ends])
+    found = []
+    for row in verdicts[verdicts.decides].to_dict("records"):
+        result = whole[row["test"]]
+        about = {"mark": MARKS[result.word], "kind": KINDS[result.word], "title": TITLES[row["metric"]], "scale": scale}
+        about["role"] = "Like training" if result.like else "New data"
+        found.append({**row, **about, "result": result, "apart_result": apart.get(row["test"])})
+    return found
 
 
 LABEL = .06 # of the height of a picture, between two labels

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'TRAINED', 'SEED', 'FEWEST_TEXTS', 'settings_of',
-           'grown_from', 'loaded', 'with_prompts', 'same_tests', 'sampled_texts', 'WordFindings', 'made_of',
-           'check_named', 'read_files', 'apart_of', 'diagnose', 'columns_told']
+           'grown_from', 'loaded', 'with_prompts', 'same_tests', 'one_score', 'sampled_texts', 'WordFindings',
+           'made_of', 'check_named', 'read_files', 'apart_of', 'diagnose', 'columns_told']
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f8fd5144
 import sys
@@ -86,6 +86,12 @@ def same_tests(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     return [f"{' and '.join(same)} are the same pairs: one test under {len(same)} names." for same in twice]
 
 
+def one_score(test: Test) -> list[str]:
+    "What is said of a model that gives all pairs the same score."
+    same = [model for model in ("base", "tuned") if has_one_score(test.scores[model])]
+    return [f"{test.name}: the {model} model gives all pairs the same score." for model in same]
+
+
 def _warnings(tests: list[Test], flawed: pd.DataFrame, same_make: bool, files: dict) -> list[str]: # files: of `file_facts`
     "What to know before any verdict is believed."
     told = same_tests(files)
@@ -94,9 +100,7 @@ def _warnings(tests: list[Test], flawed: pd.DataFrame, same_make: bool, files: d
         told.append(f"Is the base the model that was fine-tuned? {different}")
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
-        same = [model for model in ("base", "tuned") if has_one_score(test.scores[model])]
-        told += [f"{test.name}: the {model} model gives all pairs the same score." for model in same]
-        told += doubts(test, counts.get((test.name, OF_TRAINING), 0), comparisons=len(tests))
+        told += one_score(test) + doubts(test, counts.get((test.name, OF_TRAINING), 0), comparisons=len(tests))
     return told
 
 # %% ../../nbs/explain/11_diagnose.ipynb #7f4bf6c0
@@ -336,9 +340,8 @@ def _void(tests: list[Test], flawed: pd.DataFrame) -> str | None: # flawed: of `
     "Why a test says nothing."
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
-        for model in ("base", "tuned"):
-            if has_one_score(test.scores[model]):
-                return f"{test.name}: the {model} model gives all pairs the same score."
+        for why in one_score(test):
+            return why
         if counts.get((test.name, OF_TRAINING), 0) == len(test.file):
             return f"{test.name}: all of its pairs stand in the training file."
     return None
