@@ -402,8 +402,10 @@ class MeanOverPairs(ARR):
 @pytest.mark.parametrize(("batch", "alike"), [(12, True), (16, False)], ids=["batches of one size", "a smaller last batch"])
 def test_a_mean_over_pairs_takes_the_same_steps_unless_batches_differ_in_size(static, batch, alike, tmp_path):
     "12 authors, two texts each, in batches of 12, or of 16 and 8."
+    teacher = teacher_vectors()
+
     def weights(kind):
-        model, *_ = trained(static, lambda model: kind(model, NUMBERED, teacher_vectors(), .1), tmp_path, batch=batch)
+        model, *_ = trained(static, lambda model: kind(model, NUMBERED, teacher, .1), tmp_path, batch=batch)
         return model[0].embedding.weight
 
     by_text, by_pair = weights(ARR), weights(MeanOverPairs)
