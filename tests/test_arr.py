@@ -358,12 +358,12 @@ class Keeping(AuthorCollator):
         return super().__call__(features)
 
 
-def trained(static, make_loss, folder, epochs=3, seed=0):
+def trained(static, make_loss, folder, epochs=3, seed=0, batch=12):
     "A trained copy of the model, its loss, and the rows of each batch."
     model = copy.deepcopy(static)
     loss, collator = make_loss(model), Keeping(tokenize(model, TEXTS), AUTHORS)
     args = training_arguments(
-        folder, num_train_epochs=epochs, per_device_train_batch_size=12, learning_rate=2e-2, seed=seed, use_cpu=True,
+        folder, num_train_epochs=epochs, per_device_train_batch_size=batch, learning_rate=2e-2, seed=seed, use_cpu=True,
         batch_sampler=AuthorPairSampler)
     data = Dataset.from_dict({"row": range(48), "label": AUTHORS})
     with single_thread():
@@ -390,6 +390,27 @@ def test_epochs_differ_and_repeats_do_not(static, tmp_path):
     assert summary["batches"] == 6 and summary["pairs"] == 12 and summary["excess"] > 0
     assert 0 < summary["B_min"] <= summary["B"] <= summary["B_max"] < 1
     assert np.isclose(summary["teacher_temperature"], .1 / (1 - summary["B"]))
+
+
+class MeanOverPairs(ARR):
+    "Eq. 4 averaged over pairs, where `ARR` averages the sums of each text."
+    def value(self, z, authors, rows):
+        value, seen = super().value(z, authors, rows)
+        return value / (len(rows) - 1), seen
+
+
+@pytest.mark.parametrize(("batch", "alike"), [(12, True), (16, False)], ids=["batches of one size", "a smaller last batch"])
+def test_a_mean_over_pairs_takes_the_same_steps_unless_batches_differ_in_size(static, batch, alike, tmp_path):
+    "12 authors, two texts each, in batches of 12, or of 16 and 8."
+    teacher = teacher_vectors()
+
+    def weights(kind):
+        model, *_ = trained(static, lambda model: kind(model, NUMBERED, teacher, .1), tmp_path, batch=batch)
+        return model[0].embedding.weight
+
+    by_text, by_pair = weights(ARR), weights(MeanOverPairs)
+    apart = (by_text - by_pair).abs().max() / (by_text - static[0].embedding.weight).abs().max()
+    assert (apart < 1e-3) == alike, f"apart by {apart:.2g} of what training changed"
 
 
 # ---- masked content

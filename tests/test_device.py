@@ -504,7 +504,8 @@ def test_cpu_and_gpu_agree(manifest, tmp_path):
 # what is committed for a device
 
 
-MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) if path.stem != "costs"]
+FIRST = ROOT / "configs/device/first.yaml"
+MANIFESTS = [path for path in sorted((ROOT / "configs/device").glob("*.yaml")) if path.stem not in ("costs", FIRST.stem)]
 GRIDS = sorted((ROOT / "configs/device/grids").glob("*.yaml"))
 
 
@@ -523,6 +524,16 @@ def test_a_committed_manifest_asks_for_runs_with_ten_seeds(path):
     assert {len(set(seeds)) for seeds in trained.values()} == {10}
     asked = {run.id for run in grid(path.parent / "grids" / path.name).runs()}
     assert {run.id for run in runs} == asked, "nothing of the grid is left out"
+
+
+@pytest.mark.parametrize("experiment", ["itvreg/practice", "itvreg/balance", "scan/table02"])
+def test_what_comes_first_on_a_device_makes_five_seeds_of_each_row(experiment):
+    wanted = [run for run in device.manifest_runs(FIRST, ROOT) if f"{run.paper}/{run.experiment}" == experiment]
+    configured = load_experiment(experiment, "small", ROOT).runs()
+    for run in [one for one in wanted if one.corpus]:
+        row = run.model_copy(update={"seed": 0})
+        seeds = {one.seed for one in [*wanted, *configured] if one.model_copy(update={"seed": 0}) == row}
+        assert seeds >= set(range(5)), (run.id, seeds)
 
 
 @pytest.mark.slow

@@ -154,6 +154,28 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
+def test_the_small_half_is_real_pairs_with_three_seeds(mine, monkeypatch):
+    known = parts()
+    wanted = []
+
+    def ours(experiment, folder, workers):
+        wanted.append(experiment)
+        raise ScoreError("enough")
+
+    monkeypatch.setattr(scoring, "check", lambda *_: None)
+    monkeypatch.setattr(scoring, "absent", lambda run: None)
+    monkeypatch.setattr(scoring, "our_runs", ours)
+    for on in (None, ("products",)):
+        with pytest.raises(ScoreError, match="enough"):
+            score("mine:Near", on=on, small=True, say=lambda line: None)
+    assert [one.title for one in wanted] == [known["questions"].title, known["products"].title]
+    for small in wanted:
+        whole, = (one for one in known.values() if one.title == small.title)
+        some, all_runs = ({run.id for run in one.runs()} for one in (small, whole))
+        assert some < all_runs, "runs of the whole, which are not made again there"
+        assert {run.seed for run in small.runs()} == {0, 1, 2}
+
+
 @pytest.mark.slow
 def test_what_does_nothing_makes_no_difference_and_what_harms_is_said_to_harm(mine, small):
     rows, *_ = scored("mine:Nothing")

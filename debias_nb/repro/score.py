@@ -33,7 +33,7 @@ from .pages.pairing import run_on, scaled, trained_in
 from .runs import runner
 from .runs.origin import environment, this_machine
 from .runs.records import Store, TrainingFailed, latest
-from .runs.runner import absent, cores, run_all
+from .runs.runner import absent, cores, narrow, run_all
 from .runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from .runs.tasks.pairs import TASK
 from .runs.training import PairCollator, columns_of, pair_tokens, pair_trainer
@@ -395,16 +395,24 @@ def parts() -> dict[str, ExperimentConfig]:
     return {name: ExperimentConfig.model_validate(part) for name, part in known.items()}
 
 
+SMALL_SEEDS = [0, 1, 2]
+SMALL_PARTS = ("questions", "products")
+
+
 def score(
     spec: str,                     # `module:Name`
     weight: float | None = None,   # lambda, of a regulariser; None: its own
-    on: tuple[str, ...] = ("planted", "questions", "products"),
+    on: tuple[str, ...] | None = None, # parts; None: all, or those of the small half
+    small: bool = False,           # the small half: real pairs alone, three seeds
     out: str | Path = "score",     # folder for records and scorecard
     workers: int | None = None,    # processes; None: one a core
     say=print,                     # what takes the lines of the answer
 ) -> pd.DataFrame: # of `compared`, all parts
     "Score your loss. Raises `ScoreError` for what cannot be scored, before anything is trained where that can be known."
     known = parts()
+    if small:
+        known = {name: narrow(part, SMALL_SEEDS, full=False) for name, part in known.items()}
+    on = on or (SMALL_PARTS if small else tuple(known))
     for name in on:
         if name not in known:
             raise ScoreError(f"no part {name!r}{nearest(name, known)}")

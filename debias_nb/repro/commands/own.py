@@ -261,8 +261,10 @@ def score(
     loss: Annotated[str, Argument(
         help="Your loss as module:Name, from the current folder or installed, e.g. mymodule:MyLoss.")],
     weight: Annotated[float | None, Option(min=0, help="Weight (lambda) of a regularizer; default: its own.")] = None,
-    on: Annotated[str, Option(
-        help="planted, questions or products, separated by commas. All take hours; planted takes most of one.")] = "planted,questions,products",
+    on: Annotated[str | None, Option(
+        help="planted, questions or products, separated by commas; default: all, which take hours; planted takes most of one.")] = None,
+    small: Annotated[bool, Option(
+        "--small", help="The small half: questions and products with three seeds, in less than 15 minutes on two cores.")] = False,
     out: Annotated[Path, Option(
         file_okay=False, help="Output folder for records and scorecard. Runs found there are reused.")] = Path("score"),
     workers: Workers = None,
@@ -270,9 +272,9 @@ def score(
     "Train your own loss as the methods here are trained, and compare it with them."
     module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
     from ..score import score as scored
-    asked = tuple(part.strip() for part in on.split(","))
+    asked = None if on is None else tuple(part.strip() for part in on.split(","))
     with interruptible():
-        scored(loss, weight, asked, out, workers, say=echo)
+        scored(loss, weight, asked, small, out, workers, say=echo)
 
 
 @app.command(rich_help_panel=OWN)
