@@ -11,7 +11,7 @@ from debias_nb.data import registry as r
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import DataError, MissingData
-from debias_nb.repro.config import CorpusConfig
+from debias_nb.repro.config import CorpusConfig, TextsConfig, load_experiment
 from debias_nb.repro.runs.matching import Neighbors
 from debias_nb.repro.runs.tasks import pairs as task
 
@@ -164,3 +164,17 @@ def test_no_published_text_that_may_be_held_is_tested():
     held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)} for kind in (*s.KINDS, *s.TEXTS_ONLY)}
     assert not [pair for pair in product(held, tested) if held[pair[0]] & tested[pair[1]]]
     assert min(map(len, held.values())) > 500
+
+
+@real
+def test_no_run_of_the_matrix_holds_what_it_tests():
+    "The texts of each run of one seed, and all tests that any run there has."
+    runs = [run for run in load_experiment("itvreg/matrix", "small").runs() if run.seed == 0]
+    try:
+        tested = {fold(text, True) for name in runs[0].evaluate for text in task.evaluation_pairs(name, None, None).all_texts}
+        held = {run.method.texts: set(task.held_texts(run.method.texts, run.evaluate)) for run in runs if run.method.texts}
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+    assert len(held) > 5 and min(map(len, held.values())) > 500
+    forums = TextsConfig(corpora=["askubuntu"]) # training questions, which only the runs that test them are kept from
+    assert not [asked.corpora for asked, texts in held.items() if asked != forums and tested & {fold(text, True) for text in texts}]
