@@ -25,10 +25,10 @@ Profile = Literal["planted", "small", "paper"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
-# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`. This module does not import them: that loads torch, which
+# The terms among `regularizers.REGULARIZERS`, and `matching.GOR` and `matching.Neighbors`. This module does not import them: that loads torch, which
 # commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
-HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
+HOLDING = (*INTERVENING, "outreg", "simcse", "neighbors") # texts, those of a batch or others
 REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
 
 Intervention = Literal["mask", "delete", "pad", "random"]
@@ -207,8 +207,8 @@ class TrainConfig(Settings):
 # Test figures along training; gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
 # duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change; how
-# many of the texts of a test stand in training, and pairs scored apart by that.
-Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior", "known texts"]
+# many of the texts of a test stand in training, and pairs scored apart by that; what can be said of a shift before training.
+Measure = Literal["trajectory", "gradients", "cases", "words", "retrieval", "behavior", "known texts", "beforehand"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:

@@ -25,6 +25,7 @@ from ....measures.retrieval import evaluate_ranking, evaluate_retrieval
 from ....data.pairs import CATEGORIES, ROLES, SOURCES, QuestionPairs, components, fold, known_texts, load_offers
 from ....data.pairs import load_products, load_questions, load_test, seen_words, word_overlap, worded
 from ....data.answers import load_answers
+from ....data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from ....data.registry import MissingData
 from ...config import CorpusConfig, MethodConfig, RunConfig, TextsConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking
@@ -190,14 +191,18 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: #
             raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
         file = "valid" if part == "heldout" else "train"
         return _of_texts(load_products(corpus.name, file, corpus.share), corpus.name)
-    check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, "catalogue"), ConfigError)
+    if corpus.name == NEWS:
+        if corpus.holdout:
+            raise ConfigError(f"corpus {corpus.name!r}: news takes no `holdout`")
+        return _of_texts(load_news(corpus.share), corpus.name)
+    check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, NEWS, "catalogue"), ConfigError)
     found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
     if corpus.negatives:
         found = at_balance(found, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
     return _of_texts(found, corpus.name)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
     "An evaluation set. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
     if name == "heldout":
@@ -207,7 +212,9 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
     if name in CATEGORIES:
         test, parts = load_test(name)
         return _of_texts(test, name, subsets=parts, offers=load_offers(name))
-    check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *PLANTED, "heldout"), ConfigError)
+    if name in KINDS:
+        return _of_texts(load_sentences(name), name)
+    check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *KINDS, *PLANTED, "heldout"), ConfigError)
     return _of_texts(load_questions(name, "test"), name)
 
 
@@ -221,12 +228,14 @@ def training_texts(
     """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
     Raises `MissingData`, and `ConfigError` for an unknown corpus."""
     planted = PLANTED if world else ()
-    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *GENERAL, *planted), ConfigError)
+    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *KINDS, *TEXTS_ONLY, *GENERAL, *planted), ConfigError)
     if name in planted:
         return [title.text for title in catalogue(world).unlabeled(name)]
     if name in GENERAL:
         general = load_answers(name, "dev")
         return [*general.questions, *general.answers]
+    if name in (*KINDS, *TEXTS_ONLY):
+        return sentence_texts(name)
     return training_pairs(CorpusConfig(name=name)).all_texts
 
 
@@ -360,6 +369,26 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     return values
 
 
+@lru_cache(maxsize=16)
+def center(encoder: EncoderConfig, texts: tuple[str, ...]) -> np.ndarray: # (d,) unit vector
+    "Where texts lie on the whole, for the base encoder."
+    mean = vectors(base_model(encoder), list(texts), encoder).double().mean(0).numpy()
+    return mean / np.linalg.norm(mean)
+
+
+def beforehand(encoder: EncoderConfig, corpus: CorpusConfig, name: str) -> dict: # name: of a test
+    """What can be measured of a shift before anything is trained: the share of a test's words that training has, AUC(0.05)
+    of word overlap, the mean cosine of unrelated texts of the test, and how far the test's texts lie from those of training
+    (one less the cosine of their mean embeddings), both for the base encoder."""
+    test = evaluation_pairs(name, corpus, None)
+    both = vectors(base_model(encoder), test.all_texts, encoder)
+    left, right = both.chunk(2)
+    unrelated = cosines(left, right.roll(1, 0))
+    centers = [center(encoder, tuple(texts)) for texts in (training_pairs(corpus).all_texts, test.all_texts)]
+    return word_measures(name, corpus) | {
+        "unrelated cosine": float(unrelated.mean()), "distance of kinds": float(1 - np.dot(*centers))}
+
+
 @lru_cache(maxsize=4)
 def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
     "The texts that a corpus trains on, folded."
@@ -475,6 +504,8 @@ class PairTask(Task):
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, pairs.left)
+        if "beforehand" in run.measure and run.corpus:
+            values |= beforehand(run.encoder, run.corpus, name)
         return values, kept, {f"test {name}": pairs.info}
 
     def evaluation_sets(self, model, run: RunConfig, suffix: str = "") -> Tested:

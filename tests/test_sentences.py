@@ -1,0 +1,180 @@
+"Sentences by kind of text: what is tested, what may be held, and what of a shift can be said before training."
+import os
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from debias_nb.checks import ConfigError
+from debias_nb.data import registry as r
+from debias_nb.data import sentences as s
+from debias_nb.data.pairs import fold
+from debias_nb.data.registry import DataError, MissingData
+from debias_nb.repro.config import CorpusConfig, TextsConfig, load_experiment
+from debias_nb.repro.runs.matching import Neighbors
+from debias_nb.repro.runs.tasks import pairs as task
+
+real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
+
+GRADED = "4.0\ta cat\ta kitten\n2\ta cat\ta dog\n3.9\ta mouse\tA CAT!\n\ta {kind}\ta mouse\n"
+NEWS = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n{rows}"
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    "Files of every kind, made up: `a cat` is tested in all of them."
+    folders = {name: tmp_path / name for name in ("sts", "msr_paraphrase")}
+    for folder in folders.values():
+        folder.mkdir()
+    names = {name for kind in s.GRADED.values() for name in (*kind.tested, *kind.others)} | {"2014-deft-news"}
+    for name in names:
+        (folders["sts"] / f"{name}.tsv").write_text(GRADED.format(kind=name), encoding="utf-8")
+    parts = {
+        "train": '1\t1\t2\tShares "rose".\tShares went up.\r\n0\t3\t4\tIt rains.\tA cat.\r\n0\t5\t6\tNo one won.\tHe lost.\r\n',
+        "val": "0\t3\t4\tit rains\ta cat\r\n", "test": "1\t7\t8\tShe won.\tShe lost.\r\n0\t7\t9\tShe won.\tHe lost.\r\n",
+    }
+    for part, rows in parts.items():
+        (folders["msr_paraphrase"] / f"{part}.tsv").write_bytes(NEWS.format(rows=rows).encode())
+    datasets = {}
+    for name, folder in folders.items():
+        files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
+        datasets[name] = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    registry = r.Registry(datasets=datasets)
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
+    caches = task.training_pairs, task.evaluation_pairs
+    for cached in caches:
+        cached.cache_clear()
+    yield folders
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_grades_from_four_match_and_up_to_two_do_not(made):
+    test = s.load_sentences("captions")
+    assert list(zip(test.left, test.right, test.labels.tolist())) == [("a cat", "a kitten", 1), ("a cat", "a dog", 0)]
+    assert test.counts == {"lines": 4, "not graded": 1, "between": 1, "pairs": 2}
+
+
+@pytest.mark.parametrize("kind", [*s.KINDS, *s.TEXTS_ONLY])
+def test_no_text_that_may_be_held_is_tested(made, kind):
+    texts = s.sentence_texts(kind)
+    assert "a mouse" in texts, "half of it is between match and no match, half is not graded"
+    assert not {fold(text, True) for text in texts} & {"acat", "akitten", "adog", "shewon", "helost"}
+    assert len({fold(text, True) for text in texts}) == len(texts)
+
+
+def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
+    train = task.training_pairs(CorpusConfig(name="news"))
+    assert sorted(zip(train.left, train.right, train.labels.tolist())) == [
+        ("No one won.", "He lost.", 0), ('Shares "rose".', "Shares went up.", 1)]
+    assert task.evaluation_pairs("news", None, None).labels.tolist() == [1, 0]
+    with pytest.raises(ConfigError, match="news takes no `holdout`"):
+        task.training_pairs(CorpusConfig(name="news", holdout=.1))
+
+
+@pytest.mark.parametrize("text, words", [
+    ("5.1\ta\tb\n", "1: '5.1' is not a grade from 0 to 5"),
+    ("nan\ta\tb\n", "1: 'nan' is not a grade"),
+    ("4\ta\tb\n4\ta\n", "2: 2 columns, expected 3"),
+    ("4\ta\t \n", "1: the right text is empty"),
+    ("", "the file is empty"),
+])
+def test_a_line_that_is_no_graded_pair_is_named(tmp_path, text, words):
+    path = tmp_path / "graded.tsv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=f"graded.tsv:? ?{words}"):
+        s.read_graded(path)
+
+
+@pytest.mark.parametrize("contents, words", [
+    (b"Quality\tleft\tright\n", ":1: columns: '#1 ID' must be there once"),
+    (NEWS.format(rows="2\t1\t2\ta\tb\r\n").encode(), ":2: '2' is not a label"),
+    (NEWS.format(rows="1\t1\t2\ta\r\n").encode(), ":2: 4 columns, expected 5"),
+    (NEWS.format(rows="1\t1\t2\ta\t \r\n").encode(), ":2: the right text is empty"),
+    (NEWS.format(rows="").encode(), ": no pair below the header"),
+    (b"Quality\xff", ": not UTF-8 at byte 8"),
+    (b"", ": the file is empty"),
+])
+def test_a_file_of_news_that_is_none_is_refused(tmp_path, contents, words):
+    path = tmp_path / "news.tsv"
+    path.write_bytes(contents)
+    with pytest.raises(DataError, match=f"news.tsv{words}"):
+        s.read_news(path)
+
+
+def test_unknown_kinds_are_refused(made):
+    with pytest.raises(ValueError, match="did you mean 'tweets'"):
+        s.load_sentences("tweet")
+    with pytest.raises(ValueError, match="sundry"):
+        s.load_sentences("sundry")
+    with pytest.raises(ConfigError, match="did you mean 'captions'"):
+        task.evaluation_pairs("caption", None, None)
+
+
+class Given:
+    "A batch whose embeddings are given."
+    def __init__(self, fx, f0x):
+        self.fx, self.f0x = (torch.nn.functional.normalize(torch.as_tensor(rows), dim=1) for rows in (fx, f0x))
+
+
+def test_neighborhoods_are_held_and_points_are_not():
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(30, 8))
+    turned, _ = np.linalg.qr(rng.normal(size=(8, 8)))
+    assert Neighbors().term(Given(base @ turned, base)) < 1e-12, "all texts turned at once keep their neighborhoods"
+    assert Neighbors().term(Given(rng.normal(size=(30, 8)), base)) > .1
+    assert Neighbors().term(Given(base[:2], base[:2])) == 0, "fewer texts than neighbors"
+
+
+def test_what_is_far_may_move():
+    "Two clusters of eleven: the ten neighbors of each text are those of its cluster."
+    rng = np.random.default_rng(0)
+    clusters = np.concatenate([[[1., 0, 0]] * 11, [[0, 1., 0]] * 11]) + .01 * rng.normal(size=(22, 3))
+    swung = clusters.copy()
+    swung[11:] = clusters[11:] @ np.array([[0, 0, -1.], [0, 1, 0], [1, 0, 0]]) # around the second axis
+    assert Neighbors().term(Given(swung, clusters)) < 1e-12
+
+
+# ---- facts of the published files
+
+TESTED = {
+    "news": (1725, 1147), "headlines": (718, 279), "captions": (521, 210), "forum_answers": (481, 105), "beliefs": (280, 31),
+    "tweets": (399, 240), "forum_questions": (176, 49),
+}
+
+
+@real
+@pytest.mark.parametrize("kind", TESTED)
+def test_published_tests_are_complete(kind):
+    try:
+        test = s.load_sentences(kind, download=False)
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+    assert (len(test), test.labels.sum()) == TESTED[kind]
+
+
+@real
+def test_no_published_text_that_may_be_held_is_tested():
+    try:
+        tested = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts} for kind in s.KINDS}
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+    held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)} for kind in (*s.KINDS, *s.TEXTS_ONLY)}
+    assert not [pair for pair in product(held, tested) if held[pair[0]] & tested[pair[1]]]
+    assert min(map(len, held.values())) > 500
+
+
+@real
+def test_no_run_of_the_matrix_holds_what_it_tests():
+    "The texts of each run of one seed, and all tests that any run there has."
+    runs = [run for run in load_experiment("itvreg/matrix", "small").runs() if run.seed == 0]
+    try:
+        tested = {fold(text, True) for name in runs[0].evaluate for text in task.evaluation_pairs(name, None, None).all_texts}
+        held = {run.method.texts: set(task.held_texts(run.method.texts, run.evaluate)) for run in runs if run.method.texts}
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+    assert len(held) > 5 and min(map(len, held.values())) > 500
+    forums = TextsConfig(corpora=["askubuntu"]) # training questions, which only the runs that test them are kept from
+    assert not [asked.corpora for asked, texts in held.items() if asked != forums and tested & {fold(text, True) for text in texts}]
