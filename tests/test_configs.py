@@ -159,7 +159,7 @@ def test_a_row_named_after_the_papers_method_runs_it(part, form):
 def test_rows_are_called_after_what_they_run():
     """Nothing else begins with the name of the paper's method, and the learned weights of the page on weights say whose
     they are."""
-    called = re.compile(r"(SCAN|w/o (FD|LD))(, matched|, released|, ours)?( \(.+\))?")
+    called = re.compile(r"(SCAN|w/o (FD|LD))(, matched|, released|, sums|, ours)?( \(.+\))?")
     form_of = {"FD paper": "", "FD released": ", released", "FD ours": ", ours"}
     for found, method in SCAN_METHODS:
         of_another_name = method.name.startswith(("FD ", "LD", "Oracle"))
