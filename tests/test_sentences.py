@@ -167,6 +167,7 @@ def test_no_published_text_that_may_be_held_is_tested():
 
 
 @real
+@pytest.mark.slow
 def test_no_run_of_the_matrix_holds_what_it_tests():
     "The texts of each run of one seed, and all tests that any run there has."
     runs = [run for run in load_experiment("itvreg/matrix", "small").runs() if run.seed == 0]
