@@ -4,6 +4,7 @@ questions     Quora's duplicate questions, tested on their own test and on AskUb
 products      offers of computers, tested on all four categories
 forum         AskUbuntu's duplicate questions, tested on their own test and on Quora
 transformer   a tenth of Quora's duplicate questions, tested as `questions` is, with MiniLM
+search        `questions` again, tested by retrieval: each question is to find its duplicate among all of them
 
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
@@ -41,6 +42,7 @@ class Case:
     share: float = 1.          # of the training pairs
     encoder: str = "potion-base-2M"
     dtype: str = "fp32"
+    search: bool = False       # matches alone: each left text is to find its right one among all
 
 
 CASES = {
@@ -49,6 +51,7 @@ CASES = {
     "forum": Case("askubuntu", ("askubuntu", "quora"), 1e-1, 5, 32),
     "transformer": Case(
         "quora", ("quora", "askubuntu"), 3e-5, 2, 32, batch=64, share=.1, encoder="minilm", dtype="bf16"),
+    "search": Case("quora", ("quora", "askubuntu"), 1e-1, 5, 32, search=True),
 }
 
 
@@ -78,10 +81,12 @@ def _hide(rows, test: str, place) -> None: # rows: of `flips`, which are changed
         rows[told] = [[]] * len(rows)
 
 
-def written(pairs, path: Path) -> str:
-    "A CSV file of pairs."
+def written(pairs, path: Path, search: bool = False) -> str:
+    "A CSV file of pairs, or of matches to be searched."
     import pandas as pd
     frame = pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels.astype(int)})
+    if search:
+        frame = frame[frame.label == 1].rename(columns={"left": "anchor", "right": "positive"})[["anchor", "positive"]]
     frame.to_csv(path, index=False)
     return path.name
 
@@ -110,7 +115,7 @@ def make(name: str, folder: Path) -> None:
     base = load_encoder(case.encoder)
     fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{case.corpus}_train.csv")
-    tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv") for test in case.tests}
+    tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search) for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus, progress=False)
@@ -187,7 +192,8 @@ def listed(folder: Path = OUT) -> str:
     for name, case in CASES.items():
         twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
         trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f}% of {case.corpus}"
-        parts.append(f"## {name}: {case.encoder}, trained on {trained}")
+        how = ", tested by retrieval" if case.search else ""
+        parts.append(f"## {name}: {case.encoder}, trained on {trained}{how}")
         parts.append(f"[Page](./{name}.html), [numbers](./{name}.json).")
         parts.append("\n".join(f"- {sentence}" for sentence in twin["sentences"]))
     return "\n\n".join(parts) + "\n"
