@@ -154,26 +154,33 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
-def test_the_small_half_is_real_pairs_with_three_seeds(mine, monkeypatch):
-    known = parts()
-    wanted = []
+def test_the_small_half_is_the_matrix(mine, monkeypatch):
+    asked = []
+    monkeypatch.setattr(scoring, "score", lambda spec, weight, on, *_, say: asked.append(on))
+    runner = CliRunner()
+    assert runner.invoke(app, ["score", "mine:Near", "--small"]).exit_code == 0 and asked == [("matrix",)]
+    both = runner.invoke(app, ["score", "mine:Near", "--small", "--on", "planted"])
+    assert both.exit_code == 2 and "--small" in both.output
 
-    def ours(experiment, folder, workers):
-        wanted.append(experiment)
-        raise ScoreError("enough")
 
-    monkeypatch.setattr(scoring, "check", lambda *_: None)
-    monkeypatch.setattr(scoring, "absent", lambda run: None)
-    monkeypatch.setattr(scoring, "our_runs", ours)
-    for on in (None, ("products",)):
-        with pytest.raises(ScoreError, match="enough"):
-            score("mine:Near", on=on, small=True, say=lambda line: None)
-    assert [one.title for one in wanted] == [known["questions"].title, known["products"].title]
-    for small in wanted:
-        whole, = (one for one in known.values() if one.title == small.title)
-        some, all_runs = ({run.id for run in one.runs()} for one in (small, whole))
-        assert some < all_runs, "runs of the whole, which are not made again there"
-        assert {run.seed for run in small.runs()} == {0, 1, 2}
+def test_on_many_shifts_each_method_is_compared_with_the_base_encoder(mine, monkeypatch):
+    known = latest(Store(project_root() / "results").records("itvreg", "matrix", "small"))
+    experiment = parts()["matrix"]
+    methods = {}
+    for run in experiment.runs():
+        methods.setdefault(run.method.name, []).append(known[run.id] | {"run": run})
+    plain = MethodConfig(name="mine:Same")
+    mine_runs = [record["run"].model_copy(update={"method": plain}) for record in methods["Finetuned"]]
+    methods["mine:Same"] = [record | {"id": run.id, "run": run} for run, record in zip(mine_runs, methods["Finetuned"])]
+    rows, told = scoring.of_shifts("matrix", experiment, methods)
+    same, tuned = (rows[rows.method == name].set_index("measure") for name in ("mine:Same", "Finetuned"))
+    pd.testing.assert_frame_equal(same.drop(columns="method"), tuned.drop(columns="method"))
+    assert len(same) == 5 * 13 and set(rows.against) == {"Base"} and {"gain", "loss"} <= set(same.word)
+    page = pd.read_csv(project_root() / "reports/itvreg/matrix.differences.csv")
+    page = page[(page.table == "matrix") & (page.encoder == "potion-base-2M") & (page.metric == "auc05") & (page.against == "Base")]
+    ours = page[page.method == "Finetuned"].set_index("evaluate").difference.sort_values()
+    assert tuned.difference.sort_values().to_numpy() == pytest.approx(ours.to_numpy(), abs=.001), "the numbers of the page"
+    assert "WiSE-FT 0.5" in told and "mine:Same" in told
 
 
 @pytest.mark.slow

@@ -286,3 +286,21 @@ def test_a_search_is_measured_by_the_vectors_of_its_texts(search, monkeypatch):
     assert task is search
     assert torch.equal(queries, vector[[letters.index(text) for text in search.queries]])
     assert torch.equal(items, vector[[letters.index(text) for text in search.items]])
+
+
+def test_what_is_measured_before_anything_is_trained(monkeypatch):
+    "Seen words, word overlap, unrelated texts and the distance of the kinds, on texts whose embeddings are given."
+    embeddings = {"red hat": [1., 0.], "blue hat": [1., 0.], "hat red": [0., 1.], "new shoe": [0., 1.], "old boot": [1., 0.]}
+    trained = LabeledPairs("made", ["red hat"], ["blue hat"], np.array([1], "int8"))
+    tested = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
+    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: trained)
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: tested)
+    monkeypatch.setattr(pairs, "base_model", lambda encoder: None)
+    monkeypatch.setattr(pairs, "vectors", lambda model, texts, encoder: torch.tensor([embeddings[text] for text in texts]))
+    for cached in (pairs.word_measures, pairs.center):
+        monkeypatch.setattr(pairs, cached.__name__, cached.__wrapped__)
+    found = pairs.beforehand(None, CorpusConfig(name="quora"), "quora")
+    assert found == pytest.approx({
+        "overlap auc05": 1., "seen words": 2 / 6, # red and hat, of six
+        "unrelated cosine": 1.,           # red hat with old boot, new shoe with hat red
+        "distance of kinds": 1 - .5**.5}) # (1, 0) and (1, 1)

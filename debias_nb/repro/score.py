@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,13 +28,17 @@ from ..files import load_yaml, package_file, project_root
 from ..encoders.tokens import is_static
 from ..losses.regularized import Regularized
 from ..losses.regularizers import Changing, Regularizer
-from .config import ExperimentConfig, MethodConfig, Names, RunConfig
+from .config import ColumnConfig, ExperimentConfig, MethodConfig, Names, RunConfig, TableConfig
+from .pages.cells import table_cells
+from .pages.frame import runs_frame
 from .pages.pairing import Made, Side, alike, config_of, is_clean, made_by, mean_replicates, paired_sides
 from .pages.pairing import run_on, scaled, trained_in
+from .pages.shifts import standing, with_signs
+from .pages.tables import differences, main
 from .runs import runner
 from .runs.origin import environment, this_machine
 from .runs.records import Store, TrainingFailed, latest
-from .runs.runner import absent, cores, narrow, run_all
+from .runs.runner import absent, cores, run_all
 from .runs.tasks.common import SMALL_WORLD, Trained, base_encoder, stand_in
 from .runs.tasks.pairs import TASK
 from .runs.training import PairCollator, columns_of, pair_tokens, pair_trainer
@@ -388,6 +393,58 @@ def compared(
     return pd.DataFrame(rows)
 
 
+SHIFTS = "matrix" # the part of many shifts, which has its own statistics
+BASE = "Base"
+AVERAGED = {f"{PLAIN} {share}": f"WiSE-FT {share}" for share in (0.25, 0.5, 0.75)}
+SIGNS = {1: "gain", -1: "loss", 0: "not told"}
+
+
+def with_loss(experiment: ExperimentConfig, spec: str) -> ExperimentConfig: # spec: of your loss
+    "The same with your loss as a method wherever plain fine-tuning is, and a table of all shifts."
+    blocks = []
+    columns = []
+    for block in experiment.blocks:
+        if PLAIN in block.methods:
+            block = block.model_copy(update={"methods": (*block.methods, spec)})
+            for corpus, test in product(block.corpora, block.evaluate):
+                shift = "iid" if test == corpus.name else "ood"
+                label = f"{corpus.display} -> {test}"
+                columns.append(ColumnConfig(label=label, corpus=corpus.display, evaluate=test, shift=shift))
+        blocks.append(block)
+    table = TableConfig(id=SHIFTS, metric="auc05", unit="percent", tuned=True, rows=AVERAGED, columns=tuple(columns))
+    methods = (*experiment.methods, MethodConfig(name=spec))
+    return experiment.model_copy(update={"methods": methods, "blocks": tuple(blocks), "tables": (table,)})
+
+
+def of_shifts(
+    name: str, # of the part
+    experiment: ExperimentConfig,
+    methods: dict[str, list[dict]], # name -> records; yours is the last
+) -> tuple[pd.DataFrame, str]: # `COLUMNS`, a row a method and test, in percent and points; and what is told of it
+    "Each method minus the base encoder on every test, as the page of the matrix compares them."
+    *_, spec = methods
+    known = {record["id"]: record for records in methods.values() for record in records}
+    asked = with_loss(experiment, spec)
+    table, = asked.tables
+    runs = runs_frame(table_cells(asked, table, known), known, {}, own=True)
+    found = with_signs(differences(runs, BASE))
+    told = standing(found).drop(columns="encoder").set_index("method")
+    values = main(runs).groupby(["test", "method"]).value.mean().rename("value")
+    rows = found.join(values, on=["test", "method"]).rename(columns={"test": "measure"})
+    rows = rows.assign(part=name, word=found.sign.map(SIGNS))
+    return rows[COLUMNS], f"{SHIFTS_LEGEND}\n\n{told.round(1).to_string()}"
+
+
+def of_measures(
+    name: str, experiment: ExperimentConfig, methods: dict[str, list[dict]], # as `of_shifts`
+) -> tuple[pd.DataFrame, str]: # as `of_shifts`, a row a method and measure
+    "Each method minus plain fine-tuning on every measure of a part."
+    corpora = [corpus.name for corpus in experiment.blocks[0].corpora]
+    rows = compared(name, methods, corpora).assign(against=PLAIN)[COLUMNS]
+    told = rows.set_index(["method", "measure"])[["value", "difference", "low", "high", "word"]]
+    return rows, f"{LEGEND}\n\n{told.round(1).astype(object).fillna('').to_string()}"
+
+
 @lru_cache(maxsize=None)
 def parts() -> dict[str, ExperimentConfig]:
     "What a loss is tried on."
@@ -395,24 +452,17 @@ def parts() -> dict[str, ExperimentConfig]:
     return {name: ExperimentConfig.model_validate(part) for name, part in known.items()}
 
 
-SMALL_SEEDS = [0, 1, 2]
-SMALL_PARTS = ("questions", "products")
-
-
 def score(
     spec: str,                     # `module:Name`
     weight: float | None = None,   # lambda, of a regulariser; None: its own
-    on: tuple[str, ...] | None = None, # parts; None: all, or those of the small half
-    small: bool = False,           # the small half: real pairs alone, three seeds
+    on: tuple[str, ...] | None = None, # parts; None: all
     out: str | Path = "score",     # folder for records and scorecard
     workers: int | None = None,    # processes; None: one a core
     say=print,                     # what takes the lines of the answer
-) -> pd.DataFrame: # of `compared`, all parts
+) -> pd.DataFrame: # `COLUMNS`, of all parts
     "Score your loss. Raises `ScoreError` for what cannot be scored, before anything is trained where that can be known."
     known = parts()
-    if small:
-        known = {name: narrow(part, SMALL_SEEDS, full=False) for name, part in known.items()}
-    on = on or (SMALL_PARTS if small else tuple(known))
+    on = on or tuple(known)
     for name in on:
         if name not in known:
             raise ScoreError(f"no part {name!r}{nearest(name, known)}")
@@ -430,12 +480,13 @@ def score(
         say(f"{name}: {experiment.scale}; first the methods here, where they have not run yet, then {len(plain)} runs of yours")
         methods = our_runs(experiment, folder / "methods", workers or cores())
         methods[spec] = own_runs(candidate, plain, folder / candidate.folder, workers or cores())
-        found.append(compared(name, methods, [corpus.name for corpus in experiment.blocks[0].corpora]))
+        card = of_shifts if name == SHIFTS else of_measures
+        rows, told = card(name, experiment, methods)
+        say(f"\n{told}\n")
+        found.append(rows)
     if not found:
         raise ScoreError("nothing could be run")
     together = pd.concat(found, ignore_index=True)
-    shown = together.set_index(["part", "method", "measure"])[["value", "difference", "low", "high", "word"]]
-    say(f"\n{LEGEND}\n\n{shown.round(1).astype(object).fillna('').to_string()}\n")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{candidate.file_name}.csv"
     together.to_csv(path, index=False)
@@ -443,7 +494,12 @@ def score(
     return together
 
 
-LEGEND = f"""Of each part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
+COLUMNS = ["part", "measure", "method", "value", "against", "difference", "low", "high", "p", "word"] # of the file
+LEGEND = f"""Of this part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
 {PLAIN} in points, the ends of the 95% interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           inconclusive      these runs cannot say"""
+SHIFTS_LEGEND = f"""Of the matrix of shifts the methods here, and yours last, each minus the base encoder in points of AUC(0.05): on how many
+shifts it is significantly below it (losses) and above it (gains), at 5% after Holm's correction over the shifts of a
+method; the worst shift and their mean; and the mean on tests of the kind that was trained on (own), with significant
+gains there. WiSE-FT is weights between base and plainly fine-tuned ones. The file has every shift."""

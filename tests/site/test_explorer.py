@@ -69,6 +69,18 @@ def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
         assert row["method"] == "Base" or row["low"] < row["value"] < row["high"]
 
 
+def test_a_grid_shows_tests_by_methods_as_differences_from_the_base_encoder(explorer):
+    tab = explorer("view=grid&table=matrix&encoder=potion-base-2M")
+    assert tab.input_value("[name=minus]") == "Base"
+    rows = shown(tab)
+    assert tab.locator("#picture rect").count() == len(rows) > 5 * 13
+    assert any(row["low"] is not None for row in rows), "differences with intervals"
+    tab.locator("#picture rect").first.click()
+    assert rows[0]["method"] in tab.inner_text("#details h2")
+    tab.select_option("[name=view]", "results")
+    assert tab.locator("#picture circle").count() == len(rows) and "view=results" in tab.url
+
+
 def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_way_back(explorer):
     tab = explorer()
     circle = tab.locator("#picture circle").last

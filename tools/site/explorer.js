@@ -7,6 +7,9 @@ const DEFAULT = {view: "results", paper: "itvreg", table: "table3", scale: "smal
 const form = document.getElementById("view");
 const place = (id) => document.getElementById(id);
 const NOTHING = "nothing"; // what is taken off where values are shown
+const VIEWS = ["results", "grid", "claims"];
+const UNTRAINED = "Base"; // what a grid takes off, where nothing else is asked for
+const STRONGEST = {percent: 12, fraction: .12}; // from here on all colors are the same
 let data, cells, numbers, claims, compared;
 
 async function unpacked() {
@@ -69,7 +72,7 @@ function inAddress() {
 // Fill the selectors from left to right; what the address asks for and nothing has is said, and replaced by the default.
 function choose(asked, fromAddress) {
   const unknown = [];
-  const view = ["results", "claims"].includes(asked.view || DEFAULT.view) ? asked.view || DEFAULT.view : DEFAULT.view;
+  const view = VIEWS.includes(asked.view) ? asked.view : DEFAULT.view;
   if (asked.view && asked.view !== view) unknown.push(`view ${asked.view}`);
   for (const name of Object.keys(asked)) if (!["view", "minus"].includes(name) && !CHOSEN.includes(name)) unknown.push(`${name} ${asked[name]}`);
   form.elements.view.value = view;
@@ -86,7 +89,8 @@ function choose(asked, fromAddress) {
   }
   const methods = [...new Set(left.map((cell) => cell.method))];
   if (asked.minus && ![NOTHING, ...methods].includes(asked.minus)) unknown.push(`minus ${asked.minus}`);
-  const base = methods.includes(asked.minus) ? asked.minus : NOTHING;
+  const usual = view === "grid" ? (methods.includes(UNTRAINED) ? UNTRAINED : methods[0]) : NOTHING;
+  const base = methods.includes(asked.minus) ? asked.minus : usual;
   form.elements.minus.replaceChildren(...[NOTHING, ...methods].map((one) => new Option(one, one, false, one === base)));
   place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
   return base === NOTHING ? left : minus(left, base);
@@ -106,6 +110,44 @@ function named(row) {
   return `${metric}${row.unit === "percent" ? " (%)" : ""}`;
 }
 
+function widthOf(most) {
+  return Math.max(340, Math.min(most, place("picture").clientWidth || 900));
+}
+
+// A picture is read as one: without Plot's names of its marks. What is clicked is told below it.
+function placed(picture, said, marks, rows) {
+  picture.setAttribute("role", "img");
+  picture.setAttribute("aria-label", `${said}; the table below has the same numbers`);
+  d3.select(picture).selectAll(marks).on("click", (_, i) => tell(rows[i])); // Plot binds each to its place
+  d3.select(picture).selectAll("g").attr("aria-label", null);
+  place("picture").replaceChildren(picture);
+}
+
+function toldOf(row) {
+  return `${row.method}, ${row.column}: ${row.value}${row.low === null ? "" : ` [${row.low}, ${row.high}]`}, n = ${row.n}`;
+}
+
+// A square a test and method: a color for the difference, a number where its interval leaves out 0.
+function drawGrid(rows) {
+  const columns = [...new Set(rows.map((row) => row.column))];
+  const methods = [...new Set(rows.map((row) => row.method))];
+  const isSure = (row) => row.low !== null && (row.low > 0 || row.high < 0);
+  const strongest = STRONGEST[rows[0].unit] || d3.max(rows, (row) => Math.abs(row.value));
+  const picture = Plot.plot({
+    width: widthOf(260 + 70 * methods.length), height: 170 + 20 * columns.length,
+    marginLeft: 190, marginTop: 140, marginRight: 12, marginBottom: 12, padding: .04,
+    x: {domain: methods, label: null, axis: "top", tickRotate: -40}, y: {domain: columns, label: null},
+    color: {type: "diverging", scheme: "PuOr", reverse: true, domain: [-strongest, strongest], clamp: true},
+    marks: [
+      Plot.cell(rows, {x: "method", y: "column", fill: "value", fillOpacity: (row) => isSure(row) ? 1 : .35, title: toldOf}),
+      Plot.text(rows.filter(isSure), {
+        x: "method", y: "column", text: (row) => d3.format("+.1f")(row.value), pointerEvents: "none",
+        fill: (row) => Math.abs(row.value) > .6 * strongest ? "white" : "black"}),
+    ],
+  });
+  placed(picture, `${rows.length} squares by method and test`, "rect", rows);
+}
+
 function draw(rows) {
   const columns = [...new Set(rows.map((row) => row.column))];
   const methods = [...new Set(rows.map((row) => row.method))];
@@ -113,7 +155,7 @@ function draw(rows) {
   const wide = document.documentElement.clientWidth > 700;
   const ranged = rows.filter((row) => row.low !== null);
   const picture = Plot.plot({
-    width: Math.max(340, Math.min(1100, place("picture").clientWidth || 900)),
+    width: widthOf(1100),
     height: 60 + columns.length * (26 + 17 * methods.length),
     marginLeft: Math.min(wide ? 240 : 130, 20 + 6.6 * longest), marginRight: 12, marginTop: 30, marginBottom: 45,
     x: {label: named(rows[0]), grid: true, nice: true, labelAnchor: "center", labelOffset: 36},
@@ -124,15 +166,10 @@ function draw(rows) {
       Plot.text(columns, {fy: (one) => one, text: (one) => one, frameAnchor: "top-left", dy: -13, dx: 2, fontWeight: 600}),
       Plot.link(ranged, {x1: "low", x2: "high", y1: "method", y2: "method", fy: "column", stroke: "var(--mark)", strokeWidth: 2}),
       Plot.dot(rows, {
-        x: "value", y: "method", fy: "column", r: 5, fill: "var(--mark)",
-        title: (row) => `${row.method}, ${row.column}: ${row.value}${row.low === null ? "" : ` [${row.low}, ${row.high}]`}, n = ${row.n}`}),
+        x: "value", y: "method", fy: "column", r: 5, fill: "var(--mark)", title: toldOf}),
     ],
   });
-  picture.setAttribute("role", "img");
-  picture.setAttribute("aria-label", `${rows.length} points by method and test; the table below has the same numbers`);
-  d3.select(picture).selectAll("circle").on("click", (_, i) => tell(rows[i])); // Plot binds each to its place
-  d3.select(picture).selectAll("g").attr("aria-label", null); // Plot's names of marks; a picture is read as one
-  place("picture").replaceChildren(picture);
+  placed(picture, `${rows.length} points by method and test`, "circle", rows);
 }
 
 function element(tag, text, children = []) {
@@ -212,7 +249,7 @@ function show(asked, fromAddress) {
   const link = element("a", "The page of this table");
   link.href = `reports/${page}.html`;
   place("source").replaceChildren(...(page ? [link] : []));
-  draw(rows);
+  (form.elements.view.value === "grid" ? drawGrid : draw)(rows);
   tabulate(rows);
 }
 
