@@ -453,6 +453,12 @@ def _machines(records: list[dict]) -> str:
     return ", ".join(filter(None, [devices, processors]))
 
 
+def _single(records: list[dict]) -> str:
+    "Alignment networks that were not trained in double precision, in which numbers repeat on every processor."
+    networks = [record for record in records if record["run"].encoder.kind == "alignment" and record["dtype"] == "fp32"]
+    return _seen(record["run"].encoder.display for record in networks)
+
+
 def provenance(study: Study) -> str:
     "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
     records = study.finished
@@ -470,6 +476,8 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {_cost(records)}; {_machines(records)}.",
         f"Commits {_seen(map(commit_of, environments))}. {versions}.",
     ]
+    if single := _single(records):
+        lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
     if encoders:
         lines.append(f"Encoders: {encoders}.")
     lines.append(f"Data: {data}.")
