@@ -499,7 +499,7 @@ LEGEND = f"""Of this part the methods here, and yours last: values in percent (A
 {PLAIN} in points, the ends of the 95% interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           inconclusive      these runs cannot say"""
-SHIFTS_LEGEND = f"""Of the matrix of shifts the methods here, and yours last, each minus the base encoder in points of AUC(0.05): on how many
+SHIFTS_LEGEND = """Of the matrix of shifts the methods here, and yours last, each minus the base encoder in points of AUC(0.05): on how many
 shifts it is significantly below it (losses) and above it (gains), at 5% after Holm's correction over the shifts of a
 method; the worst shift and their mean; and the mean on tests of the kind that was trained on (own), with significant
 gains there. WiSE-FT is weights between base and plainly fine-tuned ones. The file has every shift."""
