@@ -18,7 +18,7 @@ from debias_nb.losses.regularizers import wise_ft
 from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs import training
 from debias_nb.repro.runs.matching import GOR
-from debias_nb.repro.runs.tasks import pairs
+from debias_nb.repro.runs.tasks import labeled_pairs
 from debias_nb.repro.runs.tasks.common import stand_in
 from debias_nb.repro.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
 
@@ -212,16 +212,16 @@ def test_replay_that_cannot_be_is_refused(tiny, monkeypatch):
     with pytest.raises(ConfigError, match="`replay` belongs to duplicates under the loss `ranking`"):
         trained(tiny, replay=REPLAY)
     with pytest.raises(ConfigError, match="did you mean 'qnli'"):
-        pairs.general_pairs(TINY, "qnl")
+        labeled_pairs.general_pairs(TINY, "qnl")
     with pytest.raises(ValueError, match="`replay`"):
         MethodConfig(name="x", trained=False, replay=REPLAY)
 
 
 def test_general_pairs_are_the_relevant_ones_and_those_with_one_answer_never_meet(monkeypatch):
     found = Answers("made", list("abcd"), ["q1", "q2", "q3", "q4"], ["one", "two", "one", "four"], np.array([1, 0, 1, 1], "int8"))
-    monkeypatch.setattr(pairs, "load_answers", lambda name, part: found)
-    pairs.general_pairs.cache_clear()
-    tokens, told = pairs.general_pairs(TINY, "qnli")
-    pairs.general_pairs.cache_clear()
+    monkeypatch.setattr(labeled_pairs, "load_answers", lambda name, part: found)
+    labeled_pairs.general_pairs.cache_clear()
+    tokens, told = labeled_pairs.general_pairs(TINY, "qnli")
+    labeled_pairs.general_pairs.cache_clear()
     assert told == {"fingerprint": found.fingerprint, "pairs": 3}
     assert tokens.asks[0] == tokens.asks[1] != tokens.asks[2]

@@ -13,7 +13,7 @@ from debias_nb.data.pairs import fold
 from debias_nb.data.registry import DataError, MissingData
 from debias_nb.repro.config import CorpusConfig, TextsConfig, load_experiment
 from debias_nb.repro.runs.matching import Neighbors
-from debias_nb.repro.runs.tasks import pairs as task
+from debias_nb.repro.runs.tasks import labeled_pairs as task
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 
