@@ -184,6 +184,13 @@ class Strict(BaseModel):
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return values
 
+    def __copy__(self):
+        "Without what was computed of this one and kept: `model_copy` gives the copy other values."
+        copied = super().__copy__()
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
+
 
 def explain(
     error: ValidationError,

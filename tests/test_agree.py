@@ -48,7 +48,7 @@ def shorter(run):
         if world:
             world |= {name: count for name, count in smaller.items() if name in world}
     if said["encoder"]["pretrain"]:
-        said["encoder"]["pretrain"]["steps"] = 60
+        said["encoder"]["pretrain"]["steps"] = 20
     return RunConfig(**said)
 
 

@@ -15,9 +15,8 @@ from debias_nb.repro.config import AuthorsConfig, BlockConfig, CorpusConfig, Met
 from debias_nb.repro.config import TrainConfig, load_experiment
 from debias_nb.repro.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results, study_of
+from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results, stored, study_of
 from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
-from debias_nb.repro.pages.report import all_cells
 from debias_nb.repro.runs.runner import narrow
 from dry import dry_runs, dry_step
 
@@ -85,20 +84,14 @@ def test_title_settings_tie_with_the_best_and_have_the_fewest_epochs():
         assert used in shortest
 
 
-@pytest.fixture(scope="module")
-def every_cell():
-    return all_cells()
-
-
 def may_be_lacking(cell):
     "MiniLM takes hours of a CPU, and is made over several days."
     return cell.encoder.startswith("MiniLM") and cell.status in ("partial", "not run")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_committed_grid_is_complete(profile, every_cell):
-    table = [cell for cell in every_cell if (cell.paper, cell.table, cell.profile) == ("itvreg", "table3", profile)]
+def test_the_committed_grid_is_complete(profile):
+    table = [cell for cell in stored("itvreg/table03", profile).cells if cell.table == "table3"]
     cells = [cell for cell in table if "superuser" not in (cell.corpus, cell.evaluate)]
     lacking = [cell for cell in cells if cell.status not in COMPLETE and not may_be_lacking(cell)]
     assert cells and not lacking, [(cell.row, cell.column, cell.status) for cell in lacking]

@@ -9,11 +9,11 @@ import pytest
 from debias_nb.repro.pages.expected import load_expected
 from debias_nb.repro.config import Announced, load_experiment
 from debias_nb.repro.pages.details import UNSHOWN, is_shown
+from debias_nb.repro.pages import frame
 from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of, stored
 from debias_nb.repro.pages.pairing import Made
 from debias_nb.repro.pages.report import write_notebook, write_page
-from debias_nb.repro.runs.parquet import write_published
-from debias_nb.repro.runs.records import Store, latest
+from debias_nb.repro.runs.records import Store
 from debias_nb.repro.runs.runner import narrow
 from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
@@ -89,22 +89,23 @@ def test_encoders_and_tests_are_named_where_they_differ(plain):
     assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
 
 
+class FirstSeed(Store):
+    "The committed planted records that `make reports` makes."
+    def records(self, paper, name, profile, short=False):
+        asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0], full=False).runs()}
+        return [record for record in super().records(paper, name, profile, short) if record["id"] in asked]
+
+
 @pytest.fixture
-def one_seed(tmp_path, monkeypatch):
-    "The planted records of one seed alone, as `make reports` makes them, in the place of this machine's own."
-    runs = tmp_path / "runs"
-    committed = Store(ROOT / "results")
-    for paper, name, profile in committed.places():
-        if profile == "planted":
-            asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0], full=False).runs()}
-            records = [record for record in committed.records(paper, name, profile) if record["id"] in asked]
-            write_published(runs / paper / f"{name}.{profile}.parquet", list(latest(records).values()))
-    monkeypatch.setenv("DEBIAS_NB_RUNS", str(runs))
+def one_seed(monkeypatch):
+    "The planted records of one seed alone, in the place of this machine's own."
+    monkeypatch.chdir(ROOT)
+    kinds = {"planted": FirstSeed}
+    monkeypatch.setattr(frame, "results", lambda profile, fresh: kinds.get(profile, Store)(ROOT / "results"))
 
 
 @pytest.mark.slow
-def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path):
     with only_stored(fresh=True):
         write_notebook("findings", tmp_path)
     page = (tmp_path / "FINDINGS.md").read_text()
@@ -113,8 +114,7 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path, monk
 
 
 @pytest.mark.slow
-def test_a_page_with_several_scales_is_written_from_one_planted_seed_too(one_seed, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_a_page_with_several_scales_is_written_from_one_planted_seed_too(one_seed, tmp_path):
     write_page("itvreg/interventions", tmp_path, fresh=True)
     page = (tmp_path / "itvreg/interventions.md").read_text()
     assert "Minus masking, at either λ: not measured." in page # with one seed nothing is compared
@@ -202,15 +202,7 @@ def test_pages_are_listed_by_paper_and_table_with_searches_last():
 # ---------------------------------------------------------------- case studies
 
 
-@pytest.fixture(scope="module")
-def case_pages(tmp_path_factory):
-    "The pages of Tables 9 and 10 of paper A and Tables 7 and 8 of paper C, from the committed records."
-    out = tmp_path_factory.mktemp("reports")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        for name in ("itvreg/table09", "scan/table07"):
-            write_page(name, out)
-    return {name: (out / f"{name}.md").read_text() for name in ("itvreg/table09", "scan/table07")}
+CASE_PAGES = {name: (ROOT / f"reports/{name}.md").read_text("utf-8") for name in ("itvreg/table09", "scan/table07")}
 
 
 def recorded(name, profile):
@@ -219,10 +211,9 @@ def recorded(name, profile):
         return stored(name, profile).records
 
 
-@pytest.mark.slow
-def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
+def test_printed_lists_stand_on_the_page_of_their_cases():
     for paper, name in (("itvreg", "itvreg/table09"), ("scan", "scan/table07")):
-        page = case_pages[name]
+        page = CASE_PAGES[name]
         for listed in load_expected(paper).lists.values():
             assert listed.query in page
             for title in (title for titles in listed.rows.values() for title in titles):
@@ -230,19 +221,18 @@ def test_printed_lists_stand_on_the_page_of_their_cases(case_pages):
     heaters = CASES.printed_table(load_expected("itvreg").lists["table10"])
     marked = heaters.apply(lambda column: column.str.startswith("✓").sum())
     assert dict(marked[["Base", "Finetuned", "ITVReg"]]) == {"Base": 2, "Finetuned": 0, "ITVReg": 1}
-    assert "| the paper | ✗ Cricket Communications" in case_pages["scan/table07"]
+    assert "| the paper | ✗ Cricket Communications" in CASE_PAGES["scan/table07"]
 
 
-@pytest.mark.slow
-def test_what_is_seen_stands_first_on_a_case_page(case_pages):
-    page = case_pages["itvreg/table09"]
+def test_what_is_seen_stands_first_on_a_case_page():
+    page = CASE_PAGES["itvreg/table09"]
     [row] = CASES.case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
     answer = answer_of(page)
     assert answer.startswith("Fine-tuning rarely loses a query for the token that the paper blames: of the 300 queries recorded, 4 tell")
     assert "On citations by year 2 of 5 counts go against the paper." in answer
     for count in ("lost", "gained", "nearer", "farther"):
         assert re.search(rf"^On citations by year, .*\b{row[count]}\b", page, re.M), count
-    page = case_pages["scan/table07"]
+    page = CASE_PAGES["scan/table07"]
     assert answer_of(page).startswith("0 of 2 printed cases go as the paper tells it.")
     assert "Table 7: not as the paper tells it" in page and "Table 8: not as the paper tells it" in page
 
@@ -267,10 +257,9 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
 
 
-@pytest.mark.slow
-def test_cases_of_violence_or_abuse_are_counted_and_not_shown(case_pages):
+def test_cases_of_violence_or_abuse_are_counted_and_not_shown():
     words = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
-    for page in case_pages.values():
+    for page in CASE_PAGES.values():
         rows = [line for line in page.splitlines() if line.startswith(("| ", "**")) and not line.startswith("| set")]
         assert len(rows) > 30 and not any(map(words.search, rows))
     assert not is_shown(["why not", "They were Killed."]) and is_shown(["a grape, a skill", "drapery"])

@@ -209,12 +209,13 @@ def test_a_table_becomes_a_page(project):
 
 
 def test_a_claim_gets_a_verdict(project):
-    shutil.copytree(ROOT / "results/itvreg", project / "results/itvreg")
+    (project / "results").symlink_to(ROOT / "results")
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
         nb.cells[-3:-3] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
+        nb.cells[4:-5] = [] # the other claims take long, and define nothing that it needs
 
-    with only_stored():
+    with only_stored(short=True):
         book = read_ledger("itvreg")
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]

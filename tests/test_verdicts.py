@@ -234,7 +234,7 @@ def decided(apart, monkeypatch, papers):
     stored_evidence = Evidence.of
     rng = np.random.default_rng(0)
     words = []
-    with only_stored(), monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(Evidence, "of", lambda paper: of_noise(stored_evidence(paper), rng, apart))
         for paper in papers:
             for claim in _ledger(paper).claims.values():
@@ -245,8 +245,15 @@ def decided(apart, monkeypatch, papers):
     return len(compared), len(sure)
 
 
+@pytest.fixture(scope="module")
+def reading():
+    "Meanwhile records are read once."
+    with only_stored(short=True):
+        yield
+
+
 @pytest.mark.slow
-def test_the_ledger_tells_equal_methods_apart_in_one_claim_of_twenty_at_most(monkeypatch):
+def test_the_ledger_tells_equal_methods_apart_in_one_claim_of_twenty_at_most(monkeypatch, reading):
     "Every claim of three papers, with the runs, seeds, worlds and splits that it has."
     claims, sure = decided(0., monkeypatch, ["itvreg", "arr", "scan"])
     assert claims > 100
@@ -306,9 +313,8 @@ def test_printed_names_are_checked(paper):
 
 
 @pytest.fixture(scope="module")
-def books():
-    with only_stored():
-        return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
+def books(reading):
+    return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
 
 
 @pytest.mark.slow

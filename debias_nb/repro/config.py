@@ -233,7 +233,7 @@ class RunConfig(Strict):
     measure: tuple[Measure, ...] = () # what else is looked at
     seed: int = 0
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         return run_id(self)
 
@@ -418,11 +418,16 @@ class ExperimentConfig(Strict):
                 found |= {copy.id: copy for copy in copies}
         return list(found.values())
 
+    @functools.cached_property
+    def of_blocks(self) -> tuple[tuple[BlockConfig, list[RunConfig]], ...]:
+        "Each block with its runs."
+        return tuple((block, self.block_runs(block)) for block in self.blocks)
+
     def runs(self) -> list[RunConfig]:
         "Every run, in a fixed order."
         found = {}
-        for block in self.blocks:
-            found |= {run.id: run for run in self.block_runs(block)}
+        for _, runs in self.of_blocks:
+            found |= {run.id: run for run in runs}
         return list(found.values())
 
 

@@ -224,10 +224,10 @@ def table_cells(
 
 def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[Cell, RunConfig]]:
     "The cells of a table with the ids of their runs, and one of these runs, block by block."
-    for block in experiment.blocks:
+    for block, runs in experiment.of_blocks:
         cells = {}
         command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + (" --full" if block.full else "")
-        for column, run, row in _rows_of_block(experiment, table, block):
+        for column, run, row in _rows_of_block(table, block, runs):
             place = (run.encoder.display, row["method"], column)
             if place not in cells:
                 cell = _empty_cell(experiment, table, column, run, row)
@@ -237,7 +237,7 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
 
 
 def _rows_of_block(
-    experiment: ExperimentConfig, table: TableConfig, block: BlockConfig,
+    table: TableConfig, block: BlockConfig, runs: list[RunConfig], # runs: of the block
 ) -> Iterator[tuple[ColumnConfig, RunConfig, dict]]: # row: of `rows_of`
     "Each run of a block in each column that it belongs to, in each of its rows."
     corpora = {corpus.display: corpus for corpus in block.corpora}
@@ -245,7 +245,7 @@ def _rows_of_block(
     if not columns:
         return
     encoders = table.encoders or block.encoders
-    for column, run in product(columns, experiment.block_runs(block)):
+    for column, run in product(columns, runs):
         if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
             for row in rows_of(run, block, table.tuned):
                 if not table.methods or row["method"] in table.methods:

@@ -1,9 +1,10 @@
 """Which runs may be compared, and how far two sides of a comparison lie apart."""
+import math
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ..config import RunConfig
 from ...measures.stats import Interval, Paired, interval, over_splits, paired
@@ -42,9 +43,15 @@ def trained_in(
 ) -> Made:
     "How what is trained there is made."
     packages = environment.get("packages", {})
-    versions = [f"{name} {version}" for name, version in sorted(packages.items()) if name != "debias-nb"]
     processor = environment.get("cpu") or "processor unknown"
-    return Made(", ".join([device, *versions]), processor)
+    return Made(_versions(device, *packages.items()), processor)
+
+
+@cache
+def _versions(device: str, *packages: tuple[str, str]) -> str: # packages: names with versions
+    "Device and versions of the packages in words; thousands of records have the same."
+    versions = [f"{name} {version}" for name, version in sorted(packages) if name != "debias-nb"]
+    return ", ".join([device, *versions])
 
 
 def made_by(record: dict) -> Made:
@@ -139,8 +146,10 @@ def mean_replicates(runs: list[Run]) -> np.ndarray | None: # None where a run ha
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     "The mean over the runs of each world."
-    of_runs = pd.Series(values, worlds, float)
-    return of_runs.groupby(level=0, sort=False, dropna=False).mean().to_numpy()
+    of_world = {}
+    for world, value in zip(worlds, values):
+        of_world.setdefault(world, []).append(value)
+    return np.array([math.fsum(own) / len(own) for own in of_world.values()])
 
 
 def level(runs: list[Run]) -> Interval:
