@@ -241,15 +241,13 @@ def weighted(tmp_path, monkeypatch):
     return frame.made("itvreg/table03", "small", asked, None, False), stores, tmp_path
 
 
-def test_another_lambda_is_told_on_top_and_in_each_row_and_not_written_over_the_records_of_the_page(weighted):
+def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(weighted):
     study, ((kept, standing), (own, others)), folder = weighted
     top = study._repr_markdown_()
     assert top.startswith("**Not the settings of the configuration:** λ = 1 for ")
     assert "seeds 0 alone; Base, Finetuned, OutReg alone, of " in top
-    rows = set(study["table3"].method)
-    assert "OutReg, λ = 1" in rows and "OutReg" not in rows and {"Base", "Finetuned"} <= rows
-    assert not frame.only(study["table3"], method="OutReg").empty, "a notebook finds them by the name it knows"
-    assert {record["run"].method.name for record in study.records} >= {"OutReg, λ = 1"}
+    strengths = study["table3"].groupby("method").strength.first()
+    assert strengths["OutReg"] == 1 and strengths[["Base", "Finetuned"]].isna().all()
     configured = {run.id for run in load_experiment("itvreg/table03", "small").runs()}
     assert kept.folder == ROOT / "results" and own.folder == folder
     assert {run.id for run in standing} <= configured

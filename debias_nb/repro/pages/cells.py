@@ -40,7 +40,6 @@ class Cell:
     epochs: int | None = None     # of a column that asks for so many
     texts: str = ""               # what unlabeled texts are of, which a regularizer holds
     share: float | None = None    # of these texts
-    configured: str = ""          # the method, as the configuration calls it: without the lambda that somebody asks for
     of: str = ""                  # of interpolated weights the method, as the table calls it; else `method`
     command: str | None = None    # what fills it
     runs: list[str] = field(default_factory=list)    # ids of all runs that make it
@@ -265,8 +264,7 @@ def _empty_cell(experiment: ExperimentConfig, table: TableConfig, column: Column
     of = table.rows.get(row["of"], row["of"]) or name
     family = row["family"] or name
     known = {key: row[key] for key in ("strength", "rate", "texts", "share")}
-    return replace(
-        cell, role=run.encoder.role, against=against, family=family, of=of, configured=name, epochs=column.epochs, **known)
+    return replace(cell, role=run.encoder.role, against=against, family=family, of=of, epochs=column.epochs, **known)
 
 
 def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it

@@ -73,7 +73,7 @@ def results(
     return Store(project_root() / "results")
 
 
-COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "configured", "family", "strength", "rate", "epochs",
+COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap", "complete", "value",
            "replicates", "made", "clean", "record"]
 
@@ -105,14 +105,11 @@ def only(
     rows: pd.DataFrame,
     **where, # column -> the value that is asked for, or several
 ) -> pd.DataFrame:
-    "The rows that are asked for; of methods also as the configuration calls them."
+    "The rows that are asked for."
     for column, wanted in where.items():
         if pd.api.types.is_scalar(wanted):
             wanted = [wanted]
-        asked = rows[column].isin(wanted)
-        if column == "method" and "configured" in rows:
-            asked |= rows.configured.isin(wanted)
-        rows = rows[asked]
+        rows = rows[rows[column].isin(wanted)]
     return rows
 
 
@@ -253,22 +250,6 @@ class RunsFailed(RuntimeError):
     "Runs whose training stopped."
 
 
-def _name_lambda(study: Study, weight: float) -> None:
-    "Rows and records at another lambda than the configuration's say so."
-    end = f", λ = {weight:g}"
-    changed = {run.id for run in study.experiment.runs() if run.method.regulariser != "none"}
-    rows = {(cell.table, cell.method) for cell in study.cells if changed & set(cell.runs)}
-    for cell in study.cells:
-        if (cell.table, cell.method) in rows:
-            cell.method += end
-        if (cell.table, cell.against) in rows:
-            cell.against += end
-    for i in changed & study.found.keys():
-        run = study.found[i]["run"]
-        method = run.method.model_copy(update={"name": run.method.name + end})
-        study.found[i] |= {"run": run.model_copy(update={"method": method})}
-
-
 def _unlike(configuration: ExperimentConfig, asked: dict) -> Iterator[str]: # asked: as of `made`
     "In what a study is not what its configuration says."
     if asked["weight"] is not None:
@@ -306,8 +287,6 @@ def made(
         raise RunsFailed("; ".join(failed))
     study = study_of(experiment, store_for(profile), own_store())
     study.own = True
-    if asked["weight"] is not None:
-        _name_lambda(study, asked["weight"])
     study.unlike = "; ".join(_unlike(configuration, asked))
     records = sum(len(one.records) for one in outcomes)
     trained = sum(len(one.trained) for one in outcomes)

@@ -153,7 +153,7 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
     yield ".settings", chosen_settings(study.records)
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
-            found = differences(runs, metric=metric).drop(columns=["configured", "family", "strength"]) # the name says all
+            found = differences(runs, metric=metric).drop(columns=["family", "strength"]) # the name says all
             found.insert(0, "table", table)
             yield ".differences", found
     further = []

@@ -104,7 +104,7 @@ def means(
     return wide(pd.DataFrame(texts, columns=[*keys, "text"]))
 
 
-PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "configured", "family", "strength", "metric", "unit"]
+PLACE = ["encoder", "corpus", "test", "evaluate", "shift", "method", "family", "strength", "metric", "unit"]
 DIFFERENCES = [*PLACE, "against", "difference", "low", "high", "n", "p", "seeds_alone"]
 
 
