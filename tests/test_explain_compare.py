@@ -24,14 +24,14 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, copied
 from debias_nb.explain import trials as trying
-from debias_nb.explain.changes import as_test
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
-from debias_nb.explain.diagnose import with_prompts
+from debias_nb.explain.inputs import with_prompts
 from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
 from debias_nb.explain.methods import settings_for
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import write_whole
+from debias_nb.explain.tests import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP

@@ -28,16 +28,15 @@ from debias_nb.encoders import interventions, tokens as encoders
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenize
-from debias_nb.explain import diagnose as diagnosing, evidence, junit, models as scoring
-from debias_nb.explain.changes import GAIN, HARM, NEITHER, Measured, as_test, average_precision
-from debias_nb.explain.changes import difference, figures, findable, power_table, sampling_units, score_table, sentence
-from debias_nb.explain.changes import verdicts
+from debias_nb.explain import diagnose as diagnosing, diagnosis, evidence, models as scoring
+from debias_nb.explain.changes import GAIN, HARM, NEITHER, score_table, sentence, verdicts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.decision import Decision
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
+from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, findable, power_table, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
 from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
@@ -260,7 +259,7 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
     whole = average_precision(labels, scores, weights)
-    monkeypatch.setattr("debias_nb.explain.changes.AT_ONCE", at_once)
+    monkeypatch.setattr("debias_nb.explain.tests.AT_ONCE", at_once)
     assert np.array_equal(average_precision(labels, scores, weights), whole)
     assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 
@@ -756,8 +755,8 @@ def test_ci_is_told_what_the_exit_code_says():
         decision=Decision("do not ship", "Do not ship. bad got worse.", ""), left_out={"few": "few: 9 pairs"},
         verdicts=pd.DataFrame([{"test": test} | one for test, one in rows.items()]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(junit, "sentence", lambda rows: f"{rows[0]['test']}: told.")
-        root = ElementTree.fromstring(junit.junit(said))
+        patch.setattr(diagnosis, "sentences", lambda rows: [f"{rows[0]['test']}: told."])
+        root = ElementTree.fromstring(diagnosis.junit(said))
     [suite] = root
     cases = {case.get("name"): (case[0].tag, case[0].get("message") or case[0].text) for case in suite.iter("testcase")}
     assert cases == {

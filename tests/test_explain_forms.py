@@ -11,10 +11,10 @@ from sentence_transformers.sentence_transformer.evaluation import TripletEvaluat
 
 import made
 from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import TITLES, as_test
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.methods import training_rows
+from debias_nb.explain.tests import TITLES, as_test
 from debias_nb.explain.trials import APART
 
 torch.set_num_threads(1)
