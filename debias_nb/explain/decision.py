@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Word', 'MARGIN', 'LIKE', 'MARKS', 'KINDS', 'Call', 'MUCH', 'CALLS', 'LABEL', 'word_of', 'Result', 'results_of',
            'Averaged', 'averaged', 'picked_elsewhere', 'Decision', 'listed', 'named', 'fits', 'decide', 'cards',
-           'labeled']
+           'labeled', 'trade_point']
 
 # %% ../../nbs/explain/05_decision.ipynb #34e82e37
 import math
@@ -311,3 +311,13 @@ def labeled(points: list[dict]) -> list[dict]: # of a picture: new, low, high; f
         above = min(point["new"], above - least)
         point["label"] = above
     return points
+
+
+def trade_point(name: str, rows: list[dict]) -> dict | None: # rows: one a test, with like, change, low and high; None without both kinds
+    "What changes where it is like training, and on the new test that changes worst."
+    like = [row for row in rows if row["like"]]
+    new = [row for row in rows if not row["like"]]
+    if not like or not new:
+        return None
+    worst = min(new, key=lambda row: row["change"])
+    return {"name": name, "like": like[0]["change"], "new": worst["change"], "low": worst["low"], "high": worst["high"]}

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..checks import visible
 from .changes import GAIN, HARM, points, sentences
-from .decision import Decision, cards, labeled, listed
+from .decision import Decision, cards, labeled, listed, trade_point
 from .page import file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 from .tests import FIRST
@@ -269,26 +269,15 @@ class Diagnosis:
 
     def trade(self) -> list[dict]: # name, like, new, low, high, joined, label; fractions above the base, empty without both kinds of tests
         "Along the averaged weights: what is gained on the test that is like training, and on the new test that lost most."
-        like = [result.test for result in self.decision.results if result.like]
-        worst = self._worst_by_share(like)
-        if not like or not worst:
-            return []
+        like = {result.test for result in self.decision.results if result.like}
         shown = []
-        for row in rows_by_test(self.averaged)[like[0]]:
-            share = row["share"]
-            new = {end: worst[share][end] for end in ("low", "high")} | {"new": worst[share]["change"]}
+        for share, rows in self.averaged.groupby("share") if len(self.averaged) else []:
             name = {0.: "base", 1.: "tuned"}.get(share, f"{share:g}")
-            shown.append({"name": name, "like": row["change"], **new, "joined": True})
-        return labeled(shown)
-
-    def _worst_by_share(self, like: list[str]) -> dict[float, dict]: # like: tests that are left out; -> rows of `averaged`
-        "Of each share of the tuned weights the new test that changed worst."
-        worst = {}
-        for row in self.averaged.to_dict("records"):
-            known = worst.setdefault(row["share"], row) if row["test"] not in like else None
-            if known and row["change"] < known["change"]:
-                worst[row["share"]] = row
-        return worst
+            point = trade_point(name, rows.assign(like=rows.test.isin(like)).to_dict("records"))
+            if point is None:
+                return []
+            shown.append(point | {"joined": True})
+        return labeled(shown) if shown else []
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
         "Write the page, its numbers, what CI reads of it, and three tables."

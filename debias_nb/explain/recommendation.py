@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from .changes import points
-from .decision import MARGIN, Result, fits, labeled, named
+from .decision import MARGIN, Result, fits, labeled, named, trade_point
 
 # %% ../../nbs/explain/13_recommendation.ipynb #19279ae8
 Call = Literal["use a method", "keep the base", "your call", "cannot tell"]
@@ -101,12 +101,10 @@ def trade_points(results: dict[str, list[Result]]) -> list[dict]: # name, like, 
     "Of each method and the base, the change where it is like training and on the new test that it changes worst."
     found = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, own in results.items():
-        like = [result for result in own if result.like and not result.apart]
-        new = [result for result in own if not result.like and not result.apart]
-        if not like or not new:
+        point = trade_point(name, [vars(result) for result in own if not result.apart])
+        if point is None:
             return []
-        worst = min(new, key=lambda result: result.change)
-        found.append({"name": name, "like": like[0].change, "new": worst.change, "low": worst.low, "high": worst.high})
+        found.append(point)
     for one in found:
         beaten = any(other["like"] >= one["like"] and other["new"] >= one["new"] and other != one for other in found)
         one["joined"] = not beaten
