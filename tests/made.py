@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.explain.changes import PairTest, RESAMPLES
+from debias_nb.explain.tests import PairTest, RESAMPLES
 
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 

@@ -6,6 +6,7 @@ import json
 import re
 import resource
 import shlex
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,14 +25,14 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, copied
 from debias_nb.explain import trials as trying
-from debias_nb.explain.changes import as_test
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
-from debias_nb.explain.diagnose import with_prompts
+from debias_nb.explain.inputs import with_prompts
 from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
 from debias_nb.explain.methods import settings_for
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import write_whole
+from debias_nb.explain.tests import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP
@@ -595,6 +596,13 @@ def test_a_part_of_a_transformer_alone_is_trained(tmp_path):
     assert found.facts["parts"] == {"lora:2": {"rank": 2}} and "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
 
 
+def test_adapters_without_their_package_are_refused_before_training(tmp_path, nothing_trained, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
+    with pytest.raises(ConfigError, match="methods: lora: .*pip install peft"):
+        compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="base,plain,lora", progress=False)
+
+
 @pytest.mark.parametrize("name, why", [
     ("lora:1.5", "a rank is a whole number"), ("frozen:1", "share of layers must lie in"), ("lora", "belongs to transformers")])
 def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, name, why):
@@ -611,7 +619,8 @@ def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported
 
     both = judged(base=(.5, .5), plain=(.9, .1), outreg=(.8, .7))
     assert both.recommendation.method == "outreg" and both.validation == ["validation kept"]
-    assert "validation" not in {*both.means().columns, *both.levels().test} and "the validation pairs" in both.recommendation.reason
+    shown = {*both.means().columns, *both.means("auc05").columns, *both.levels().test}
+    assert shown == set(both.tests) and "the validation pairs" in both.recommendation.reason
     worse = judged(base=(.9, .9), plain=(.5, .5), outreg=(.8, .7))
     assert worse.recommendation.call == "keep the base" and worse.recommendation.heading in worse.html()
     assert judged(plain=(.5, .5), outreg=(.8, .7)).recommendation is None
@@ -674,3 +683,6 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     assert told[1].startswith("Provisional: 2 seeds")
     assert told[2].startswith("leaked: 100 of 200 pairs stand in the training file too") and "often missed" in told[3]
     assert told[0] in repr(found) and json.loads(found.json())["warnings"] == told
+    some = compared(encoder, (train, {"leaked": half}), methods="base,plain", sample=120).warnings()
+    shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "stand in the training file too" in text)
+    assert shared < .8 * of <= .8 * 120, "of those that are drawn"

@@ -16,7 +16,7 @@ from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts
-from debias_nb.explain.diagnose import read_files
+from debias_nb.explain.inputs import read_files
 from debias_nb.explain.page import file_facts, file_notes
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file

@@ -212,6 +212,10 @@ def test_holm_is_that_of_the_textbook(ps):
 def test_a_detectable_difference_is_found_four_times_in_five():
     items = detectable(Paired(0, -1, 1, 3, 1, "m", False, .01, np.inf))
     assert np.isclose(items, (stats.norm.ppf(.975) + stats.norm.ppf(.8)) * .01)
+    of_five = detectable(Paired(0, -1, 1, 10, 1, "m", error=.01, freedom=9), comparisons=5)
+    rng = np.random.default_rng(0)
+    found = [paired(rng.normal(of_five, .01 * 10**.5, 10), np.zeros(10)).p < .05 / 5 for _ in range(2000)]
+    assert .74 < np.mean(found) < .84, "the first of five must have a p below one in a hundred"
 
 
 def test_without_replicates_seeds_stand_alone():

@@ -160,7 +160,7 @@ def from_twin(twin: dict):
     tests = twin["tests"]
     rows = [row for name, told in tests.items() for row in verdict_rows(name, told, len(tests))]
     by_test = [[row for row in rows if row["test"] == name] for name in tests]
-    sentences = [said for own in by_test for said in (changes.sentence(own), changes.apart_sentence(own)) if said]
+    sentences = [said for own in by_test for said in changes.sentences(own)]
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
     frames = ("scores", "averaged", "thresholds", "roc", "histograms", "unrelated", "slices", "interventions", "shortcuts")
     return made.Diagnosis(

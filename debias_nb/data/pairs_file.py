@@ -23,6 +23,7 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import fingerprint, sha256_file
+from .pairs import fold
 from .query_files import Judged, is_retrieval, listed, of_matches, read_dicts, read_folder, with_title
 from .registry import DataError, bad_lines
 from .tables import FORMATS, LINE_END, SEEN, Choose, Table, check_cells, check_columns, check_file, check_texts
@@ -60,6 +61,11 @@ class PairFile:
     @property
     def labels(self) -> np.ndarray: # (rows,) 0 or 1; of retrieval the grade, 1 or more
         return self.frame.label.to_numpy()
+
+    @cached_property
+    def folded(self) -> tuple[list[str], list[str]]: # of each row left and right; case, spaces and punctuation apart
+        "What tells whether two texts are the same."
+        return tuple([fold(text, True) for text in texts] for texts in (self.left, self.right))
 
     @cached_property
     def rows_sha256(self) -> str: # 64 hex digits

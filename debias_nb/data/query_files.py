@@ -322,12 +322,11 @@ def _framed(queries: Texts, corpus: Texts, rows: list[tuple], itself: dict[str, 
     if empty:
         left_out["texts of the corpus that have nothing to read"] = empty
     own = {queries.places[one]: here for one, here in itself.items() if readable[here]}
-    frame = pd.DataFrame({
-        "left": pd.Series([queries.texts[one] for one in at], dtype=object),
-        "right": pd.Series([corpus.texts[one] for one in place], dtype=object),
-        "label": grade, "line": lines, "query": pd.factorize(np.array(at))[0], "document": kept[place],
-        "itself": [int(kept[own[one]]) if one in own else -1 for one in at],
-    })
+    sides = {"left": [queries.texts[one] for one in at], "right": [corpus.texts[one] for one in place]}
+    frame = pd.DataFrame(sides, dtype=object).assign(label=grade, line=lines)
+    frame["query"], _ = pd.factorize(np.array(at))
+    frame["document"] = kept[place]
+    frame["itself"] = [int(kept[own[one]]) if one in own else -1 for one in at]
     if queries.group is not None:
         frame["group"] = pd.Series([queries.group[one] for one in at], dtype=object)
     texts = [text for text, is_readable in zip(corpus.texts, readable) if is_readable]

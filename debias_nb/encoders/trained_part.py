@@ -49,13 +49,19 @@ def freeze(model, count: int) -> None: # count: of layers
         part.requires_grad_(False)
 
 
-def with_adapters(model, rank: int, alpha: int, seed: int): # a `peft.PeftModel`; the encoder has its adapters from now on
-    "Adapters in a transformer, whose own weights take no gradient."
-    layers_of(model, 1, "lora")
+def adapters_package():
+    "The module peft. Raises `ConfigError` where it is not installed."
     try:
         import peft
     except ImportError:
         raise ConfigError("`lora` needs the package peft: pip install peft") from None
+    return peft
+
+
+def with_adapters(model, rank: int, alpha: int, seed: int): # a `peft.PeftModel`; the encoder has its adapters from now on
+    "Adapters in a transformer, whose own weights take no gradient."
+    layers_of(model, 1, "lora")
+    peft = adapters_package()
     settings = peft.LoraConfig(r=rank, lora_alpha=alpha)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)

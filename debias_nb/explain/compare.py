@@ -17,15 +17,15 @@ from ..checks import ConfigError
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, copied
-from .changes import RESAMPLES, TooSmall, as_test, check_metric
 from .comparison import VALIDATION, Comparison
-from .decision import LIKE, MARGIN
-from .diagnose import apart_of, check_named, columns_told, made_of, read_files, with_prompts
+from .decision import LIKE
 from .evidence import doubts, shared_pairs
+from .inputs import apart_of, check_named, made_of, read_files, shared_options, with_prompts
 from .methods import check_untested, fitting, loss_of, ranking_notes, read_held_texts
-from .methods import read_methods, settings_for, training_rows
-from .models import Model, load_model, reading_doubts, scoring_notes
+from .methods import Method, Settings, read_methods, settings_for, training_rows
+from .models import Model, Scorer, load_model, reading_doubts, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
+from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
 from .trials import Trials, apart_name, chosen
 
 # %% ../../nbs/explain/15_compare.ipynb #e3fb3096
@@ -57,6 +57,47 @@ def _large_enough_apart(tests: dict, apart: dict[str, np.ndarray]) -> dict[str, 
             continue
         found[name] = rows
     return found
+
+
+def _check_trainable(methods: list[Method], base: Scorer, loss: str) -> None:
+    "Raises `ConfigError` for what cannot be trained, before anything is."
+    model = copied(base.model)
+    for method in methods:
+        try:
+            loss_of(method, model, loss)
+            method.part(model)
+        except (ValueError, EncoderError) as e:
+            raise ConfigError(f"methods: {method.name}: {e}") from None
+
+
+def _training_options(methods: list[Method], settings: Settings) -> dict:
+    "What is trained and how, as the command takes it."
+    return {
+        "methods": ",".join(method.name for method in methods), "learning-rate": f"{settings.learning_rate:g}",
+        "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size, "loss": settings.loss,
+    }
+
+
+def _told_of_methods(methods: list[Method], base: Scorer, settings: Settings) -> dict:
+    "What the page says of methods, and how they were trained."
+    parts = {method.name: method.part(base.model) for method in methods}
+    return {
+        "methods": [method.told() for method in methods],
+        "parts": {name: part for name, part in parts.items() if part},
+        "settings": asdict(settings),
+    }
+
+
+def _told_of_tests(tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
+    "How tests are drawn, and what to know of them before a result is believed."
+    told = []
+    for test in tests.values():
+        told += doubts(test, shared_pairs(test.file, train))
+    return {
+        "resamples": RESAMPLES,
+        "drawn": {name: test.units.told for name, test in tests.items()},
+        "doubts": told + reading_doubts({"base": base}, tests.values()),
+    }
 
 
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
@@ -177,25 +218,19 @@ def compare(
     validation = {} if validation is None else validation
     files = _all_files(train, tests, validation, columns, match=match, match_from=match_from, other_to=other_to)
     pairs = files["train"]
-    check_metric(metric, [file for name, file in files.items() if name != "train"])
+    to_measure = {name: file for name, file in files.items() if name != "train"}
+    check_metric(metric, list(to_measure.values()))
     if texts is not None:
-        places = {f"the test {name}": files[name] for name in tests}
-        places |= {VALIDATION + name: files[VALIDATION + name] for name in validation}
-        check_untested(texts, places)
+        check_untested(texts, {f"the test {name}" if name in tests else name: file for name, file in to_measure.items()})
     base = with_prompts(load_model(base), prompts)
     loss = loss or usual_loss(pairs)
     asked = [fitting(method, loss) for method in asked]
     settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
     training_rows(pairs, loss)
-    model = copied(base.model)
-    for method in asked: # what cannot be trained is told before anything is
-        try:
-            loss_of(method, model, settings.loss)
-            method.part(model)
-        except (ValueError, EncoderError) as e:
-            raise ConfigError(f"methods: {method.name}: {e}") from None
-    tested = {name: as_test(name, files[name], metric=metric) for name in tests}
-    held = {VALIDATION + name: as_test(VALIDATION + name, files[VALIDATION + name], metric=metric) for name in validation}
+    _check_trainable(asked, base, loss)
+    measured = {name: as_test(name, file, metric=metric) for name, file in to_measure.items()}
+    tested = {name: measured[name] for name in tests}
+    held = {name: test for name, test in measured.items() if name not in tests}
     if sample is not None:
         tested = {name: test.fewer(sample) for name, test in tested.items()}
     apart = _large_enough_apart(tested, apart_of(list(tested.values()), pairs))
@@ -206,34 +241,18 @@ def compare(
     # all methods with one seed before the next; an encoder that is not trained has one
     todo = [(method, number) for number in range(seed, seed + seeds) for method in asked if number == seed or method.kind != "base"]
     results = trials.results(todo, tested | held, progress, workers)
-    options = {
-        "validation": [f"{name}={files[VALIDATION + name].path}" for name in validation],
-        "texts": texts and texts.path,
-        "columns": columns_told(columns), "methods": ",".join(method.name for method in asked), "seeds": seeds,
-        "seed": seed or None, "learning-rate": f"{settings.learning_rate:g}", "epochs": f"{settings.epochs:g}",
-        "batch-size": settings.batch_size, "loss": settings.loss, "metric": metric,
-        "prompts": prompts and ",".join(prompts), "sample": sample, "match": match, "match-from": match_from,
-        "other-to": other_to, "margin": None if margin == 100 * MARGIN else f"{margin:g}", "like": None if like == LIKE else like,
-        "out": folder,
-    }
-    shared = {name: shared_pairs(files[name], pairs) for name in tests}
-    told = {
-        "methods": [method.told() for method in asked],
-        "parts": {method.name: part for method in asked if (part := method.part(model))},
-        "texts": texts and texts.told(),
-        "settings": asdict(settings),
+
+    options = {"validation": [f"{name}={files[VALIDATION + name].path}" for name in validation]}
+    options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)
+    options |= _training_options(asked, settings) | {"seeds": seeds, "out": folder}
+    deciding = {name: test.metric for name, test in (tested | held).items()}
+    told = _told_of_methods(asked, base, settings) | _told_of_tests(tested, base, pairs) | {
         "seeds": seeds,
-        "resamples": RESAMPLES,
-        "drawn": {name: test.units.told for name, test in tested.items()},
-        "deciding": {name: test.metric for name, test in (tested | held).items()},
+        "deciding": deciding,
         "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),
-        "doubts": [text for name, test in tested.items() for text in doubts(test, shared[name])]
-        + reading_doubts({"base": base}, tested.values()),
         "choice": CHOICE.format(pairs="the validation pairs" if held else "these tests"),
     }
-    facts = made_of("compare", {"base": base}, files, tests, options, told)
-    if texts is not None and texts.path is None:
-        facts["command"] = None
+    facts = made_of("compare", {"base": base}, files, tests, options, told, texts)
     units = {name: test.units.count() for name, test in tested.items()}
     units |= {apart_name(name): tested[name].units.count(rows) for name, rows in apart.items()}
-    return Comparison(results, asked, settings, facts, tried, units, told["deciding"], margin, like)
+    return Comparison(results, asked, settings, facts, tried, units, deciding, margin, like)

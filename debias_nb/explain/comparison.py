@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known
-from .changes import TITLES, capital, figures, level
+from .changes import capital
+from .tests import TITLES, figures, level
 from .decision import KINDS, LIKE, Result
-from .diagnose import same_tests
+from .inputs import same_tests
 from .methods import Method, Settings
-from .page import file_notes, filled, json_text
+from .page import file_notes, filled, json_text, scale
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .trials import APART, apart_name
@@ -137,7 +138,9 @@ class Comparison:
             spread = f" ± {100 * values.std():.1f}" if len(values) > 1 else ""
             return f"{100 * values.mean():.1f}{spread}"
 
-        own = self.best if metric is None else self.scores[self.scores.metric == self._known(metric)]
+        own = self.best
+        if metric is not None:
+            own = self.scores[self.scores.test.isin(self.tests) & (self.scores.metric == self._known(metric))]
         shown = own.pivot_table("value", "method", "test", cell, sort=False)
         return shown.loc[[method.name for method in self.methods]]
 
@@ -340,35 +343,35 @@ class Comparison:
         for role, name in roles.items():
             if name in said.results:
                 cards.setdefault(name, {"role": role, "name": name, "pick": role == "Recommended", "results": said.results[name]})
-        ends = [end for card in cards.values() for result in card["results"] for end in (result.low, result.high)]
-        scale = min([0, *ends]), max([0, *ends])
+        shown = scale([vars(result) for card in cards.values() for result in card["results"]])
         costs = {method.name: cost_of(method) for method in self.methods}
-        return [card | {"scale": scale, "cost": costs[card["name"]]} for card in cards.values()]
+        return [card | {"scale": shown, "cost": costs[card["name"]]} for card in cards.values()]
 
     def html(self) -> str:
         "Write one self-contained page."
+        said = self.recommendation
+        return filled(
+            "comparison.html.j2", alone=False, facts=self.facts, decision=said, cards=self.cards, margin=self.margin / 100,
+            trade=trade_points(said.results) if said else [], warnings=self.warnings(), validation=self.validation,
+            sentences=self.sentences(), found=self.found(), comparisons=len(self.differences()), against=AGAINST, kinds=COLORS_OF,
+            snippet=self.snippet(), choices=self.choices(), **self._pictured())
+
+    def _pictured(self) -> dict: # forests: against -> test -> rows; tables: test -> rows, each with `changes` by against
+        "Differences in what decides, the largest first, and every level with all its differences; fractions."
         every = self.every_difference().rename(columns={"difference": "change"})
         every[["change", "low", "high", "found"]] /= 100
+        decides = every[~every.apart & (every.metric == every.test.map(lambda test: self.metrics(test)[0]))]
         forests = {}
         for against in reversed(self.compared_with): # the base first
-            own = every[(every.against == against) & ~every.apart].sort_values("change", ascending=False)
-            forests[against] = {
-                test: own[(own.test == test) & (own.metric == self.metrics(test)[0])].to_dict("records") for test in self.tests}
-        places = ["test", "method", "metric", "against", "apart"]
-        by_place = {tuple(row[name] for name in places): row for row in every.to_dict("records")}
+            own = decides[decides.against == against].sort_values("change", ascending=False)
+            forests[against] = {test: own[own.test == test].to_dict("records") for test in self.tests}
         tables = {}
+        by_place = {place: own.to_dict("records") for place, own in every.groupby(["test", "method", "metric", "apart"])}
         for row in self.levels().to_dict("records"):
-            apart = row["test"].endswith(APART)
-            place = (row["test"].removesuffix(APART), row["method"], row["metric"])
-            changes = {against: by_place.get((*place, against, apart)) for against in self.compared_with}
-            tables.setdefault(row["test"], []).append(row | {"changes": changes})
-        said = self.recommendation
-        trade = trade_points(said.results) if said else []
-        return filled(
-            "comparison.html.j2", alone=False, facts=self.facts, decision=said, cards=self.cards, trade=trade, margin=self.margin / 100,
-            warnings=self.warnings(), validation=self.validation, sentences=self.sentences(),
-            found=self.found(), forests=forests, comparisons=len(self.differences()), tables=tables, against=AGAINST, kinds=COLORS_OF,
-            snippet=self.snippet(), choices=self.choices())
+            place = row["test"].removesuffix(APART), row["method"], row["metric"], row["test"].endswith(APART)
+            row["changes"] = {change["against"]: change for change in by_place.get(place, [])}
+            tables.setdefault(row["test"], []).append(row)
+        return {"forests": forests, "tables": tables}
 
     def _repr_html_(self) -> str | None:
         "The recommendation, as a notebook shows it; the tables alone where the base is not among the methods."

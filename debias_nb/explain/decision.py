@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Word', 'MARGIN', 'LIKE', 'MARKS', 'KINDS', 'Call', 'MUCH', 'CALLS', 'LABEL', 'word_of', 'Result', 'results_of',
            'Averaged', 'averaged', 'picked_elsewhere', 'Decision', 'listed', 'named', 'fits', 'decide', 'cards',
-           'labeled']
+           'labeled', 'trade_point']
 
 # %% ../../nbs/explain/05_decision.ipynb #34e82e37
 import math
@@ -15,7 +15,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from .changes import FEWEST_UNITS, GAIN, HARM, TITLES, Test, difference, figures
+from .changes import GAIN, HARM, kind_of
+from .page import scale
+from .tests import FEWEST_UNITS, TITLES, Test, difference, figures
 
 # %% ../../nbs/explain/05_decision.ipynb #f0fc98ec
 Word = Literal["better", "worse", "no change", "cannot tell"]
@@ -83,6 +85,15 @@ class Averaged:
     against_base: dict[str, dict]      # test -> value, change, low, high
     against_tuned: dict[str, dict]     # test -> change, low, high
     elsewhere: tuple[dict, ...] = ()   # the share picked on one half: test, share, change, low, high on the other
+
+    @property
+    def results(self) -> list[Result]:
+        "The same against the base, each by its interval alone."
+        found = []
+        for test, row in self.against_base.items():
+            change, low, high = (row[name] for name in ("change", "low", "high"))
+            found.append(Result(test, word_of(kind_of(low, high), low, high), change, low, high))
+        return found
 
 
 def averaged(tests: list[Test], shares: dict[str, float]) -> list[Averaged]: # shares: of `diagnose`, both ends too
@@ -183,10 +194,9 @@ def named(results: list[Result]) -> str:
     return listed([result.name for result in results if not (result.apart and result.test in whole)])
 
 
-def fits(share: Averaged, margin: float) -> bool:
-    "Whether a share loses less than the margin on every test, and is better than the base on one."
-    rows = share.against_base.values()
-    return all(row["low"] > -margin for row in rows) and any(row["low"] > 0 for row in rows)
+def fits(results: list[Result], margin: float) -> bool: # against the base
+    "Whether something is better than the base on a test, and loses the margin on none."
+    return any(result.word == "better" for result in results) and all(result.low > -margin for result in results)
 
 
 def _size(results: list[Result]) -> str:
@@ -238,7 +248,7 @@ def decide(
     worse = [result for result in results if result.word == "worse"]
     unsure = [result for result in results if result.word == "cannot tell"]
     risky = [result for result in results if not result.apart and not result.low > -margin]
-    fitting = [share for share in shares if fits(share, margin)]
+    fitting = [share for share in shares if fits(share.results, margin)]
     best = max(fitting or shares, key=lambda share: share.mean, default=None)
     point = f"{100 * margin:g} {'point' if margin == .01 else 'points'}"
 
@@ -279,12 +289,11 @@ def cards(verdicts: pd.DataFrame, decision: Decision) -> list[dict]: # a card a 
     "What the cards say."
     whole = {result.test: result for result in decision.results if not result.apart}
     apart = {result.test: result for result in decision.results if result.apart}
-    ends = [end for result in decision.results for end in (result.low, result.high)]
-    scale = min([0, *ends]), max([0, *ends])
+    shown = scale([vars(result) for result in decision.results])
     found = []
     for row in verdicts[verdicts.decides].to_dict("records"):
         result = whole[row["test"]]
-        about = {"mark": result.mark, "kind": result.kind, "title": TITLES[row["metric"]], "scale": scale}
+        about = {"mark": result.mark, "kind": result.kind, "title": TITLES[row["metric"]], "scale": shown}
         about["role"] = "Like training" if result.like else "New data"
         found.append({**row, **about, "result": result, "apart_result": apart.get(row["test"])})
     return found
@@ -302,3 +311,13 @@ def labeled(points: list[dict]) -> list[dict]: # of a picture: new, low, high; f
         above = min(point["new"], above - least)
         point["label"] = above
     return points
+
+
+def trade_point(name: str, rows: list[dict]) -> dict | None: # rows: one a test, with like, change, low and high; None without both kinds
+    "What changes where it is like training, and on the new test that changes worst."
+    like = [row for row in rows if row["like"]]
+    new = [row for row in rows if not row["like"]]
+    if not like or not new:
+        return None
+    worst = min(new, key=lambda row: row["change"])
+    return {"name": name, "like": like[0]["change"], "new": worst["change"], "low": worst["low"], "high": worst["high"]}

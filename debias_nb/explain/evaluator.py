@@ -8,8 +8,8 @@ __all__ = ['DiagnosisEvaluator']
 # %% ../../nbs/explain/17_evaluator.ipynb #d4f32c4b
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .changes import as_test, check_metric
-from .diagnose import read_files
+from .tests import as_test, check_metric
+from .inputs import read_files
 from .models import Model, load_model
 
 # %% ../../nbs/explain/17_evaluator.ipynb #aede4f5d

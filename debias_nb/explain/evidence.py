@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
-from ..data.pairs import fold, word_overlap
-from .changes import LEVEL, PAIR_COLUMNS, Measured, Test, difference, figures, split_halves
+from ..data.pairs import word_overlap
+from .changes import LEVEL
+from .tests import PAIR_COLUMNS, Measured, Test, difference, figures, split_halves
 from .models import Scorer, pair_scores
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replaced, shared_tie, word_pairs, words_of
@@ -244,8 +245,7 @@ OF_TRAINING = "pairs of the training file"
 
 def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
     "What tells whether two pairs are the same."
-    pairs = [(fold(left, True), fold(right, True)) for left, right in zip(file.left, file.right)]
-    return [tuple(sorted(pair)) for pair in pairs]
+    return [tuple(sorted(pair)) for pair in zip(*file.folded)]
 
 
 def shared_pairs(file: PairFile, other: PairFile) -> int:

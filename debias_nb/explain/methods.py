@@ -17,7 +17,7 @@ from ..data.pairs import fold
 from ..data.pairs_file import PairFile, texts_file
 from ..data.registry import DataError
 from ..encoders.tokens import copied, layers_of, single_thread
-from ..encoders.trained_part import trained_part
+from ..encoders.trained_part import adapters_package, trained_part
 from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, RANKING_STRENGTH, has_both_classes
 from .models import Scorer
 from ..files import fingerprint, sha256_file
@@ -77,7 +77,7 @@ def check_untested(
     "Raises `DataError` for texts that stand in a file, on either side; case, spaces and punctuation apart."
     folded = [fold(text, True) for text in texts.texts]
     for name, file in files.items():
-        tested = {fold(text, True) for text in [*file.left, *file.right]}
+        tested = set().union(*file.folded)
         shared = [text for text, key in zip(texts.texts, folded) if key in tested]
         if shared:
             found = f"{len(shared):,} of {len(folded):,} stand in {name} too (the first is {quoted(shared[0])})"
@@ -98,11 +98,12 @@ class Method:
 
     def part(self, model) -> dict[str, int]: # as `trained_part` takes it
         """Which part of an encoder is trained; nothing is said where all of it is. Raises `EncoderError` for one without
-        layers."""
+        layers, `ConfigError` for adapters without the package peft."""
         if self.kind not in PARTS:
             return {}
         layers = len(layers_of(model, 1, self.kind))
         if self.kind == "lora":
+            adapters_package()
             return {"rank": int(self.strength)}
         return {"frozen": min(round(self.strength * layers), layers - 1)}
 

@@ -14,8 +14,9 @@ from markupsafe import Markup, escape
 
 from .. import __version__, files
 from ..checks import ConfigError
-from .changes import TITLES, points
+from .changes import kind_of, points
 from ..data.pairs_file import PairFile
+from .tests import TITLES
 from .words import WORD
 
 
@@ -41,6 +42,12 @@ def between(value: float, low: float, high: float, left: float, right: float) ->
     return round(left + share * (right - left), 1)
 
 
+def scale(rows: list[dict]) -> tuple[float, float]: # rows: each with `low` and `high`
+    "The ends of a picture on which all these intervals stand, and zero."
+    ends = [0, *(row[end] for row in rows for end in ("low", "high"))]
+    return min(ends), max(ends)
+
+
 def percent(value: float, digits: int = 1) -> str:
     "A fraction in hundredths; a dash for what is not known."
     if pd.isna(value):
@@ -62,7 +69,7 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs}
-    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "file_size": file_size}
+    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "kind_of": kind_of, "file_size": file_size}
     return env
 
 

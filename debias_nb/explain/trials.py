@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
-from .changes import Test, has_one_score
+from .tests import Test, has_one_score
 from .programs import OF_MATCHES
 from .methods import Method, Settings, fine_tune, grid_of
 from .models import Scorer, cutting, layers, load_model, mixed_scorer
