@@ -341,6 +341,17 @@ def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_t
     assert short[small(2)["id"]] == {key: value for key, value in small(2).items() if key not in parquets.LONG}
 
 
+def test_an_experiment_may_publish_the_first_resamples_of_each_test_alone(store):
+    drawn = {"quora": {"auc": [.3, .1, .2]}, "news": {"auc": [.4]}}
+    store.append(small(3, replicates=drawn))
+    for _ in range(2): # again, the same
+        store.publish(*PLACE, resamples=2)
+        kept = store.find(seeded(3))
+        assert kept["replicates"] == {"quora": {"auc": [.3, .1]}, "news": {"auc": [.4]}}
+        assert kept | {"replicates": drawn} == small(3, replicates=drawn), "all else is as it was"
+        store.append(small(4))
+
+
 def test_a_record_that_is_written_while_it_is_published_stays(store, parquet, monkeypatch):
     newer = small(1, metrics={"quora": {"auc": .75}})
 

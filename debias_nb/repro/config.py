@@ -373,6 +373,7 @@ class ExperimentConfig(Strict):
     blocks: tuple[BlockConfig, ...]
     tables: tuple[TableConfig, ...] = ()
     world: World | None = None   # a world that is drawn, not trained on
+    resamples: Natural | None = None # of each test that results/ keeps, of the 200 that a run makes; default: all
 
     @property
     def name(self) -> str: # `paper/experiment`

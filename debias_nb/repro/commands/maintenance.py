@@ -1,6 +1,7 @@
 "Commands for a maintainer of records: device-batch, merge, publish, convert."
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from time import time as now
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import RunnerError
+from ...checks import ConfigError, RunnerError
 from .terminal import MAINTENANCE, Full, Profile, chosen, echo, print_failed, project_here
 
 app = typer.Typer()
@@ -106,9 +107,15 @@ def _record_folders(folder: Path, depth: str) -> list[Path]: # depth: `*/*`
 
 def _publish(folder: Path) -> bool: # whether every file was a record
     "Puts records into the Parquet files next to them, and says what is left out."
+    from ..config import load_experiment
     from ..runs.records import Store
     store = Store(folder)
-    every = [store.publish(*place) for place in store.unpublished()]
+    every = []
+    for paper, experiment, profile in store.unpublished():
+        resamples = None
+        with suppress(ConfigError): # runs of no configuration are kept whole
+            resamples = load_experiment(f"{paper}/{experiment}", profile).resamples
+        every.append(store.publish(paper, experiment, profile, resamples))
     rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))
     if every:
         echo(f"{len(every)} Parquet files written in {os.path.relpath(folder)}, with {rows} records")

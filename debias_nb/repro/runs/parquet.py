@@ -42,12 +42,26 @@ def world_of(config: dict) -> int | None: # None: real data, divided in one way
     return drawn.get("seed")
 
 
-def published(record: dict) -> dict:
+def published(
+    record: dict,
+    resamples: int | None = None, # of each test that are published; None: all
+) -> dict:
     "A record without what is not published: replicates and single values of a run in a further world."
-    if record["status"] == "failed" or world_of(record["config"]) in (None, FIRST_WORLD):
+    if record["status"] == "failed":
         return record
+    if world_of(record["config"]) in (None, FIRST_WORLD):
+        return first_resamples(record, resamples)
     extra = {key: value for key, value in record["extra"].items() if key != "questions"}
     return record | {"replicates": {}, "extra": extra}
+
+
+def first_resamples(record: dict, count: int | None) -> dict: # count: None: all
+    "A record with the first resamples of each test, which are the same ones in every run."
+    if count is None:
+        return record
+    kept = {
+        test: {metric: values[:count] for metric, values in own.items()} for test, own in record["replicates"].items()}
+    return record | {"replicates": kept}
 
 
 MARK = b"debias-nb" # what a published file says of itself:

@@ -278,7 +278,10 @@ class Store:
         write(self.file(record), content)
         return record
 
-    def publish(self, paper: str, experiment: str, profile: str) -> Published:
+    def publish(
+        self, paper: str, experiment: str, profile: str,
+        resamples: int | None = None, # of each test that are published; None: all
+    ) -> Published:
         """Put the files of an experiment's runs into its Parquet file. Files that hold no records stay. Who reads meanwhile
         finds a record in one place or in both. Raises `RecordError` for a damaged Parquet file."""
         done = Published()
@@ -295,8 +298,8 @@ class Store:
             newest = latest(records)
             counts = Counter(record["id"] for record in records)
             done.replaced = [run_id for run_id, count in counts.items() if count > 1]
-            rows = [published(record) for record in newest.values()]
-            done.trimmed = sum(row is not record for row, record in zip(rows, newest.values()))
+            rows = [published(record, resamples) for record in newest.values()]
+            done.trimmed = sum(not row.get("replicates", True) for row in rows)
             done.rows = len(rows)
             if rows:
                 write_published(path, rows)
