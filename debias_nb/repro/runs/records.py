@@ -299,7 +299,8 @@ class Store:
             counts = Counter(record["id"] for record in records)
             done.replaced = [run_id for run_id, count in counts.items() if count > 1]
             rows = [published(record, resamples) for record in newest.values()]
-            done.trimmed = sum(not row.get("replicates", True) for row in rows)
+            emptied = [row for row, record in zip(rows, newest.values()) if record.get("replicates") and not row["replicates"]]
+            done.trimmed = len(emptied)
             done.rows = len(rows)
             if rows:
                 write_published(path, rows)
