@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
-from debias_nb.data import authors
+from debias_nb.data import author_splits
 from debias_nb.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics, paper_split
 from debias_nb.data.author_splits import query_target, random_split, sample_topics, topic_cosines, topic_model, unlike_topics
 from debias_nb.data.authors import SOURCES, Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
@@ -422,7 +422,7 @@ def test_a_style_is_no_topic(monkeypatch):
     test = replace(
         test, topic=[f"new {topic}" for topic in test.topic],
         text=[rename_words(text, content) for text in test.text])
-    monkeypatch.setattr(authors, "COMMON", 1.)
+    monkeypatch.setattr(author_splits, "COMMON", 1.)
     assert abs(leakage(train, test) - .5) < .06
 
 
