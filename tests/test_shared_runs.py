@@ -12,7 +12,7 @@ from debias_nb.repro.pages.frame import all_experiments, found_records, papers, 
 from debias_nb.repro.pages.pictures import svg
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
-from debias_nb.repro.runs.tasks.pairs import _part_of, catalogue, evaluation_pairs
+from debias_nb.repro.runs.tasks.labeled_pairs import _part_of, catalogue, evaluation_pairs
 from debias_nb.repro.runs.tasks.titles import title_split, title_tasks
 from cells import defined_in
 from made import METHODS, STATIC, WORLD

@@ -14,9 +14,10 @@ from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
-from debias_nb.repro.runs.tasks import pairs
+from debias_nb.repro.runs.tasks import labeled_pairs, pairs
 from debias_nb.repro.runs.matching import base_loss
-from debias_nb.repro.runs.tasks.pairs import LabeledPairs, at_balance, ranking_columns, search_measures
+from debias_nb.repro.runs.tasks.labeled_pairs import LabeledPairs, at_balance, ranking_columns
+from debias_nb.repro.runs.tasks.pairs import search_measures
 from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
@@ -81,43 +82,43 @@ def _tested(name, *further):
 def corpora(monkeypatch):
     "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
-    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
-    monkeypatch.setattr(pairs, "evaluation_pairs", _tested)
-    pairs.held_texts.cache_clear()
+    monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
+    monkeypatch.setattr(labeled_pairs, "evaluation_pairs", _tested)
+    labeled_pairs.held_texts.cache_clear()
     yield
-    pairs.held_texts.cache_clear()
+    labeled_pairs.held_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
-    tested = pairs.held_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    tested = labeled_pairs.held_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
     assert set(tested) == {"What?", "How", "Who"}
-    several = pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    several = labeled_pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
-    everything, half = (pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    everything, half = (labeled_pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
     assert half == everything[:2]
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
-        pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
+        labeled_pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
 
 
 def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
     "Of `quora` the texts of the test are taken out, however they are written."
     tested = ["what", "WHY IS IT", "how?"]
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
+    monkeypatch.setattr(labeled_pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
     with pytest.raises(ConfigError, match="texts: 1 of quora are not tested, .* two are needed"):
-        pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
+        labeled_pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
     asked = TextsConfig(corpora=["unseen", "uncoupled"])
-    held = pairs.held_texts(asked, ("iid", "unseen"), None, WORLD)
+    held = labeled_pairs.held_texts(asked, ("iid", "unseen"), None, WORLD)
     world = Catalog(WORLD)
     drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
     tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
     assert set(held) == set(drawn) - tested and len(held) > 300
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):
-        pairs.held_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
+        labeled_pairs.held_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
     with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
-        pairs.held_texts(TextsConfig(corpora=["unseen"]), ())
+        labeled_pairs.held_texts(TextsConfig(corpora=["unseen"]), ())
 
 
 @pytest.mark.parametrize("settings", [{}, {"regulariser": "l2sp"}, {"regulariser": "outreg", "rows": .5}])
@@ -262,10 +263,10 @@ def test_cosent_and_ranking_are_the_librarys_own_with_its_settings(tiny):
 
 @pytest.fixture
 def search(monkeypatch):
-    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELED)
-    pairs.search_of.cache_clear()
-    yield pairs.search_of("made", None, None)
-    pairs.search_of.cache_clear()
+    monkeypatch.setattr(labeled_pairs, "evaluation_pairs", lambda *asked: LABELED)
+    labeled_pairs.search_of.cache_clear()
+    yield labeled_pairs.search_of("made", None, None)
+    labeled_pairs.search_of.cache_clear()
 
 
 def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):

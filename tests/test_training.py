@@ -17,7 +17,7 @@ from debias_nb.encoders import tokens as encoders
 from debias_nb.losses import regularized
 from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
-from debias_nb.repro.runs.tasks.pairs import training_pairs
+from debias_nb.repro.runs.tasks.labeled_pairs import training_pairs
 from debias_nb.repro.config import MethodConfig, TrainConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize

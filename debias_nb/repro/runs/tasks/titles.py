@@ -10,8 +10,8 @@ from ....settings import EncoderConfig
 from ....encoders.interventions import importance, word_of_token
 from ...config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, Trained, base_model, parted, shares_known, text_tokens, vectors
-from .pairs import KEPT_RESAMPLES, MOST, PairTask, catalogue, importance_shares
-from .pairs import training_texts, untested
+from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
+from .labeled_pairs import catalogue, training_texts, untested
 from ....measures.retrieval import evaluate_retrieval, top_lists
 from ....data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
 from ....data.titles import split_titles
