@@ -15,11 +15,11 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
-from debias_nb.data import authors
-from debias_nb.data.authors import SOURCES, TESTS, AuthorSplit, Texts, clean, describe, leakage, leakage_aware_split
-from debias_nb.data.authors import load_texts, nearest_topics, paper_split, planted_texts, query_target, random_split
-from debias_nb.data.authors import read_pan19, read_pan_pairs, read_texts, sample_topics, strip_quotes, strip_signatures
-from debias_nb.data.authors import topic_cosines, topic_model, unlike_topics
+from debias_nb.data import author_splits
+from debias_nb.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics, paper_split
+from debias_nb.data.author_splits import query_target, random_split, sample_topics, topic_cosines, topic_model, unlike_topics
+from debias_nb.data.authors import SOURCES, Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
+from debias_nb.data.authors import read_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError, MissingData, load_registry
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,8 @@ def cross():
 
 FINGERPRINTS = f"""
 import sys
-from debias_nb.data.authors import paper_split, planted_texts, query_target
+from debias_nb.data.author_splits import paper_split, query_target
+from debias_nb.data.authors import planted_texts
 from debias_nb.settings import AuthorsWorldConfig
 assert not {{'sklearn', 'torch', 'matplotlib', 'transformers'}} & set(sys.modules), "importing is light"
 texts = planted_texts(AuthorsWorldConfig(name="authors", **{SMALL}), "train")
@@ -421,7 +422,7 @@ def test_a_style_is_no_topic(monkeypatch):
     test = replace(
         test, topic=[f"new {topic}" for topic in test.topic],
         text=[rename_words(text, content) for text in test.text])
-    monkeypatch.setattr(authors, "COMMON", 1.)
+    monkeypatch.setattr(author_splits, "COMMON", 1.)
     assert abs(leakage(train, test) - .5) < .06
 
 

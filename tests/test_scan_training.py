@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 from transformers import RobertaForSequenceClassification
 
 import made
-from debias_nb.losses.scan import contrastive_loss
+from debias_nb.losses.scan_head import contrastive_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]

@@ -13,7 +13,8 @@ from debias_nb.losses import authors as arr
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.repro.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
 from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, topic_rows, tuned
-from debias_nb.data.authors import Texts, query_target
+from debias_nb.data.author_splits import query_target
+from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
 from debias_nb.encoders.tokens import embed

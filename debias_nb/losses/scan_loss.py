@@ -18,7 +18,8 @@ from torch import nn
 
 from ..checks import check_range
 from ..processes import begin_alike, drawn_once, gathered, unwrapped
-from .scan import ClassMass, LanguageDebiasing, Memory, contrastive_loss, learn_weights
+from .scan import ClassMass, Memory, learn_weights
+from .scan_head import LanguageDebiasing, contrastive_loss
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -39,7 +39,7 @@ DRAWN = ("random", "hits") # schemes whose authors and topics a seed draws
 
 
 class SplitConfig(Settings):
-    """How the texts of authors are divided (`data/04_authors`).
+    """How the texts of authors are divided (`data/15_author_splits`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
     `random` draws authors and topics by its seed; `hits` does so on topics that are unlike one another; `published` takes
     the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;

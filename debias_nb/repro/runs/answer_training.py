@@ -32,8 +32,8 @@ from ..config import MethodConfig, ScanConfig, TrainConfig
 from .limits import fit
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
-from ...losses.scan import HEADS, Memory, ScanHead, diagnose_weights, effective_size, learn_weights
-from ...losses.scan import oracle_weights, scan_loss, shuffled_within
+from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
+from ...losses.scan_head import HEADS, ScanHead, scan_loss
 
 
 class AnswerModel(nn.Module):

@@ -23,9 +23,9 @@ from numpy.random import default_rng
 from ....losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
 from ....losses.authors import history_summary
 from ....losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
-from ....data.authors import SOURCES, AuthorSplit, Halves, Texts, among, describe, leakage, leakage_aware_split
-from ....data.authors import load_texts, nearest_topics, paper_split, planted_texts, query_target, random_split
-from ....data.authors import sample_topics, topic_model
+from ....data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
+from ....data.author_splits import query_target, random_split, sample_topics, topic_model
+from ....data.authors import SOURCES, Texts, describe, load_texts, planted_texts
 from ....checks import ConfigError, check_known
 from ....settings import EncoderConfig
 from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, unit_rows, weights_hash
