@@ -28,14 +28,13 @@ from debias_nb.encoders import interventions, tokens as encoders
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, embed_texts, tokenize
-from debias_nb.explain import diagnose as diagnosing, diagnosis, evidence, models as scoring
+from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.explain.changes import GAIN, HARM, NEITHER, score_table, sentence, verdicts
 from debias_nb.explain.compare import compare
-from debias_nb.explain.decision import Decision
 from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis
+from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis, junit
 from debias_nb.explain.programs import NO_HARM
-from debias_nb.explain.models import cutting, load_model, mixed_scorer, pair_scores
+from debias_nb.explain.models import cutting, load_model, pair_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, findable, power_table, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
@@ -588,15 +587,6 @@ def test_a_model_that_reads_texts_in_several_ways_is_refused_with_a_way_out(fold
     assert np.allclose(alone.encode(["red lamp"]), router.encode_query(["red lamp"]), atol=1e-6)
 
 
-def test_mixed_weights_are_the_mean(folders):
-    base, tuned = (load_model(folders[name]) for name in ("table", "other table"))
-    half = mixed_scorer(base, tuned, .5).model[0].embedding.weight
-    assert torch.allclose(half, (base.model[0].embedding.weight + tuned.model[0].embedding.weight) / 2, atol=1e-6)
-    for other, share in ((tuned, 1.5), (load_model(folders["bert"]), .5)):
-        with pytest.raises(ValueError, match="share|make"):
-            mixed_scorer(base, other, share)
-
-
 def test_models_with_other_layers_are_not_the_same(folders, files):
     mean = SentenceTransformer(folders["bert"], device="cpu")
     first, bare, calm = (copy.deepcopy(mean) for _ in range(3))
@@ -739,24 +729,19 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
     return CliRunner().invoke(app, words)
 
 
-def test_ci_is_told_what_the_exit_code_says():
+def test_ci_is_told_what_the_exit_code_says(tables):
     "A test that got worse has failed, one that may have is skipped, as is one that is too small; names are harmless."
-    row = {"form": "pairs", "metric": "auc05", "cases": 10, "apart": 10, "verdict": NEITHER, "low": -.3}
-    rows = {"bad": row | {"verdict": HARM}, "good": row | {"verdict": GAIN}, "<\x1b&": row}
-    said = Diagnosis.__new__(Diagnosis)
-    said.__dict__.update(
-        decision=Decision("do not ship", "Do not ship. bad got worse.", ""), left_out={"few": "few: 9 pairs"},
-        verdicts=pd.DataFrame([{"test": test} | one for test, one in rows.items()]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosis, "sentences", lambda rows: [f"{rows[0]['test']}: told."])
-        root = ElementTree.fromstring(diagnosis.junit(said))
-    [suite] = root
+    one = tables.verdicts.iloc[[0]].assign(apart=120)
+    rows = [one.assign(test="bad", verdict=HARM), one.assign(test="good", verdict=GAIN), one.assign(test="<\x1b&", verdict=NEITHER, low=-.3)]
+    found = replace(tables, verdicts=pd.concat(rows), left_out={"few": "few: 9 pairs"})
+    [suite] = ElementTree.fromstring(junit(found))
     cases = {case.get("name"): (case[0].tag, case[0].get("message") or case[0].text) for case in suite.iter("testcase")}
-    assert cases == {
-        "bad": ("failure", "bad: told."), "good": ("system-out", "good: told."), r"<\x1b&": ("skipped", r"Cannot tell. <\x1b&: told."),
-        "few": ("skipped", "Cannot tell. few: 9 pairs")}
+    assert {test: tag for test, (tag, _) in cases.items()} == {
+        "bad": "failure", "good": "system-out", r"<\x1b&": "skipped", "few": "skipped"}
+    assert cases["few"][1] == "Cannot tell. few: 9 pairs" and cases[r"<\x1b&"][1].startswith(r"Cannot tell. <\x1b&: ")
+    assert cases["bad"][1] == sentence(found.by_test["bad"])
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "0", "2"]
-    assert suite.find("properties/property").get("value") == "Do not ship. bad got worse."
+    assert suite.find("properties/property").get("value") == tables.decision.heading
 
 
 def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monkeypatch):

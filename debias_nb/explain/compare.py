@@ -165,7 +165,8 @@ def compare(
         is recommended has the highest mean there.
     texts : list of str, str or Path, optional
         Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation: a list, a column,
-        a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as outreg-texts hold the encoder there, instead of on training texts.
+        a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as
+        outreg-texts hold the encoder there, instead of on training texts.
     metric, prompts, sample, match, match_from, other_to : optional
         As in `diagnose`.
     seed : int

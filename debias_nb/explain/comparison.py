@@ -419,8 +419,9 @@ class Comparison:
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
-            "schema": SCHEMA, "recommendation": self.recommendation and self.recommendation.told(), "warnings": self.warnings(), "sentences": self.sentences(), "found": self.found(), "levels": self.levels(),
-            "differences": self.every_difference(), "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
+            "schema": SCHEMA, "recommendation": self.recommendation and self.recommendation.told(), "warnings": self.warnings(),
+            "sentences": self.sentences(), "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
+            "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })
 
     def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # margin: points; None: its own
