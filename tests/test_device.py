@@ -559,7 +559,7 @@ def test_a_bundle_runs_without_this_checkout(manifest, tmp_path):
     here = tmp_path / "there/checkout"
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(here), "HOME": str(tmp_path)}
     env["DEBIAS_NB_RUNS"] = str(tmp_path / "none")
-    command = [*DEVICE_BATCH, str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0", "--workers", "1"]
+    command = [*DEVICE_BATCH, str(tmp_path / "manifest.yaml"), "--device", "cpu", "--time", "0"]
     done = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 runs are left" in done.stdout, done.stdout + done.stderr
