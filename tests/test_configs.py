@@ -385,3 +385,14 @@ def test_an_untrained_encoder_has_the_corpus_that_its_pairs_are_told_apart_by():
     block = asked.blocks[0]
     before = block.model_copy(update={"measure": ()})
     assert [run.eval_corpus for run in asked.block_runs(before) if not run.method.trained] == [None, None]
+
+
+def test_a_copy_has_an_id_and_runs_of_its_own():
+    "Both are made once of each configuration, and kept."
+    experiment = load_experiment("itvreg/table03", "planted")
+    run = experiment.runs()[-1]
+    other = run.model_copy(update={"seed": 77})
+    assert run.id != other.id == RunConfig.model_validate(other.model_dump()).id
+    asked = narrow(experiment, seeds=[77], full=False)
+    assert {one.seed for one in asked.runs() if one.training} == {77}
+    assert experiment.runs() == load_experiment("itvreg/table03", "planted").runs()

@@ -261,12 +261,11 @@ TWO = [
 
 @pytest.fixture
 def toy(tmp_path):
-    "A project of two notebooks and the library `toy` that they export."
+    "A project of two notebooks, which export the library `toy`."
     text = re.sub(r"^lib_path = .*$", "lib_path = toy", read("settings.ini"), flags=re.M)
     (tmp_path / "settings.ini").write_text(text, "utf-8")
     notebook(tmp_path / "nbs/00_one.ipynb", *ONE)
     notebook(tmp_path / "nbs/01_two.ipynb", *TWO)
-    sync.mend_library(tmp_path)
     sync.mend_notebooks(tmp_path)
     return tmp_path
 
@@ -281,6 +280,7 @@ def first_lines(found):
 
 @pytest.mark.slow
 def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
+    sync.tool("nbdev_export", cwd=toy)
     edit(toy / "toy/one.py", "return 1", "return 2")
     edit(toy / "nbs/01_two.ipynb", "default_exp two", "default_exp zwei")
     (toy / "toy/mine.py").write_text("x = 1\n") # what was written by hand is left to whoever wrote it
@@ -295,7 +295,6 @@ def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
     assert sync.library(toy) == []
 
 
-@pytest.mark.slow
 def test_unclean_notebooks_are_found_and_mended_and_keep_their_tags(toy):
     path = toy / "nbs/00_one.ipynb"
     nb = json.loads(path.read_text())

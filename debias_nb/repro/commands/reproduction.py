@@ -229,19 +229,24 @@ def report(
     """Write the pages with their tables and figures from records.
 
     Notebooks are executed; nothing is trained."""
-    from joblib import Parallel, cpu_count, delayed
+    from joblib import cpu_count
+    from joblib.externals.loky import get_reusable_executor
     from ..config import configured
-    from ..pages.frame import papers
+    from ..pages.frame import only_stored, papers
     from ..pages.report import BOOKS
     root = project_here()
     folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
     groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
-    if names:
-        written = [_write_pages(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
-    else: # papers side by side; the books speak of all of them
-        pool = Parallel(min(cpu_count(), len(groups)))
-        written = pool(delayed(_write_pages)(group, folder, fresh, root) for group in groups)
-        written.append(_write_pages(list(BOOKS), folder, fresh, root))
+    with only_stored(fresh): # what is read for the pages of a paper serves the books, too
+        if names:
+            written = [_write_pages(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
+        else: # papers side by side, the largest one here; the books speak of all of them
+            largest, *others = sorted(groups, key=len, reverse=True)
+            pool = get_reusable_executor(max(1, cpu_count() - 1))
+            elsewhere = [pool.submit(_write_pages, group, folder, fresh, root) for group in others]
+            written = [_write_pages(largest, folder, fresh, root)]
+            written += [done.result() for done in elsewhere]
+            written.append(_write_pages(list(BOOKS), folder, fresh, root))
     for path in chain(*written):
         echo(os.path.relpath(path))
 
