@@ -125,3 +125,20 @@ def test_how_much_splits_overlap(split, overlap):
 
 def test_no_minus_zero():
     assert (signed(-.04), signed(-1.23)) == ("0.0", "−1.2")
+
+
+def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
+    "A difference never loses its test items in silence: without them its interval would be far too narrow."
+    rng = np.random.default_rng(0)
+    items = rng.normal(scale=.1, size=200)
+
+    def side(value, kept):
+        return [Run((None, seed), value + .001 * seed, value + items[:kept] + rng.normal(size=kept, scale=.01), MADE, True)
+                for seed in range(3)]
+
+    few = side(.5, 80)
+    for many in (side(.4, 200), side(.4, 200)[:1] + side(.4, 80)[1:]):
+        cut = [run._replace(replicates=run.replicates[:80]) for run in many]
+        assert paired_sides([few, many]) == paired_sides([few, cut])
+        assert paired_sides([few, many]).items_error > 0
+    assert level(many).low == level(cut).low, "of runs with more and with fewer"

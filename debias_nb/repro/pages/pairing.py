@@ -131,11 +131,13 @@ Side = list[Run] # of one method on one test
 
 
 def _resamples(runs: list[Run]) -> list | None:
-    "The replicates of some runs, where all have them."
+    """The replicates of some runs, where all have them: the first ones, as many as each has, which are the same resamples
+    wherever fewer were kept."""
     replicates = [run.replicates for run in runs]
     if any(one is None for one in replicates):
         return None
-    return replicates
+    common = min(map(len, replicates))
+    return [one[:common] for one in replicates]
 
 
 def mean_replicates(runs: list[Run]) -> np.ndarray | None: # None where a run has none
@@ -249,10 +251,10 @@ def paired_runs(kept: dict[tuple, list[Run]]) -> Paired: # of `pairs_of`
             return over_splits(of_worlds, overlap)
         found = paired(of_worlds, np.zeros_like(of_worlds))
         return replace(found, method=f"t over {found.n} worlds", seeds_alone=False)
-    resamples = [_resamples(side) for side in of_sides]
-    if None in resamples or len({len(one[0]) for one in resamples}) > 1:
+    resamples = _resamples([run for side in of_sides for run in side])
+    if resamples is None:
         return paired(difference, np.zeros_like(difference))
-    resampled = _combined(resamples)
+    resampled = _combined(np.reshape(resamples, (len(of_sides), len(kept), -1)))
     return paired(difference, np.zeros_like(difference), resampled, np.zeros_like(resampled))
 
 
