@@ -28,7 +28,7 @@ from pathlib import Path
 from notebooks import ROOT, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
-LARGEST = 60_000                # bytes of a picture
+LARGEST = 65_000                # bytes of a picture
 RELATIVE, ABSOLUTE = 1e-3, 1e-3 # tolerance of numbers in text
 ELSEWHERE = .05                 # and of those that another processor stored: what training makes of its rounding
 NUMBER = re.compile(r"[-+−]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
