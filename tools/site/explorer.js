@@ -8,7 +8,7 @@ const form = document.getElementById("view");
 const place = (id) => document.getElementById(id);
 const NOTHING = "nothing"; // what is taken off where values are shown
 const VIEWS = ["results", "grid", "claims"];
-const UNTRAINED = "Base"; // what a grid takes off, where nothing else is asked for
+const UNTRAINED = "Base"; // what a grid takes off where differences from it have intervals, and nothing else is asked for
 const STRONGEST = {percent: 12, fraction: .12}; // from here on all colors are the same
 let data, cells, numbers, claims, compared;
 
@@ -40,6 +40,13 @@ function minus(rows, base) {
     const numbers = Object.fromEntries(["value", "low", "high"].map((name) => [name, rounded(known[name], row.unit)]));
     return {...row, ...numbers, n: known.n, std: null, minus: base};
   });
+}
+
+// What a grid takes off: the base encoder, or else the method that most differences with an interval are from.
+function takenOff(rows, methods) {
+  const against = rows.flatMap((row) => Object.keys(compared.get(row.place) || {})).filter((one) => methods.includes(one));
+  if (against.includes(UNTRAINED) || !against.length) return methods.includes(UNTRAINED) ? UNTRAINED : methods[0];
+  return d3.greatest(d3.rollups(against, (own) => own.length, (one) => one), ([, count]) => count)[0];
 }
 
 function rowsOf(columns) {
@@ -89,7 +96,7 @@ function choose(asked, fromAddress) {
   }
   const methods = [...new Set(left.map((cell) => cell.method))];
   if (asked.minus && ![NOTHING, ...methods].includes(asked.minus)) unknown.push(`minus ${asked.minus}`);
-  const usual = view === "grid" ? (methods.includes(UNTRAINED) ? UNTRAINED : methods[0]) : NOTHING;
+  const usual = view === "grid" ? takenOff(left, methods) : NOTHING;
   const base = methods.includes(asked.minus) ? asked.minus : usual;
   form.elements.minus.replaceChildren(...[NOTHING, ...methods].map((one) => new Option(one, one, false, one === base)));
   place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
@@ -134,14 +141,14 @@ function drawGrid(rows) {
   const isSure = (row) => row.low !== null && (row.low > 0 || row.high < 0);
   const strongest = STRONGEST[rows[0].unit] || d3.max(rows, (row) => Math.abs(row.value));
   const picture = Plot.plot({
-    width: widthOf(260 + 70 * methods.length), height: 170 + 20 * columns.length,
-    marginLeft: 190, marginTop: 140, marginRight: 12, marginBottom: 12, padding: .04,
+    width: widthOf(320 + 66 * methods.length), height: 170 + 20 * columns.length,
+    marginLeft: 200, marginTop: 140, marginRight: 100, marginBottom: 12, padding: .04,
     x: {domain: methods, label: null, axis: "top", tickRotate: -40}, y: {domain: columns, label: null},
     color: {type: "diverging", scheme: "PuOr", reverse: true, domain: [-strongest, strongest], clamp: true},
     marks: [
       Plot.cell(rows, {x: "method", y: "column", fill: "value", fillOpacity: (row) => isSure(row) ? 1 : .35, title: toldOf}),
       Plot.text(rows.filter(isSure), {
-        x: "method", y: "column", text: (row) => d3.format("+.1f")(row.value), pointerEvents: "none",
+        x: "method", y: "column", text: (row) => d3.format(row.unit === "fraction" ? "+.3f" : "+.1f")(row.value), pointerEvents: "none",
         fill: (row) => Math.abs(row.value) > .6 * strongest ? "white" : "black"}),
     ],
   });
