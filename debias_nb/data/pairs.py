@@ -482,7 +482,7 @@ def load_products(
     train = clean(_published(category, "train", download), evaluation)
     return draw_share(train, share, share_seed)
 
-
+# %% ../../nbs/data/01_pairs.ipynb #6065dfe5
 def load_test(
     category: str, # one of `CATEGORIES`
     download: bool = True, # False: use only what is here
@@ -521,7 +521,7 @@ def same_product(
     frequency = np.zeros(len(items), int)
     return TitleTask(pairs.name, asking, items, csr_matrix(relevance[queries]), queries, kinds, frequency)
 
-
+# %% ../../nbs/data/01_pairs.ipynb #fe964594
 def load_offers(
     category: Literal["cameras", "computers", "shoes", "watches"], download: bool = True,
 ) -> "TitleTask":

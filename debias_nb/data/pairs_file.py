@@ -128,7 +128,7 @@ def _sides(known: dict[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]] | N
             return tuple(known[one + name] for name in shared), tuple(known[other + name] for name in shared)
     return None
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #f570d931
 def told_by_names(header: list[str], only: str | None = None) -> Columns | None: # only: a form; None: the names tell no form
     "What stands in which columns, by their names."
     known = {}
@@ -231,7 +231,7 @@ def _advice(cells: list) -> str:
         return f"; they are {', '.join(map(quoted, written))}: say which one is a match, --match {written[-1]} (match={written[-1]!r})"
     return ""
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #7ce7eb00
 @dataclass(frozen=True)
 class Reading:
     "What was asked for, apart from the file."
@@ -324,7 +324,7 @@ def _groups(table: Table, group: str | None) -> list[str] | None:
     names = ["" if missing else str(cell).strip() for cell, missing in zip(cells, cells.isna())]
     return [name or "(none)" for name in names]
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #4605cee1
 def _pair_rows(table: Table, columns: Columns, asked: Reading) -> Judged:
     "Labeled pairs of both classes. Raises `DataError`."
     if not asked.group:
@@ -361,7 +361,7 @@ def _none_like(asked: Reading, cells: list) -> str:
         return ""
     return f" (match is {asked.match!r}, labels are {', '.join(quoted(text) for text in sorted(set(map(str, cells)))[:8])})"
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #52694f16
 def _candidate_rows(table: Table, columns: Columns, asked: Reading) -> Judged:
     "Each query with its positives, then its negatives. Raises `DataError`."
     queries = _joined(table, columns.left)
@@ -613,7 +613,7 @@ class Tabular(Protocol):
     "A table of `datasets`, Polars or Arrow."
     def to_pandas(self) -> object: ...
 
-
+# %% ../../nbs/data/12_pairs_file.ipynb #16faf3c7
 Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | PairFile # as `read_pairs_file` takes it
 
 

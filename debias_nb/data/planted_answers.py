@@ -71,6 +71,8 @@ class PlantedAnswers(NamedTuple):
 def _drawn(rng, labels, of_right, of_wrong): # chances of right and of wrong candidates
     "Which candidates have something: (n,) bool."
     return rng.random(len(labels)) < np.where(labels, of_right, of_wrong)
+
+# %% ../../nbs/data/09_planted_answers.ipynb #320e4415
 def answers_split(
     config: AnswersWorldConfig, name: Literal["train", "dev", "iid", "neutral", "shifted"],
 ) -> PlantedAnswers:

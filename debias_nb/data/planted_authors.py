@@ -119,7 +119,7 @@ def _spoken(c, rng, who, topic, habits, topics): # (n,), (n,); of `_habits`; (to
     first = plain + 2 * c.spellings # column of content
     return length, np.where(is_content, first + content, style)
 
-
+# %% ../../nbs/data/10_planted_authors.ipynb #9bae9def
 def authors_split(
     config: AuthorsWorldConfig, name: Literal["train", "cross", "iid"], likeness: float = 0.,
 ) -> PlantedTexts:

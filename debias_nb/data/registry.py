@@ -377,7 +377,7 @@ def first_mistake(error: ValueError) -> str:
     reason = mistake["msg"].removeprefix("Value error, ")
     return f"{where}: {reason}".removeprefix(": ")
 
-
+# %% ../../nbs/data/00_registry.ipynb #356c71ba
 def parsed_lines(path, parse, errors: str = "strict"): # errors: as of `text_lines`; -> `parse(number, line)` of each line
     "Raises `DataError` naming the lines for which `parse` raised `ValueError`."
     lines = enumerate(text_lines(path, errors), 1)

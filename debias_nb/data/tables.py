@@ -127,7 +127,7 @@ def decoded(path: Path) -> str:
         raise DataError(f"{path}:1: NUL stands between the characters, as in UTF-16; {AGAIN}")
     return text
 
-
+# %% ../../nbs/data/11_tables.ipynb #78aadac9
 def lines_of(path: Path, newline: str = "") -> Iterator[str]: # newline: as of `open`; "": a CR ends a line too
     "The lines of a text with their ends, one at a time. Raises `DataError` as `decoded` does."
     with _unpacking(path), io.TextIOWrapper(_bytes_of(path), "utf-8", newline=newline) as file:

@@ -466,7 +466,7 @@ def _shifted(
     "What is later, or of a category that is held out."
     return np.isin(column, list(held_out)) if until is None else np.asarray(column) > until
 
-
+# %% ../../nbs/data/02_titles.ipynb #9dd95969
 def split_titles(
     titles: Titles,
     by: Literal["year", "category"] = "year",

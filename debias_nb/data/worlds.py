@@ -451,7 +451,7 @@ def _matched(queries, items, asking, offered): # asking, offered: (n,) positions
     "Labeled pairs of some queries with some items."
     return Pairs([queries[q] for q in asking], [items[i] for i in offered], asking)
 
-
+# %% ../../nbs/data/05_worlds.ipynb #897e26d4
 class Catalog(Lexicon):
     """Synthetic catalog of products, in which type and attributes are causal and the brand is a shortcut.
 

@@ -145,7 +145,7 @@ def check_intervention(kind: str) -> None:
     if kind not in INTERVENTION_KINDS:
         raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {kind!r}")
 
-
+# %% ../../nbs/encoders/interventions.ipynb #65d51bbc
 def intervene(
     model: "SentenceTransformer", tokens: Tokens, chosen: torch.Tensor, kind: Kind = "mask", seed: int = 0, epoch: int = 0,
     rows: ArrayLike | None = None,
@@ -235,7 +235,7 @@ def _variant_importance(model, part: Tokens, kind: str, dtype: str):
     cosine = (whole[row] * without).sum(1)
     return row, column, 1 - cosine
 
-
+# %% ../../nbs/encoders/interventions.ipynb #27f6d905
 @dataclass(frozen=True, eq=False)
 class Importance:
     """Importance of each token of n texts, as `importance` returns it: a table, or a drawing of a text.
@@ -295,7 +295,7 @@ class Importance:
         bars = pd.Series(values[::-1], tokens[::-1])
         return bars.plot.barh(ax=ax, xlabel="importance (1 - cosine)", color="tab:orange")
 
-
+# %% ../../nbs/encoders/interventions.ipynb #139c1997
 @torch.no_grad()
 def importance(
     model: "SentenceTransformer", tokens: Tokens | list[str], kind: Literal["mask", "delete", "pad"] = "mask",

@@ -78,7 +78,7 @@ class Tokens:
         "The same texts, with a change of each column."
         return Tokens(*map(change, self.columns), prompt=self.prompt)
 
-
+# %% ../../nbs/encoders/tokens.ipynb #5fcb5fac
 def stack(
     *parts: Tokens,
 ) -> Tokens: # all rows, in order, padded to the widest part
@@ -153,7 +153,7 @@ def check_no_template(model) -> None:
         how = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
         raise EncoderError(f"{what}: nothing can be intervened on; {how}")
 
-
+# %% ../../nbs/encoders/tokens.ipynb #efb8d07b
 def check_apart(
     one,   # a model
     other, # a copy of it, or another model
@@ -212,7 +212,7 @@ def special_ids(model) -> set[int]:
     words = {getattr(tokenizer, name) for name in IN_THE_PLACE_OF_WORDS}
     return (named | set(tokenizer.all_special_ids) - words) - {None}
 
-
+# %% ../../nbs/encoders/tokens.ipynb #e18e0e97
 def mask_id(model) -> int | None: # None for a static table, where a masked token contributes nothing
     "The id of the mask token. Raises `EncoderError` for a transformer without one."
     if is_static(model):
@@ -259,7 +259,7 @@ def several_texts(
             raise ValueError(f"{name}[{i}] is {text!r}, and no text")
     return texts
 
-
+# %% ../../nbs/encoders/tokens.ipynb #dd1b23df
 def tokenize(
     model: "SentenceTransformer", texts: list[str], max_length: int | None = None, prompt: str = "",
 ) -> Tokens:
@@ -312,7 +312,7 @@ def tokenize(
         return replace(tokens, prompt=length)
     return tokens
 
-
+# %% ../../nbs/encoders/tokens.ipynb #4a35cc6f
 PADDED = "set model[0].unpad_inputs = False"
 
 
@@ -434,7 +434,7 @@ def _dropped(model, tokens: Tokens, share: float) -> torch.Tensor: # (n, d) of a
         features = module(features)
     return features["sentence_embedding"]
 
-
+# %% ../../nbs/encoders/tokens.ipynb #9f460179
 def token_vectors(
     model,
     tokens: Tokens,
@@ -498,7 +498,7 @@ def _without_left_padding(tokens: Tokens) -> Tokens:
     places = shifted % length # padding goes behind the text
     return tokens.each(lambda column: column.gather(1, places))
 
-
+# %% ../../nbs/encoders/tokens.ipynb #de0bf370
 @torch.no_grad()
 def embed(
     model,
@@ -532,7 +532,7 @@ def default_prompt(model) -> str: # "" where there is none
     prompts = getattr(model, "prompts", None) or {}
     return prompts.get(getattr(model, "default_prompt_name", None)) or ""
 
-
+# %% ../../nbs/encoders/tokens.ipynb #554c2adc
 def embed_texts(
     model: "SentenceTransformer", texts: list[str], max_length: int | None = None,
     dtype: Literal["fp32", "bf16", "fp64"] = "fp32",

@@ -48,7 +48,7 @@ def _changes(test: Test, metric: str, rows=None) -> tuple[dict, Paired | None]: 
     change = difference(after, before)
     return {"base": before.value, "tuned": after.value} | figures(change), change
 
-
+# %% ../../nbs/explain/03_changes.ipynb #b0c492c8
 def verdicts(
     tests: list[Test],
     apart: dict[str, np.ndarray] | None = None, # of each test that shares texts with training, the cases that do not
@@ -94,7 +94,7 @@ def points(value: float) -> str:
     "A difference of fractions in points."
     return f"{100 * value:+.1f}".replace("-", "−")
 
-
+# %% ../../nbs/explain/03_changes.ipynb #297efd28
 def _change_told(row: dict, prefix: str = "") -> str: # row: of `verdicts`
     "What a metric was, and is."
     of = {name: row[f"{prefix}{name}"] for name in ("verdict", "base", "tuned", "change", "low", "high", "p", "found")}
@@ -147,7 +147,7 @@ def sentence(rows: list[dict]) -> str: # of `verdicts`, all metrics of one test,
         told.append("Matches score below other pairs in both models: are labels inverted?")
     return " ".join(told)
 
-
+# %% ../../nbs/explain/03_changes.ipynb #a255a3f4
 def apart_sentence(rows: list[dict]) -> str | None: # as of `sentence`; None where no case shares a text with training
     "The same of the cases that share no text with training."
     first = rows[0]

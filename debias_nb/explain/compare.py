@@ -87,7 +87,7 @@ def _told_of_methods(methods: list[Method], base: Scorer, settings: Settings) ->
         "settings": asdict(settings),
     }
 
-
+# %% ../../nbs/explain/15_compare.ipynb #e97af2dd
 def _told_of_tests(tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
     "How tests are drawn, and what to know of them before a result is believed."
     told = []
@@ -99,7 +99,7 @@ def _told_of_tests(tests: dict[str, Test], base: Scorer, train: PairFile) -> dic
         "doubts": told + reading_doubts({"base": base}, tests.values()),
     }
 
-
+# %% ../../nbs/explain/15_compare.ipynb #b2571623
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
 
 

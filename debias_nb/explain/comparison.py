@@ -58,7 +58,7 @@ def _span(least: pd.Series) -> str: # in points
     ends = dict.fromkeys([f"{least.min():.1f}", f"{least.max():.1f}"])
     return " to ".join(ends)
 
-
+# %% ../../nbs/explain/14_comparison.ipynb #98244e6c
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Hold what came of all trials; its methods give frames, a page and its numbers.

@@ -193,7 +193,7 @@ def named(results: list[Result]) -> str:
     whole = {result.test for result in results if not result.apart}
     return listed([result.name for result in results if not (result.apart and result.test in whole)])
 
-
+# %% ../../nbs/explain/05_decision.ipynb #d5b8ddc4
 def fits(results: list[Result], margin: float) -> bool: # against the base
     "Whether something is better than the base on a test, and loses the margin on none."
     return any(result.word == "better" for result in results) and all(result.low > -margin for result in results)
@@ -235,7 +235,7 @@ def _not_on_new_texts(results: list[Result]) -> list[str]:
     return [f"On the {result.cases:,} {result.counted} of {result.test} that share no text with training, the gain is not shown."
             for result in results if result.apart and result.test in better and result.word != "better"]
 
-
+# %% ../../nbs/explain/05_decision.ipynb #be900570
 def decide(
     results: list[Result],
     shares: list[Averaged],      # empty where weights cannot be averaged

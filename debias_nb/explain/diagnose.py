@@ -101,7 +101,7 @@ class WordFindings:
     shortcuts: pd.DataFrame = field(default_factory=pd.DataFrame)
     read: int = 0                                                 # texts
 
-
+# %% ../../nbs/explain/11_diagnose.ipynb #ae043ba1
 def _word_findings(scorers, train: PairFile | None, tests: list[Test], others: list[str], seed: int, progress: bool) -> WordFindings:
     "Words that moved, interventions, and shortcuts, which need pairs of training of both classes."
     if not _knows_words(scorers):
@@ -247,7 +247,7 @@ def _suspects(train: PairFile | None, scorers: dict[str, Scorer], seed: int, pro
     scores = pair_scores(scorers, some.left.tolist(), some.right.tolist(), "train: scores", progress)
     return rows[suspects(some.label.to_numpy(), scores)]
 
-
+# %% ../../nbs/explain/11_diagnose.ipynb #62cac87a
 def _void(tests: list[Test], flawed: pd.DataFrame) -> str | None: # flawed: of `flaws`
     "Why a test says nothing."
     counts = flawed.set_index(["file", "what"])["count"]
@@ -306,7 +306,7 @@ def _decided(
         return decision
     return replace(decision, averaged=replace(best, elsewhere=picked_elsewhere(tests, shares)))
 
-
+# %% ../../nbs/explain/11_diagnose.ipynb #ee9cbdb3
 def _harmed(found: pd.DataFrame) -> bool: # found: of `verdicts`
     "Whether a test got worse, on all of it or on what shares no text with training."
     of_all = [name for name in ("verdict", "apart verdict") if name in found]
@@ -351,7 +351,7 @@ def _read_unlabeled(texts) -> HeldTexts | None: # texts: as `diagnose` takes the
         raise DataError(f"texts: {distinct} different texts are too few to say how the scores of unrelated ones moved; {FEWEST_TEXTS} are needed")
     return read
 
-
+# %% ../../nbs/explain/11_diagnose.ipynb #f34fe901
 def diagnose(
     base: Model,
     tuned: Model,

@@ -105,7 +105,7 @@ def _both(rows: list[dict]) -> list[dict]: # rows: of `roc`, of one test; -> x i
     at = [row["false positives"] / FIRST for row in rows if row["model"] == "base"]
     return [{"x": x, "base": before, "tuned": after} for x, before, after in zip(at, *recall.values())]
 
-
+# %% ../../nbs/explain/10_diagnosis.ipynb #17795558
 def unrelated_told(rows: list[dict]) -> str: # of `unrelated_scores`
     "Whether unrelated texts moved together."
     before, after = rows

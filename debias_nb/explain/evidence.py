@@ -74,7 +74,7 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
         return None
     return {"cases": cases, "matches": matches, "base": before.value, "tuned": after.value, **figures(change)}
 
-
+# %% ../../nbs/explain/04_evidence.ipynb #3d91b143
 SLICE_COLUMNS = ["test", "kind", "slice", "cases", "matches", "base", "tuned", "change", "low", "high"]
 
 
@@ -142,7 +142,7 @@ def _moved(test: Test, model: str, now: np.ndarray) -> tuple[Paired, Measured]:
     moved = Measured(after.value - before.value, after.resampled - before.resampled, after.units)
     return difference(after, before), moved
 
-
+# %% ../../nbs/explain/04_evidence.ipynb #684968af
 INTERVENTIONS = (("drop", "gained"), ("drop", "lost"), ("drop", "others"), ("swap", "gained"))
 
 
@@ -218,7 +218,7 @@ def _without_words(test: Test, scorers: dict[str, Scorer], trained: WordPairs, w
     lost = test.of("base", test.metric).value - test.of("tuned", test.metric).value
     return row | {"p": more.p, "lost": lost}
 
-
+# %% ../../nbs/explain/04_evidence.ipynb #29fbd910
 def shortcuts(
     tests: list[Test],
     scorers: dict[str, Scorer],     # `base` and `tuned`
@@ -290,7 +290,7 @@ def _own_flaws(file: PairFile, keys: list[tuple], suspects: np.ndarray) -> dict[
         "labels that both models find wrong": suspects,
     }
 
-
+# %% ../../nbs/explain/04_evidence.ipynb #32686457
 def _shared_with(file: PairFile, keys: list[tuple], trained: dict[tuple, set]) -> dict[str, np.ndarray]: # finding -> rows
     "What of a test stands in training."
     texts = set().union(*trained)

@@ -83,7 +83,7 @@ def check_untested(
             found = f"{len(shared):,} of {len(folded):,} stand in {name} too (the first is {quoted(shared[0])})"
             raise DataError(f"texts: {found}. What is tested must not be held: leave them out")
 
-
+# %% ../../nbs/explain/08_methods.ipynb #22340f07
 @dataclass(frozen=True)
 class Method:
     "What is done with an encoder."
@@ -136,7 +136,7 @@ def check_strength(kind: str, strength: float) -> None: # kind: of `STRENGTH`
     else:
         REGULARIZERS[kind](strength)
 
-
+# %% ../../nbs/explain/08_methods.ipynb #a98da08d
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
@@ -244,7 +244,7 @@ def loss_of(
     regularizer = REGULARIZERS[method.kind](method.strength, **texts)
     return Regularized(model, loss, [regularizer])
 
-
+# %% ../../nbs/explain/08_methods.ipynb #285c8375
 def _matches(train: PairFile): # -> a data frame of left and right, and of candidates the negatives of each row
     "What a ranking loss trains on: a match a row. Of several negatives each row has as many as the row with the fewest."
     frame = train.frame
@@ -288,7 +288,7 @@ def ranking_notes(train: PairFile, loss: str) -> list[str]:
         notes.append(f"Each match is trained next to {own} {'negative' if own == 1 else 'negatives'} of its own.")
     return notes
 
-
+# %% ../../nbs/explain/08_methods.ipynb #90ac51b3
 def fine_tune(
     base: Scorer,        # left as it is
     train: PairFile,

@@ -82,7 +82,7 @@ class Scorer:
             "source": self.source,
         }
 
-
+# %% ../../nbs/explain/01_models.ipynb #205129a6
 QUERIES = "query"
 DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `encode_document` takes it
 
@@ -217,7 +217,7 @@ def _embedded(scorer: Scorer, tokens, path: Path | None) -> torch.Tensor: # (n, 
         unfinished.replace(path)
     return vectors
 
-
+# %% ../../nbs/explain/01_models.ipynb #2446e821
 def vectors_of(
     scorers: dict[str, Scorer], # all of them cut texts alike
     texts: list[str],
@@ -264,7 +264,7 @@ def _compared(scorer: Scorer, one: torch.Tensor, other: torch.Tensor) -> np.ndar
         scores = scorer.model.similarity_pairwise(one, other)
     return rounded(scores, scorer.similarity)
 
-
+# %% ../../nbs/explain/01_models.ipynb #5115ef55
 def _similarities(scorers: dict[str, Scorer], left, right, folder, bar) -> dict[str, np.ndarray]:
     "Scores of one stretch of pairs, each distinct text encoded once."
     out = {}
@@ -307,7 +307,7 @@ def _stretch(scorers: dict[str, Scorer]) -> int: # pairs
     numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
     return max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
 
-
+# %% ../../nbs/explain/01_models.ipynb #79cb0944
 def pair_scores(
     scorers: dict[str, Scorer], # all sentence encoders, or all cross-encoders
     left: list[str],
@@ -449,7 +449,7 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> dict[str, int]
         "have a text with at least half of its tokens outside the vocabulary of {models}": unknown,
     }
 
-
+# %% ../../nbs/explain/01_models.ipynb #c1015c81
 def reading_doubts(
     scorers: dict[str, Scorer],
     tests, # with `name`, `left` and `right`

@@ -69,7 +69,7 @@ def folder_name(source: str | None) -> str: # of a model, which may be a path or
     "A name for a folder of one's own."
     return re.sub(r"[^\w.-]", "-", Path(source or "").name) or "mine"
 
-
+# %% ../../nbs/explain/07_programs.ipynb #63bca868
 def snippet(
     scorers: dict[str, Scorer],
     train: PairFile | None, # None: not given

@@ -59,7 +59,7 @@ def change_told(results: list[Result]) -> str:
     "What a method changes, test by test."
     return ", ".join(f"{result.name} {points(result.change)} ({points(result.low)} to {points(result.high)})" for result in results)
 
-
+# %% ../../nbs/explain/13_recommendation.ipynb #75e8d30a
 def recommend(
     results: dict[str, list[Result]], # of each trained method, against the base
     means: dict[str, float],          # of each trained method: the mean of what decides, over what it is picked on

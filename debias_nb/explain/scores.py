@@ -79,7 +79,7 @@ def _set_again(test: PairTest, model: str, given: float | None) -> tuple[float, 
         passes[part] = scores[part] >= cut_off(others, kept_rate(test, given, ~part))
     return cut_off(scores[test.labels == 0], kept_rate(test, given)), passes
 
-
+# %% ../../nbs/explain/06_scores.ipynb #7162d213
 def _has_both_in_halves(test: PairTest) -> bool:
     "Whether each half has matches and other pairs."
     half = test.half()

@@ -114,7 +114,7 @@ def split_halves(group: np.ndarray, seed: int) -> np.ndarray: # (n,) booleans
     order = default_rng([seed, 4]).permutation(len(names))
     return (order < len(names) // 2)[unit]
 
-
+# %% ../../nbs/explain/00_tests.ipynb #5de285a5
 @dataclass(eq=False)
 class Test:
     """What is tested on, what each model says of it, and resamples that all of them share. What is counted and drawn, the
@@ -236,7 +236,7 @@ class Test:
         if tfidf is not None:
             self.scores["TF-IDF"] = tfidf_cosine(tfidf, self.left, self.right)
 
-
+# %% ../../nbs/explain/00_tests.ipynb #6ee9b9e4
 def difference(after: Measured, before: Measured) -> Paired:
     "What changed on the same pairs. Raises `ValueError` where too many resamples lack a class."
     return paired([after.value], [before.value], [after.resampled], [before.resampled], units=after.units)
@@ -279,7 +279,7 @@ def suspects(labels: np.ndarray, scores: dict[str, np.ndarray]) -> np.ndarray: #
     order = np.argsort(-surprise, kind="stable")
     return order[surprise[order] > .9]
 
-
+# %% ../../nbs/explain/00_tests.ipynb #a0735b67
 class PairTest(Test):
     "Labeled pairs. Each is a case."
     counted = "pairs"

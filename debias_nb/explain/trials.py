@@ -174,7 +174,7 @@ class Trials:
         if self.folder:
             write_whole(self.folder / f"{trial['id']}.json", json.dumps(trial, ensure_ascii=False))
 
-
+# %% ../../nbs/explain/12_trials.ipynb #01980103
 WORTH_WORKERS = 30 # seconds of training, from which on processes of their own are begun, which takes some seconds each
 
 

@@ -139,7 +139,7 @@ def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (
     out[row, word] = 1 - cosines.numpy()
     return out
 
-
+# %% ../../nbs/explain/02_words.ipynb #a2566ff1
 @torch.no_grad()
 def word_importance(
     scorer: Scorer,     # a sentence encoder

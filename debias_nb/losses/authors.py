@@ -538,7 +538,7 @@ class ProductOfExperts(ContrastiveAuthorLoss):
         "What the model card says of the loss."
         return {"temperature": self.temperature, "gamma": self.gamma}
 
-
+# %% ../../nbs/losses/authors.ipynb #97ba9679
 class CorrectedTeacher(ARR):
     """Ours, not the paper's: distillation from a teacher less the topic, pair by pair.
     Raises `ValueError` as `ARR` does, and for a gamma that is negative or not finite."""

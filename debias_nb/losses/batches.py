@@ -73,7 +73,7 @@ def embeddings_by_column(
                 found[place] = embeddings[rows]
     return found
 
-
+# %% ../../nbs/losses/batches.ipynb #61ead0df
 def _same_texts(features: dict, rows: slice, column: dict) -> bool:
     "Whether some rows of a pass have the tokens of a column, perhaps with more padding behind them."
     ids = features.get("input_ids")
@@ -127,7 +127,7 @@ def read_column(
     besides = {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
     return Column(from_features(encoder, features), besides, "offsets" in features or is_static(encoder))
 
-
+# %% ../../nbs/losses/batches.ipynb #46a0ec6b
 def encode(
     model,
     column: Column,
@@ -156,7 +156,7 @@ def encode(
 def every_row(tokens: Tokens) -> torch.Tensor:
     return torch.arange(len(tokens), device=tokens.ids.device)
 
-
+# %% ../../nbs/losses/batches.ipynb #bfc6849b
 class View:
     "Some rows of one column of a batch, as a regularizer sees them."
     def __init__(
@@ -285,7 +285,7 @@ class TextStream:
         column = self.column.part(tokens.to(encoder.device), features)
         return Drawn(batch, column, self.known, (size, block))
 
-
+# %% ../../nbs/losses/batches.ipynb #c6b7b02a
 class Drawn(View):
     "Texts of a `TextStream`, encoded in a pass of their own."
     def __init__(self, batch: "Batch", column: Column, known: dict, key: tuple):
@@ -319,7 +319,7 @@ def places_of(columns) -> tuple[int, ...] | None: # None: all columns
         raise ValueError(f"columns must be places, counted from 0, or 'all', got {columns!r}")
     return places
 
-
+# %% ../../nbs/losses/batches.ipynb #6664fc62
 @dataclass
 class Batch:
     "What a loss and its regularizers share: the columns of a batch, their embeddings, and the two encoders."

@@ -121,7 +121,7 @@ class Regularizer:
             return torch.stack([first, *others]).mean()
         return first
 
-
+# %% ../../nbs/losses/regularizers.ipynb #072841d2
 class Changing:
     "What changes the texts of a batch before the loss sees them, and adds no term; a subclass says how in `change(batch)`."
     needs_base = False

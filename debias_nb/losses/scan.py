@@ -72,7 +72,7 @@ def _plain(features):
     at_least = torch.promote_types(features.dtype, torch.float32)
     return features.detach().to(at_least)
 
-
+# %% ../../nbs/losses/scan.ipynb #13f6e169
 class Memory:
     """Keep samples of earlier batches and their weights next to a batch (Zhong et al. 2022, Eq. 11).
 
@@ -249,7 +249,7 @@ class _Released(_Printed):
         spread = (self.local() / self.n).square().sum()
         return 2 * loss / self.penalty + spread
 
-
+# %% ../../nbs/losses/scan.ipynb #5676bd21
 class _Fixed(_Printed):
     "A softmax within each class that keeps its share of the weight, and a penalty on the spread of weights."
     def __init__(self, features, beside, penalty, classes=None): # classes: (n,) whose share of the weight is kept
@@ -302,7 +302,7 @@ def _settings(variant, changes, class_mass, labels) -> dict:
     check_range("lr", settings["lr"], "()")
     return settings
 
-
+# %% ../../nbs/losses/scan.ipynb #904b511d
 def learn_weights(
     features: torch.Tensor, labels: torch.Tensor | None = None, memory: Memory | None = None, *,
     generator: torch.Generator, variant: Literal["fixed", "released", "paper"] = "fixed",
@@ -425,7 +425,7 @@ def numbers_of(weights, like) -> torch.Tensor: # weights: `Weights`, or numbers 
         weights = weights.values
     return torch.as_tensor(weights).detach().to(like)
 
-
+# %% ../../nbs/losses/scan.ipynb #21af5a2c
 def diagnose_weights(
     weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor, labels: torch.Tensor | None = None, *,
     generator: torch.Generator, r: int = 5, draws: int = 5,

@@ -97,7 +97,7 @@ def _counted(scores, row, document): # (b, m); (r,) each
     rows = scores[row]
     return (rows > own).sum(1), (rows == own).sum(1)
 
-
+# %% ../../nbs/measures/rankings.ipynb #abf4ba81
 @torch.no_grad()
 def corpus_levels(
     queries: torch.Tensor,  # (Q, d), whose products with texts are the scores

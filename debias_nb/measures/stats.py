@@ -154,7 +154,7 @@ class Interval:
     std: float
     method: str
 
-
+# %% ../../nbs/measures/stats.ipynb #3d13f3de
 def interval(
     values: ArrayLike, replicates: ArrayLike | None = None, level: float = .95, units: int | None = None,
 ) -> Interval:
