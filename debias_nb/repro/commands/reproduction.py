@@ -229,8 +229,7 @@ def report(
     """Write the pages with their tables and figures from records.
 
     Notebooks are executed; nothing is trained."""
-    from joblib import cpu_count
-    from joblib.externals.loky import get_reusable_executor
+    from joblib import Parallel, cpu_count, delayed
     from ..config import configured
     from ..pages.frame import only_stored, papers
     from ..pages.report import BOOKS
@@ -242,10 +241,10 @@ def report(
             written = [_write_pages(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
         else: # papers side by side, the largest one here; the books speak of all of them
             largest, *others = sorted(groups, key=len, reverse=True)
-            pool = get_reusable_executor(max(1, cpu_count() - 1))
-            elsewhere = [pool.submit(_write_pages, group, folder, fresh, root) for group in others]
+            pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
+            elsewhere = pool(delayed(_write_pages)(group, folder, fresh, root) for group in others)
             written = [_write_pages(largest, folder, fresh, root)]
-            written += [done.result() for done in elsewhere]
+            written += elsewhere
             written.append(_write_pages(list(BOOKS), folder, fresh, root))
     for path in chain(*written):
         echo(os.path.relpath(path))
