@@ -469,6 +469,7 @@ def diagnose(
     for test in tests:
         test.ask(scorers | mixes, progress, folder)
         test.ask_words(tfidf)
+    found = verdicts(tests, apart_of(tests, trained))
     smaller = _fewer_cases(tests, scorers, progress, folder)
     others = [] if unlabeled is None else unlabeled.texts
     words = _word_findings(scorers, trained, smaller, others, seed, progress)
@@ -478,7 +479,6 @@ def diagnose(
     if unlabeled is not None:
         unrelated = unrelated_scores(scorers, others, seed, threshold, progress)
 
-    found = verdicts(tests, apart_of(tests, trained))
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     along = averaged(tests, shares) if tests else []
     decision = _decided(tests, found, shares, along, flawed, margin / 100, like)
