@@ -1,7 +1,6 @@
 "Commands for a maintainer of records: device-batch, merge, publish, convert."
 import os
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from time import time as now
 from typing import Annotated
@@ -9,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError
+from ...checks import RunnerError
 from .terminal import MAINTENANCE, Full, Profile, chosen, echo, print_failed, project_here
 
 app = typer.Typer()
@@ -107,13 +106,13 @@ def _record_folders(folder: Path, depth: str) -> list[Path]: # depth: `*/*`
 
 def _publish(folder: Path) -> bool: # whether every file was a record
     "Puts records into the Parquet files next to them, and says what is left out."
-    from ..config import load_experiment
+    from ..config import configured, load_experiment
     from ..runs.records import Store
     store = Store(folder)
     every = []
     for paper, experiment, profile in store.unpublished():
-        resamples = None
-        with suppress(ConfigError): # runs of no configuration are kept whole
+        resamples = None # runs of no configuration are kept whole
+        if configured(f"{paper}/{experiment}.{profile}.yaml"):
             resamples = load_experiment(f"{paper}/{experiment}", profile).resamples
         every.append(store.publish(paper, experiment, profile, resamples))
     rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))

@@ -23,8 +23,9 @@ def standing(
     rows = []
     for (encoder, method), own in found.groupby(["encoder", "method"], sort=False):
         out, inside = only(own, shift="ood"), only(own, shift="iid")
-        rows.append({
-            "encoder": encoder, "method": method, "losses": int((out.sign < 0).sum()), "gains": int((out.sign > 0).sum()),
-            "shifts": len(out), "worst": out.difference.min(), "mean": out.difference.mean(),
-            "own gains": int((inside.sign > 0).sum()), "own tests": len(inside), "own": inside.difference.mean()})
+        signs = out.sign.value_counts()
+        row = {"encoder": encoder, "method": method, "losses": int(signs.get(-1, 0)), "gains": int(signs.get(1, 0))}
+        row |= {"shifts": len(out), "worst": out.difference.min(), "mean": out.difference.mean()}
+        row |= {"own gains": int((inside.sign > 0).sum()), "own tests": len(inside), "own": inside.difference.mean()}
+        rows.append(row)
     return pd.DataFrame(rows)

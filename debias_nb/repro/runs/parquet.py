@@ -50,15 +50,13 @@ def published(
     if record["status"] == "failed":
         return record
     if world_of(record["config"]) in (None, FIRST_WORLD):
-        return first_resamples(record, resamples)
+        return record if resamples is None else first_resamples(record, resamples)
     extra = {key: value for key, value in record["extra"].items() if key != "questions"}
     return record | {"replicates": {}, "extra": extra}
 
 
-def first_resamples(record: dict, count: int | None) -> dict: # count: None: all
+def first_resamples(record: dict, count: int) -> dict:
     "A record with the first resamples of each test, which are the same ones in every run."
-    if count is None:
-        return record
     kept = {
         test: {metric: values[:count] for metric, values in own.items()} for test, own in record["replicates"].items()}
     return record | {"replicates": kept}
