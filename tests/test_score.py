@@ -154,15 +154,6 @@ def test_outreg_under_another_name_scores_as_outreg_does(mine, small):
     assert len(pd.read_csv(mine / "score/mine-Near.csv")) == len(found)
 
 
-def test_the_small_half_is_the_matrix(mine, monkeypatch):
-    asked = []
-    monkeypatch.setattr(scoring, "score", lambda spec, weight, on, *_, say: asked.append(on))
-    runner = CliRunner()
-    assert runner.invoke(app, ["score", "mine:Near", "--small"]).exit_code == 0 and asked == [("matrix",)]
-    both = runner.invoke(app, ["score", "mine:Near", "--small", "--on", "planted"])
-    assert both.exit_code == 2 and "--small" in both.output
-
-
 def test_on_many_shifts_each_method_is_compared_with_the_base_encoder(mine, monkeypatch):
     known = latest(Store(project_root() / "results").records("itvreg", "matrix", "small"))
     experiment = parts()["matrix"]
@@ -172,7 +163,8 @@ def test_on_many_shifts_each_method_is_compared_with_the_base_encoder(mine, monk
     plain = MethodConfig(name="mine:Same")
     mine_runs = [record["run"].model_copy(update={"method": plain}) for record in methods["Finetuned"]]
     methods["mine:Same"] = [record | {"id": run.id, "run": run} for run, record in zip(mine_runs, methods["Finetuned"])]
-    rows, told = scoring.of_shifts("matrix", experiment, methods)
+    rows, told = scoring.of_shifts(experiment, methods)
+    rows = rows[scoring.COLUMNS[1:]]
     same, tuned = (rows[rows.method == name].set_index("measure") for name in ("mine:Same", "Finetuned"))
     pd.testing.assert_frame_equal(same.drop(columns="method"), tuned.drop(columns="method"))
     assert len(same) == 5 * 13 and set(rows.against) == {"Base"} and {"gain", "loss"} <= set(same.word)
@@ -318,7 +310,7 @@ def test_verdicts_of_committed_records_are_words():
     methods = {}
     for run in experiment.runs():
         methods.setdefault(run.method.name, []).append(known[run.id])
-    found = compared("planted", methods, ["catalogue"])
+    found = compared(methods)
     rows = found[found.method != "Finetuned"]
     assert set(rows.word) <= set(WORDS) and len(rows) == 4 * 3
     base = rows[rows.method == "Base"].set_index("measure")

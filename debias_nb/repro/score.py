@@ -28,10 +28,10 @@ from ..files import load_yaml, package_file, project_root
 from ..encoders.tokens import is_static
 from ..losses.regularized import Regularized
 from ..losses.regularizers import Changing, Regularizer
-from .config import ColumnConfig, ExperimentConfig, MethodConfig, Names, RunConfig, TableConfig
+from .config import ColumnConfig, ExperimentConfig, MethodConfig, RunConfig, TableConfig
 from .pages.cells import table_cells
 from .pages.frame import runs_frame
-from .pages.pairing import Made, Side, alike, config_of, is_clean, made_by, mean_replicates, paired_sides
+from .pages.pairing import Made, Side, alike, is_clean, made_by, paired_sides
 from .pages.pairing import run_on, scaled, trained_in
 from .pages.shifts import standing, with_signs
 from .pages.tables import differences, main
@@ -312,80 +312,50 @@ def our_runs(
 
 @dataclass(frozen=True)
 class Measure:
-    "One row of the scorecard."
-    part: str
+    "One row of the scorecard of the planted part."
     name: str
     metric: str
-    tests: Names | str # evaluation sets; `same` as the corpus that was trained on, or any `other`
-    sign: int = 1                # -1: less is what is hoped for
-
-    def takes(self, corpus: str, test: str) -> bool:
-        if self.tests == "same":
-            return corpus == test
-        if self.tests == "other":
-            return corpus != test
-        return test in self.tests
+    test: str
+    sign: int = 1 # -1: less is what is hoped for
 
 
 MEASURES = (
-    Measure("planted", "titles like training", "auc05[ordinary]", ("iid",)),
-    Measure("planted", "brands no longer go with types", "auc05[ordinary]", ("uncoupled",)),
-    Measure("planted", "unseen types", "auc05[ordinary]", ("unseen",)),
-    Measure("planted", "importance of brands (less is better)", "brand importance", ("uncoupled",), -1),
-    Measure("questions", "questions of the same forum", "auc05", "same"),
-    Measure("questions", "questions of the other forum", "auc05", "other"),
-    Measure("products", "offers of the same category", "auc05", "same"),
-    Measure("products", "offers of other categories", "auc05", "other"),
+    Measure("titles like training", "auc05[ordinary]", "iid"),
+    Measure("brands no longer go with types", "auc05[ordinary]", "uncoupled"),
+    Measure("unseen types", "auc05[ordinary]", "unseen"),
+    Measure("importance of brands (less is better)", "brand importance", "uncoupled", -1),
 )
 PLAIN = "Finetuned"
 
 
-def side(
-    records: list[dict],
-    corpora: list[str], # that are trained on; an encoder that is not trained stands for each
-    measure: Measure,
-) -> Side:
-    "The values of a measure, a world and seed each: means over its tests."
-    by_key = {}
-    for record in records:
-        corpus = config_of(record).corpus
-        for name in [corpus.name] if corpus else corpora:
-            for test in record["metrics"]:
-                if measure.takes(name, test):
-                    run = run_on(record, test, measure.metric, "fraction")
-                    by_key.setdefault(run.key, []).append(run)
+def side(records: list[dict], measure: Measure) -> Side:
+    "The values of a measure, a world and seed each."
     made_here = Made("", None) # all runs of a scorecard are
-    runs = []
-    for own in by_key.values():
-        value = float(np.mean([run.value for run in own]))
-        runs.append(own[0]._replace(value=value, replicates=mean_replicates(own), made=made_here, clean=True, overlap=0.))
-    return runs
+    runs = [run_on(record, measure.test, measure.metric, "fraction") for record in records]
+    return [run._replace(made=made_here, clean=True, overlap=0.) for run in runs]
 
 
 def compared(
-    part: str,
     methods: dict[str, list[dict]], # name -> records; `Finetuned` among them
-    corpora: list[str],
     delta: float = .01,             # the smallest difference that matters
-) -> pd.DataFrame: # part, measure, method, value, difference, low, high, p, word; in percent and points
+) -> pd.DataFrame: # measure, method, value, difference, low, high, p, word; in percent and points
     """Each method's values, and the claim that it is better than plain fine-tuning: p-values have Holm's correction over
     the measures of a method."""
-    measures = [measure for measure in MEASURES if measure.part == part]
-    plain = [side(methods[PLAIN], corpora, measure) for measure in measures]
+    plain = [side(methods[PLAIN], measure) for measure in MEASURES]
     rows = []
     for name, records in methods.items():
-        mine = [side(records, corpora, measure) for measure in measures]
+        mine = [side(records, measure) for measure in MEASURES]
         own = []
-        for measure, runs in zip(measures, mine):
+        for measure, runs in zip(MEASURES, mine):
             value = 100 * float(np.mean([run.value for run in runs]))
-            own.append({"part": part, "measure": measure.name, "method": name, "value": value})
+            own.append({"measure": measure.name, "method": name, "value": value})
         rows += own
         if name == PLAIN:
             continue
         # what plain fine-tuning has more of is the gain where less is hoped for
-        gains = [paired_sides([a, b][::measure.sign]) for measure, a, b in zip(measures, mine, plain)]
+        gains = [paired_sides([a, b][::measure.sign]) for measure, a, b in zip(MEASURES, mine, plain)]
         adjusted = holm(list(map(threshold_p, gains)))
-        for row, measure, gain, p in zip(own, measures, gains, adjusted):
+        for row, measure, gain, p in zip(own, MEASURES, gains, adjusted):
             points = scaled(gain, 100)
             low, high = sorted([measure.sign * points.low, measure.sign * points.high])
             row |= {"difference": measure.sign * points.difference, "low": low, "high": high}
@@ -395,7 +365,6 @@ def compared(
 
 SHIFTS = "matrix" # the part of many shifts, which has its own statistics
 BASE = "Base"
-AVERAGED = {f"{PLAIN} {share}": f"WiSE-FT {share}" for share in (0.25, 0.5, 0.75)}
 SIGNS = {1: "gain", -1: "loss", 0: "not told"}
 
 
@@ -411,16 +380,16 @@ def with_loss(experiment: ExperimentConfig, spec: str) -> ExperimentConfig: # sp
                 label = f"{corpus.display} -> {test}"
                 columns.append(ColumnConfig(label=label, corpus=corpus.display, evaluate=test, shift=shift))
         blocks.append(block)
-    table = TableConfig(id=SHIFTS, metric="auc05", unit="percent", tuned=True, rows=AVERAGED, columns=tuple(columns))
+    averaged = {f"{PLAIN} {share}": f"WiSE-FT {share}" for share in experiment.by_name("methods")[PLAIN].interpolate}
+    table = TableConfig(id=SHIFTS, metric="auc05", unit="percent", tuned=True, rows=averaged, columns=tuple(columns))
     methods = (*experiment.methods, MethodConfig(name=spec))
     return experiment.model_copy(update={"methods": methods, "blocks": tuple(blocks), "tables": (table,)})
 
 
 def of_shifts(
-    name: str, # of the part
     experiment: ExperimentConfig,
     methods: dict[str, list[dict]], # name -> records; yours is the last
-) -> tuple[pd.DataFrame, str]: # `COLUMNS`, a row a method and test, in percent and points; and what is told of it
+) -> tuple[pd.DataFrame, str]: # a row a method and test, in percent and points; and what is told of it
     "Each method minus the base encoder on every test, as the page of the matrix compares them."
     *_, spec = methods
     known = {record["id"]: record for records in methods.values() for record in records}
@@ -431,18 +400,18 @@ def of_shifts(
     told = standing(found).drop(columns="encoder").set_index("method")
     values = main(runs).groupby(["test", "method"]).value.mean().rename("value")
     rows = found.join(values, on=["test", "method"]).rename(columns={"test": "measure"})
-    rows = rows.assign(part=name, word=found.sign.map(SIGNS))
-    return rows[COLUMNS], f"{SHIFTS_LEGEND}\n\n{told.round(1).to_string()}"
+    rows = rows.assign(word=found.sign.map(SIGNS))
+    return rows, f"{SHIFTS_LEGEND}\n\n{told.round(1).to_string()}"
 
 
-def of_measures(
-    name: str, experiment: ExperimentConfig, methods: dict[str, list[dict]], # as `of_shifts`
-) -> tuple[pd.DataFrame, str]: # as `of_shifts`, a row a method and measure
-    "Each method minus plain fine-tuning on every measure of a part."
-    corpora = [corpus.name for corpus in experiment.blocks[0].corpora]
-    rows = compared(name, methods, corpora).assign(against=PLAIN)[COLUMNS]
+def of_measures(experiment: ExperimentConfig, methods: dict[str, list[dict]]) -> tuple[pd.DataFrame, str]: # as `of_shifts`
+    "Each method minus plain fine-tuning on every measure of the planted part."
+    rows = compared(methods).assign(against=PLAIN)
     told = rows.set_index(["method", "measure"])[["value", "difference", "low", "high", "word"]]
     return rows, f"{LEGEND}\n\n{told.round(1).astype(object).fillna('').to_string()}"
+
+
+CARDS = {"planted": of_measures, SHIFTS: of_shifts} # of each part
 
 
 @lru_cache(maxsize=None)
@@ -480,10 +449,9 @@ def score(
         say(f"{name}: {experiment.scale}; first the methods here, where they have not run yet, then {len(plain)} runs of yours")
         methods = our_runs(experiment, folder / "methods", workers or cores())
         methods[spec] = own_runs(candidate, plain, folder / candidate.folder, workers or cores())
-        card = of_shifts if name == SHIFTS else of_measures
-        rows, told = card(name, experiment, methods)
+        rows, told = CARDS[name](experiment, methods)
         say(f"\n{told}\n")
-        found.append(rows)
+        found.append(rows.assign(part=name)[COLUMNS])
     if not found:
         raise ScoreError("nothing could be run")
     together = pd.concat(found, ignore_index=True)
@@ -495,7 +463,7 @@ def score(
 
 
 COLUMNS = ["part", "measure", "method", "value", "against", "difference", "low", "high", "p", "word"] # of the file
-LEGEND = f"""Of this part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
+LEGEND = f"""Of the planted part the methods here, and yours last: values in percent (AUC(0.05), or importance), each minus that of
 {PLAIN} in points, the ends of the 95% interval, and whether the method is better there than plain fine-tuning.
   holds          it is better          no difference  less than a point lies between them
   reversed       it is worse           inconclusive      these runs cannot say"""

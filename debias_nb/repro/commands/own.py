@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer import Argument, BadParameter, Exit, Option
+from typer import Argument, Exit, Option
 
 from ...checks import ConfigError, EncoderError, module_and_name, visible
 from .terminal import OWN, Workers, echo, end, interruptible
@@ -262,9 +262,7 @@ def score(
         help="Your loss as module:Name, from the current folder or installed, e.g. mymodule:MyLoss.")],
     weight: Annotated[float | None, Option(min=0, help="Weight (lambda) of a regularizer; default: its own.")] = None,
     on: Annotated[str | None, Option(
-        help="planted, questions, products or matrix, separated by commas; default: all, which take hours; planted takes most of one.")] = None,
-    small: Annotated[bool, Option(
-        "--small", help="The small half of the matrix of shifts alone, in minutes: --on matrix.")] = False,
+        help="planted, which takes most of an hour, or matrix, shifts between kinds of text, in minutes; default: both.")] = None,
     out: Annotated[Path, Option(
         file_okay=False, help="Output folder for records and scorecard. Runs found there are reused.")] = Path("score"),
     workers: Workers = None,
@@ -272,10 +270,6 @@ def score(
     "Train your own loss as the methods here are trained, and compare it with them."
     module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
     from ..score import score as scored
-    if small:
-        if on is not None:
-            raise BadParameter("--small is a part of its own: leave --on out")
-        on = "matrix"
     asked = None if on is None else tuple(part.strip() for part in on.split(","))
     with interruptible():
         scored(loss, weight, asked, out, workers, say=echo)

@@ -140,12 +140,6 @@ def _resamples(runs: list[Run]) -> list | None:
     return [one[:common] for one in replicates]
 
 
-def mean_replicates(runs: list[Run]) -> np.ndarray | None: # None where a run has none
-    "The replicates of a mean over some tests of one run."
-    replicates = _resamples(runs)
-    return None if replicates is None else np.mean(replicates, axis=0)
-
-
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
     "The mean over the runs of each world."
     of_world = {}
