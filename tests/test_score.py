@@ -10,11 +10,13 @@ from typer.testing import CliRunner
 import made
 from debias_nb.checks import ConfigError
 from debias_nb.files import project_root
+from debias_nb.repro import candidate
 from debias_nb.repro import score as scoring
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 from debias_nb.repro.runs.records import Store, latest
-from debias_nb.repro.score import Candidate, ScoreError, check, compared, parts, score
+from debias_nb.repro.candidate import Candidate, ScoreError, check
+from debias_nb.repro.score import compared, parts, score
 from debias_nb.measures.stats import WORDS
 
 MINE = '''
@@ -193,7 +195,7 @@ def test_records_stay_in_the_folder_and_are_not_made_again(mine, small, ours, mo
     assert (plain.value - squares.value).abs().max() < .5, "least squares is what plain fine-tuning is here"
     files = sorted(path.relative_to(mine).as_posix() for path in {file.parent for file in mine.rglob("*.json")})
     assert len(files) == 2 and files[0].startswith("kept/methods/") and files[1].startswith("kept/mine-squares-")
-    monkeypatch.setattr(scoring.runner, "execute", None) # nothing is run again
+    monkeypatch.setattr(candidate.runner, "execute", None) # nothing is run again
     _, again, _ = scored("mine:squares", out=mine / "kept")
     pd.testing.assert_frame_equal(first, again)
 
@@ -230,7 +232,7 @@ def test_a_text_that_has_changed_since_it_was_imported_is_refused(mine, small):
 
 def test_a_worker_that_has_another_text_refuses_it(mine, small):
     with pytest.raises(ScoreError, match="mine:Near has changed since its runs began"):
-        scoring.execute(Candidate("mine:Near"), "another", small.runs()[0])
+        candidate.execute(Candidate("mine:Near"), "another", small.runs()[0])
 
 
 @pytest.mark.parametrize("spec, words", [
