@@ -15,8 +15,8 @@ from debias_nb.checks import EncoderError as EncoderError
 from debias_nb.settings import WorldConfig as WorldConfig
 from debias_nb.data.answers import load_answers as load_answers
 from debias_nb.data.authors import load_texts as load_texts
-from debias_nb.data.pairs import load_offers as load_offers
-from debias_nb.data.pairs import load_products as load_products
+from debias_nb.data.products import load_offers as load_offers
+from debias_nb.data.products import load_products as load_products
 from debias_nb.data.pairs import load_questions as load_questions
 from debias_nb.data.pairs import read_pairs as read_pairs
 from debias_nb.data.registry import DataError as DataError

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
+from debias_nb.data import products
 from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, MissingData, locate
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
@@ -224,10 +225,10 @@ def test_every_process_draws_the_same(superuser):
     (lambda: q.load_questions("superuser", "train", share=float("nan")), "share"),
     (lambda: q.load_questions("superuser", "train", holdout=1.), "holdout"),
     (lambda: q.load_questions("qora", "test"), "did you mean 'quora'"),
-    (lambda: q.load_products("shoe", "train"), "did you mean 'shoes'"),
-    (lambda: q.load_products("shoes", "test"), "part"),
-    (lambda: q.load_test("shoe"), "did you mean 'shoes'"),
-    (lambda: q.load_offers("shoe"), "did you mean 'shoes'"),
+    (lambda: products.load_products("shoe", "train"), "did you mean 'shoes'"),
+    (lambda: products.load_products("shoes", "test"), "part"),
+    (lambda: products.load_test("shoe"), "did you mean 'shoes'"),
+    (lambda: products.load_offers("shoe"), "did you mean 'shoes'"),
 ])
 def test_wrong_requests_are_refused(superuser, call, words):
     with pytest.raises(ValueError, match=words):
@@ -251,12 +252,12 @@ def line(left, right, label):
     ('"@en "@en', ""),
 ])
 def test_titles_lose_tags_and_quotation_marks(published, cleaned):
-    assert q.clean_title(published) == cleaned == q.clean_title(cleaned)
+    assert products.clean_title(published) == cleaned == products.clean_title(cleaned)
 
 
 def test_a_file_is_cleaned_and_counted(tmp_path):
     rows = [('"a lens"@en', '"a lens "@nl', 1), ('"b"', '"c" "Null"', 0), ('"c" "Null"', '"B"@en', 0), ('"@en', '"d"', 1)]
-    found = q.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
+    found = products.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
     assert (found.left, found.right) == (["a lens", "b", "c Null"], ["a lens", "c Null", "B"])
     assert found.labels.tolist() == [1, 0, 0]
     assert list(found.counts.values()) == [4, 8, 2, 4, 1, 1, 1, 3]
@@ -282,14 +283,14 @@ def training_titles(*categories):
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    folder = tmp_path / "data" / q.DATASET
+    folder = tmp_path / "data" / products.DATASET
     folder.mkdir(parents=True)
-    for category in q.CATEGORIES:
+    for category in products.CATEGORIES:
         for part, rows in offers(category).items():
             write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
     files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
     about = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
-    registry = r.Registry(datasets={q.DATASET: about})
+    registry = r.Registry(datasets={products.DATASET: about})
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
@@ -302,28 +303,28 @@ def made(tmp_path, monkeypatch):
 
 
 def test_titles_that_training_has_seen_are_marked(made):
-    test, parts = q.load_test("watches")
-    seen = training_titles(*q.CATEGORIES)
+    test, parts = products.load_test("watches")
+    seen = training_titles(*products.CATEGORIES)
     left = [title not in seen for title in test.left]
     right = [title not in seen for title in test.right]
     assert parts["unseen"].tolist() == [a and b for a, b in zip(left, right)]
     assert parts["one unseen"].tolist() == [a or b for a, b in zip(left, right)]
     assert 0 < parts["unseen"].sum() < parts["one unseen"].sum() < len(test)
-    asking = q.load_offers("watches")
+    asking = products.load_offers("watches")
     assert asking.categories.tolist() == ["seen" if query in seen else "unseen" for query in asking.queries]
 
     as_in_watches = ("WATCHES  cup, 8", "x", 0) # of another category; case, blanks and punctuation apart
     rows = [as_in_watches, *offers("cameras")["train"]]
     write(made / "cameras-train.txt", "".join(line(*row) for row in rows))
-    assert q.load_test("watches")[1]["unseen"].sum() < parts["unseen"].sum()
+    assert products.load_test("watches")[1]["unseen"].sum() < parts["unseen"].sum()
     (made / "shoes-train.txt").unlink()
     with pytest.raises(MissingData, match="shoes-train.txt"):
-        q.load_test("watches")
+        products.load_test("watches")
 
 
 def test_products_are_what_labels_join():
     rows = [(1, "a", "b"), (1, "B ", "c"), (1, "d", "e"), (0, "c", "d"), (0, "f", "a"), (1, "g", "g")]
-    found = q.same_product(pairs(*rows))
+    found = products.same_product(pairs(*rows))
     assert found.items == ["a", "B ", "d", "c", "f", "g", "e"], "one offer a title, as first spelled"
     right = {}
     for row, query in enumerate(found.queries):
@@ -338,7 +339,7 @@ def test_products_are_what_labels_join():
 def measured(rows, vectors, seen=frozenset()):
     "P@1 where every distinct title has a vector of two."
     few = pairs(*rows)
-    labeled = task.LabeledPairs("made", few.left, few.right, few.labels, offers=q.same_product(few, seen))
+    labeled = task.LabeledPairs("made", few.left, few.right, few.labels, offers=products.same_product(few, seen))
     both = torch.tensor([vectors[title] for title in few.left + few.right])
     return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labeled)
 
@@ -363,14 +364,14 @@ def test_a_known_text_is_the_same_but_for_case_and_spacing():
 
 
 def test_what_training_has_of_words():
-    assert not q.BRANDS & q.SHOPS
+    assert not products.BRANDS & products.SHOPS
     assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
     assert q.seen_words([], ["a"]) == 0 == q.seen_words(["a"], ["?", ""])
     assert q.word_overlap(["a b", "a", "", "?"], ["B c", "A a", "", "x"]).tolist() == [1 / 3, 1, 0, 0]
 
 
 PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen]", "auc05[unseen]"]
-WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in q.ROLES)]
+WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in products.ROLES)]
 
 
 def test_a_run_on_products_measures_every_part(made):
@@ -512,8 +513,8 @@ def test_forums_share_no_pair():
 ])
 def test_tests_of_products_are_complete(category, n, titles):
     try:
-        test, parts = q.load_test(category, download=False)
-        train = q.load_products(category, "train", download=False)
+        test, parts = products.load_test(category, download=False)
+        train = products.load_products(category, "train", download=False)
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
     assert len(test) == n == test.counts["lines"]

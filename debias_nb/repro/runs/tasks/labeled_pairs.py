@@ -12,8 +12,8 @@ from ....checks import ConfigError, check_known
 from ....settings import EncoderConfig, WorldConfig
 from ....files import fingerprint
 from ....data.answers import load_answers
-from ....data.pairs import CATEGORIES, SOURCES, QuestionPairs, components, fold, load_offers, load_products, load_questions
-from ....data.pairs import load_test
+from ....data.pairs import SOURCES, QuestionPairs, components, fold, load_questions
+from ....data.products import CATEGORIES, load_offers, load_products, load_test
 from ....data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from ....data.titles import TitleTask
 from ....data.worlds import Catalog, Pairs

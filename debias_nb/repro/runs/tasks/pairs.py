@@ -17,7 +17,8 @@ from ....losses.pair_losses import cosines
 from ....measures.metrics import auc_at, evaluate_pairs, rank_metrics
 from ....losses.regularizers import wise_ft
 from ....measures.retrieval import evaluate_ranking, evaluate_retrieval
-from ....data.pairs import CATEGORIES, ROLES, SOURCES, fold, known_texts, seen_words, word_overlap, worded
+from ....data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
+from ....data.products import CATEGORIES, ROLES, worded
 from ....data.registry import MissingData
 from ....data.titles import TitleTask
 from ...config import CorpusConfig, MethodConfig, RunConfig
