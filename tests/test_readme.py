@@ -81,7 +81,7 @@ MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data:
 
 
 def test_a_finding_is_short():
-    "At most 90 words and 8 numbers in prose, without tables, pictures, links, and how it was measured."
+    "Its prose has few words and numbers: tables, pictures, links, and how it was measured are left out."
     assert len(FINDINGS) == 6
     for finding in FINDINGS:
         told = [line for line in finding.splitlines()[1:] if line and not line.startswith(("![", "[", "|", "**Measured"))]
