@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,20 @@ def test_no_question_on_both_sides(p, holdout, seed):
     held_of_label = np.bincount(held.labels, minlength=2)
     assert (held_of_label <= np.round(holdout * of_label)).all()
     assert (held_of_label >= holdout * of_label / 2).all()
+
+
+@settings(max_examples=80)
+@given(graphs(), st.floats(.01, 1), st.floats(.01, 1), st.integers(0, 5))
+def test_shares_are_nested_and_stratified(p, a, b, seed):
+    a, b = sorted((a, b))
+    p = replace(p, left=[f"{i} {t}" for i, t in enumerate(p.left)]) # every pair once
+    small = q.draw_share(p, a, seed)
+    large = q.draw_share(p, b, seed)
+    assert set(small.left) <= set(large.left) <= set(p.left)
+    for label in (0, 1):
+        n = int((p.labels == label).sum())
+        assert (small.labels == label).sum() == (max(1, round(a * n)) if n else 0)
+    assert sorted(q.draw_share(p, 1, seed).left) == sorted(p.left)
 
 
 def test_questions_that_hang_together_cannot_be_held_out():

@@ -234,6 +234,25 @@ def test_an_evaluation_leaves_no_trace(model, base):
 # ---------------------------------------------------------------- the two losses
 
 
+@pytest.mark.parametrize("settings", [
+    {}, HINGE["paper"], HINGE["ngame"], {"hardest": 2, "temperature": .5, "margin": .1}, {"hardest": 3, "temperature": None},
+])
+def test_the_hinge_by_loops(settings):
+    margin, hardest, temperature = ({"margin": .3, "hardest": 10, "temperature": .1} | settings).values()
+    rng = torch.Generator().manual_seed(0)
+    fx, fz = (torch.nn.functional.normalize(torch.randn(5, 4, generator=rng), dim=1) for _ in range(2))
+    relevant = torch.eye(5, dtype=torch.bool)
+    relevant[0, 3] = True
+    relevant[4] = True # a query without negatives
+    found = []
+    for i in range(5):
+        cosines = sorted((float(fx[i] @ fz[j]) for j in range(5) if not relevant[i, j]), reverse=True)[:hardest]
+        weights = [1. if temperature is None else np.exp(cosine / temperature) for cosine in cosines]
+        excess = [max(margin + cosine - float(fx[i] @ fz[i]), 0) for cosine in cosines]
+        found.append(np.average(excess, weights=weights) if cosines else 0)
+    assert float(hinge(fx, fz, relevant, **settings)) == pytest.approx(np.mean(found), abs=1e-5)
+
+
 def test_the_weights_of_the_hinge_are_constants():
     "Where all negatives violate a large margin, a query's gradient is their weighted mean minus its own item."
     rng = torch.Generator().manual_seed(0)

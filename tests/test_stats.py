@@ -43,6 +43,10 @@ def test_p_and_interval_say_the_same():
         assert threshold_p(p, p.low) > .0499
 
 
+def test_corrected_p_values_are_at_most_one():
+    assert holm([.6, .9, .01]) == [1, 1, .03]
+
+
 def test_one_run_no_run_and_equal_runs():
     r = matrix(1)
     one = interval([.5], r)
