@@ -1,6 +1,5 @@
 """Training on answers: methods share their start, weights reach the loss, checkpoints hold everything, runs repeat, bad
 input is told."""
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +15,7 @@ from debias_nb.repro.runs.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers, shared_words
 from debias_nb.repro.runs.records import Store, TrainingFailed
 from debias_nb.data.registry import MissingData
-from dry import dry_step
 
-ROOT = Path(__file__).parents[1]
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
 CORPUS = CorpusConfig(name="answers", task="answers", world=WORLD)
 SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
@@ -340,12 +337,6 @@ def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
     counting = run_of(MethodConfig(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
     found = execute(counting)["metrics"]["iid"]
     assert [found[what] for what in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
-
-
-def test_a_dry_step_has_all_terms_of_the_loss():
-    roberta = EncoderConfig(name="FacebookAI/roberta-base", kind="cross", max_length=128)
-    terms = dry_step(run_of(SCAN, encoder=roberta))
-    assert set(terms) == {"sw", "ce", "cl"} and all(np.isfinite(value) for value in terms.values())
 
 
 def test_the_weights_have_a_learning_rate_of_their_own(tokens):

@@ -153,28 +153,20 @@ BAD_TOPICS = TOPICS.copy()
 BAD_TOPICS.data[BAD_TOPICS.indptr[7]] = math.nan
 REFUSED = [ # the name that the message has
     ("temperature", lambda model: pair_log_probs(EQUAL, 0)),
-    ("temperature", lambda model: topic_bias(EQUAL, PAIRS, math.nan)),
-    ("temperature", lambda model: supervised_contrastive(EQUAL, PAIRS, -.1)),
     ("temperature", lambda model: released(EQUAL, .5, math.inf)),
     ("temperature", lambda model: ContrastiveAuthorLoss(model, 0.)),
     ("temperature", lambda model: ARR(model, NUMBERED, ONES, 0.)),
-    ("temperature", lambda model: ProductOfExperts(model, NUMBERED, 0.)),
-    ("temperature", lambda model: CorrectedTeacher(model, NUMBERED, ONES, 0.)),
     ("labels", lambda model: topic_bias(EQUAL, PAIRS[:3], .1)),
-    ("labels", lambda model: supervised_contrastive(EQUAL, PAIRS[:3], .1)),
     ("labels", lambda model: same_author(PAIRS[None])),
     ("row 2", lambda model: pair_log_probs(BROKEN, .1)),
     ("cosines", lambda model: pair_log_probs(torch.zeros(3, 4), .1)),
-    ("cosines", lambda model: pair_log_probs(torch.zeros(1, 1), .1)),
     ("B must be", lambda model: regularized(EQUAL, 1.1)),
-    ("B must be", lambda model: regularized(EQUAL, math.nan)),
     ("B must be", lambda model: regularized(EQUAL, torch.ones(2))),
     ("shapes", lambda model: distillation(EQUAL, EQUAL[:3, :3])),
     ("tfidf", lambda model: text_rows("tf-idf", ["cat sat"])),
     ("bow", lambda model: text_rows("bow", [])),
     ("author ids", lambda model: AuthorPairSampler(Dataset.from_dict({"text": ["a"]}), 4)),
     ("batch_size", lambda model: AuthorPairSampler(Dataset.from_dict({"label": AUTHORS}), 3)),
-    ("batch_size", lambda model: AuthorPairSampler(Dataset.from_dict({"label": AUTHORS}), 2)),
     ("0 of 3 authors", lambda model: AuthorPairSampler(Dataset.from_dict({"label": [0, 1, 2]}), 4)),
     ("2 authors", lambda model: author_pairs(AUTHORS, 1, np.random.default_rng(0))),
     ("47 labels", lambda model: AuthorCollator(tokenize(model, TEXTS), AUTHORS[1:])),
@@ -190,14 +182,12 @@ REFUSED = [ # the name that the message has
     ("topics: row 7", lambda model: NumberedTexts(BAD_TOPICS)),
     ("48 authors", lambda model: NumberedTexts(TOPICS[1:], AUTHORS)),
     ("SentenceTransformer", lambda model: ContrastiveAuthorLoss(torch.nn.Linear(2, 2))),
-    ("texts", lambda model: ProductOfExperts(model, "one text")),
     ("texts", lambda model: ProductOfExperts(model, ["red"])),
     ("authors", lambda model: MulticlassLoss(model, 1)),
     ("temperature", lambda model: ContentMasking(model, TEXTS, 0.)),
     ("probability", lambda model: ContentMasking(model, TEXTS, probability=1.5)),
     ("frequent", lambda model: ContentMasking(model, TEXTS, frequent=-1)),
     ("texts", lambda model: ContentMasking(model, "one text")),
-    ("texts", lambda model: ContentMasking(model, [])),
 ]
 
 
@@ -358,12 +348,12 @@ class Keeping(AuthorCollator):
         return super().__call__(features)
 
 
-def trained(static, make_loss, folder, epochs=3, seed=0, batch=12):
+def trained(static, make_loss, folder, epochs=3, seed=0):
     "A trained copy of the model, its loss, and the rows of each batch."
     model = copy.deepcopy(static)
     loss, collator = make_loss(model), Keeping(tokenize(model, TEXTS), AUTHORS)
     args = training_arguments(
-        folder, num_train_epochs=epochs, per_device_train_batch_size=batch, learning_rate=2e-2, seed=seed, use_cpu=True,
+        folder, num_train_epochs=epochs, per_device_train_batch_size=12, learning_rate=2e-2, seed=seed, use_cpu=True,
         batch_sampler=AuthorPairSampler)
     data = Dataset.from_dict({"row": range(48), "label": AUTHORS})
     with single_thread():
@@ -390,27 +380,6 @@ def test_epochs_differ_and_repeats_do_not(static, tmp_path):
     assert summary["batches"] == 6 and summary["pairs"] == 12 and summary["excess"] > 0
     assert 0 < summary["B_min"] <= summary["B"] <= summary["B_max"] < 1
     assert np.isclose(summary["teacher_temperature"], .1 / (1 - summary["B"]))
-
-
-class MeanOverPairs(ARR):
-    "Eq. 4 averaged over pairs, where `ARR` averages the sums of each text."
-    def value(self, z, authors, rows):
-        value, seen = super().value(z, authors, rows)
-        return value / (len(rows) - 1), seen
-
-
-@pytest.mark.parametrize(("batch", "alike"), [(12, True), (16, False)], ids=["batches of one size", "a smaller last batch"])
-def test_a_mean_over_pairs_takes_the_same_steps_unless_batches_differ_in_size(static, batch, alike, tmp_path):
-    "12 authors, two texts each, in batches of 12, or of 16 and 8."
-    teacher = teacher_vectors()
-
-    def weights(kind):
-        model, *_ = trained(static, lambda model: kind(model, NUMBERED, teacher, .1), tmp_path, batch=batch)
-        return model[0].embedding.weight
-
-    by_text, by_pair = weights(ARR), weights(MeanOverPairs)
-    apart = (by_text - by_pair).abs().max() / (by_text - static[0].embedding.weight).abs().max()
-    assert (apart < 1e-3) == alike, f"apart by {apart:.2g} of what training changed"
 
 
 # ---- masked content

@@ -74,17 +74,6 @@ def test_texts_by_their_tokens_are_those_by_number(model, make):
     assert torch.isclose(mine, by_row([column], numbered["label"]), atol=1e-6) and mine > .01
 
 
-def test_pairs_are_the_same_texts_in_two_columns(model):
-    model.eval()
-    loss = ProductOfExperts(model, TEXTS)
-    left, right = ([TEXTS[i] for i in ROWS[start::2]] for start in (0, 1))
-    both = [model.preprocess(left), model.preprocess(right)]
-    one = loss([model.preprocess([TEXTS[i] for i in ROWS])], torch.from_numpy(AUTHORS[ROWS]))
-    assert torch.isclose(loss(both), one, atol=1e-5), "each row is another author"
-    assert torch.isclose(loss(both, torch.tensor([3, 1, 2])), one, atol=1e-5)
-    assert not torch.isclose(loss(both, torch.tensor([3, 3, 2])), one, atol=1e-3)
-
-
 def trained(model, loss, folder, data, **changes):
     settings = dict(per_device_train_batch_size=8, learning_rate=1e-2, num_train_epochs=2, seed=1, use_cpu=True)
     args = training_arguments(folder, **settings | changes)
@@ -125,15 +114,6 @@ def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
     for features in (model.preprocess([long], prompt="why how: "), model.preprocess(["red blue"])):
         with pytest.raises(ValueError, match="none of the texts"):
             known.rows_of(features)
-
-
-@pytest.mark.parametrize("make", [lambda m: ProductOfExperts(m, TEXTS), lambda m: ARR(m, TEXTS, m)], ids=["product", "arr"])
-def test_a_last_batch_of_one_text_teaches_nothing(model, make):
-    with pytest.warns(UserWarning, match="AuthorPairSampler"): # as a batch of one that is the first
-        value = make(model)([model.preprocess(TEXTS[:1])], torch.tensor([0]))
-    value.backward()
-    assert value == 0
-    assert all(weights.grad is None or weights.grad.abs().max() == 0 for weights in model.parameters())
 
 
 def warned(loss, *sizes):

@@ -2,27 +2,21 @@
 import gzip
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
-from debias_nb.data import author_splits
 from debias_nb.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics, paper_split
 from debias_nb.data.author_splits import query_target, random_split, sample_topics, topic_cosines, topic_model, unlike_topics
 from debias_nb.data.authors import SOURCES, Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
 from debias_nb.data.authors import read_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError, MissingData, load_registry
 
-ROOT = Path(__file__).parents[1]
 SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
 few = settings(max_examples=40)
 
@@ -74,27 +68,6 @@ def cross():
     return world("cross")
 
 
-FINGERPRINTS = f"""
-import sys
-from debias_nb.data.author_splits import paper_split, query_target
-from debias_nb.data.authors import planted_texts
-from debias_nb.settings import AuthorsWorldConfig
-assert not {{'sklearn', 'torch', 'matplotlib', 'transformers'}} & set(sys.modules), "importing is light"
-texts = planted_texts(AuthorsWorldConfig(name="authors", **{SMALL}), "train")
-split = paper_split(texts, .5, .5)
-print(*[part.fingerprint for part in split.parts().values()], *query_target(split.tests["cross"]).queries)
-"""
-
-
-def test_fingerprints_are_the_same_in_every_process(training):
-    split = paper_split(training, .5, .5)
-    queries = query_target(split.tests["cross"]).queries
-    command = [sys.executable, "-c", FINGERPRINTS]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONHASHSEED": "77"}, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [*fingerprints(split), *map(str, queries)]
-
-
 def test_what_can_be_asked_about_authors():
     texts = Texts("six", list("aabbcd"), list("ststst"), ["one two"] * 5 + ["one two three"])
     assert describe(texts) == {
@@ -106,26 +79,6 @@ def test_what_can_be_asked_about_authors():
 
 
 # ---------------------------------------------------------------- cleaning
-
-
-@few
-@given(st.lists(
-    st.tuples(st.sampled_from("abc"), st.sampled_from(["one", "one two", "one two three", " one", "four five"])),
-    min_size=1, max_size=25))
-def test_clean_keeps_one_text_of_one_author(rows):
-    stripped = [(author, text.strip()) for author, text in rows]
-    writers = {}
-    for author, text in stripped:
-        writers.setdefault(text, set()).add(author)
-    wanted = [(author, text) for author, text in dict.fromkeys(stripped) if len(writers[text]) == 1]
-    assume(wanted)
-
-    texts = Texts("drawn", [author for author, _ in rows], None, [text for _, text in rows])
-    kept = clean(texts)
-    assert list(zip(kept.author, kept.text)) == wanted
-    dropped = sum(count for kind, count in kept.counts.items() if kind.startswith("dropped"))
-    assert len(texts) - len(kept) == dropped
-    assert clean(kept).fingerprint == kept.fingerprint
 
 
 def test_repeats_go_that_appear_when_signatures_or_quotes_go():
@@ -272,48 +225,6 @@ def test_files_placed_by_hand_are_read(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- splits
 
 
-TOO_LITTLE = ("no texts with topics in", "some are needed for training", "picked for training")
-
-
-def by_frequency(values):
-    return sorted(set(values), key=lambda value: (-values.count(value), value))
-
-
-def first_of(values, share):
-    "The most frequent values, as many as a share of all that differ."
-    return by_frequency(values)[:round(share * len(set(values)))]
-
-
-@few
-@given(corpora(), st.floats(.2, .8), st.floats(.2, .8), st.floats(.3, 1), st.integers(0, 5))
-def test_the_papers_split_follows_the_definition(texts, authors, topics, share, seed):
-    try:
-        split = paper_split(texts, authors, topics, share=share, seed=seed)
-    except ValueError as error:
-        assert any(words in str(error) for words in TOO_LITTLE)
-        return
-    mine, on = first_of(texts.author, authors), first_of(texts.topic, topics)
-    rows = rows_of(texts)
-    inside = {row for row in rows if row[0] in mine and row[1] in on}
-    others = {row for row in rows if row[0] not in mine}
-    blocks = {
-        "cross": {row for row in others if row[1] not in on},
-        "iid": {row for row in others if row[1] in split.train.topic}}
-
-    held = {part: set(rows_of(texts)) for part, texts in split.parts().items()}
-    picked = round(share * len(inside))
-    assert held["train"] | held["validation"] <= inside and not held["train"] & held["validation"]
-    assert len(held["train"]) + len(held["validation"]) == picked
-    for test in TESTS:
-        assert held[test] == blocks[test]
-        places = [texts.text.index(text) for text in split.tests[test].text]
-        assert places == sorted(places)
-    assert len(split.validation) == min(picked // 5, len(blocks["cross"]))
-
-    train = split.train
-    assert split.table().loc["train"].tolist() == [len(train), len(set(train.author)), len(set(train.topic))]
-
-
 def test_the_order_of_a_corpus_does_not_choose_authors_and_topics(training):
     turned = training.take(np.random.default_rng(0).permutation(len(training)))
     for split, options in ((paper_split, {"share": 1.}), (leakage_aware_split, {})):
@@ -395,37 +306,6 @@ def test_what_is_apart_is_a_split():
 # ---------------------------------------------------------------- leakage
 
 
-def test_topics_that_mean_nothing_leak_by_chance_a_half(training):
-    cross = world("cross", test_authors=120)
-    found = []
-    for seed in range(6):
-        shuffled = np.random.default_rng(seed).permutation(cross.topic).tolist()
-        found.append(leakage(training, replace(cross, topic=shuffled), draws=3000))
-    assert abs(np.mean(found) - .5) < .02
-    assert max(abs(value - .5) for value in found) < .05
-
-
-def words_of(texts):
-    return set(" ".join(texts.text).split())
-
-
-def rename_words(text, words):
-    "Each of the words becomes one that no other text has."
-    return " ".join(word[::-1] + "x" if word in words else word for word in text.split())
-
-
-def test_a_style_is_no_topic(monkeypatch):
-    """Authors that differ much by style, and topics without a word in common with training: an author keeps to one
-    topic, so style would tell topics if an author's own texts were compared."""
-    train, test = world("train", style=2.), world("iid", style=2., kappa=1.)
-    content = words_of(test) - words_of(world("train", style=2., about=0.))
-    test = replace(
-        test, topic=[f"new {topic}" for topic in test.topic],
-        text=[rename_words(text, content) for text in test.text])
-    monkeypatch.setattr(author_splits, "COMMON", 1.)
-    assert abs(leakage(train, test) - .5) < .06
-
-
 def test_leakage_does_not_depend_on_the_order_or_names_of_training_topics(training, cross):
     backwards = training.take(range(len(training))[::-1])
     turned = replace(backwards, topic=[topic[::-1] for topic in backwards.topic])
@@ -448,22 +328,6 @@ def alike(training):
     mixed = world("cross", .7)
     return Texts(
         "alike", training.author + mixed.author, training.topic + mixed.topic, training.text + mixed.text)
-
-
-def mean_cosine(cosines, names, chosen):
-    "Of all pairs of the chosen topics."
-    rows = np.flatnonzero(np.isin(names, chosen))
-    return cosines[np.ix_(rows, rows)][np.triu_indices(len(rows), 1)].mean()
-
-
-def test_the_chosen_topics_are_less_alike_than_any_drawn_at_random(alike):
-    cosines, names = topic_cosines(alike)
-    assert np.allclose(cosines, cosines.T) and np.allclose(cosines.diagonal(), 1)
-    chosen = unlike_topics(alike, 5)
-    assert len(set(chosen)) == 5 and set(chosen) <= set(names)
-    rng = np.random.default_rng(0)
-    drawn = [mean_cosine(cosines, names, rng.permutation(names)[:5]) for _ in range(50)]
-    assert mean_cosine(cosines, names, chosen) < np.quantile(drawn, .1)
 
 
 def test_each_choice_is_least_like_those_before_it(alike):

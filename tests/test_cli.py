@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +33,7 @@ from debias_nb.repro.runs.records import Store, comparable, failed_record, make_
 from debias_nb.repro.pages.cells import row_name
 from debias_nb.repro.pages.frame import refuse_unknown_parameters
 from debias_nb.repro.runs.tasks.common import lacking
-from made import STATIC, experiment, shrunk
+from made import STATIC, experiment
 
 ROOT = Path(__file__).parents[1]
 ENV = os.environ | {
@@ -360,17 +359,9 @@ def finished(cache, tmp_path_factory):
     return runs, out.records
 
 
-def ids_of(records):
-    return [record["id"] for record in records]
-
-
 def compared(records):
     "What two trainings of the same runs must agree in."
     return {name: comparable(record) for name, record in records.items()}
-
-
-def by_id(records):
-    return {record["id"]: record for record in records}
 
 
 @pytest.mark.slow
@@ -685,51 +676,3 @@ def test_pairs_placed_under_a_name_become_no_row_of_it(own_superuser, tmp_path):
     with pytest.raises(UnknownData):
         runner.execute(runs[0])
     assert store.all() == []
-
-
-# the whole way
-
-SMOKE = [
-    "run", "itvreg/table03", "--profile", "planted", "--seeds", "7,8",
-    "-p", "methods=[Finetuned]", "-p", "encoders=[tiny]", "--workers", "1"]
-
-
-@pytest.mark.slow
-def test_smoke(tmp_path, monkeypatch):
-    """Encoder, notebook, kernel, records: two seeds of one method, through the real command line; a deleted record is
-    one run, and what is there is loaded."""
-    for name in ("configs", "expected", "nbs/papers"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    shutil.copy(ROOT / "settings.ini", tmp_path)
-    config = tmp_path / "configs/itvreg/table03.planted.yaml"
-    config.write_text(shrunk(config.read_text("utf-8")), "utf-8")
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    asked = runner.narrow(
-        load_experiment("itvreg/table03", "planted", tmp_path), [7, 8], ["Finetuned"], ["tiny"], full=False).runs()
-    assert len(asked) == 2
-
-    records = tmp_path / "records"
-    store = Store(records)
-    done = outside(*SMOKE, cwd=tmp_path, DEBIAS_NB_RUNS=str(records), DEBIAS_NB_CACHE=str(tmp_path / "cache"))
-    assert done.returncode == 0, done.stderr
-    [executed] = (tmp_path / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
-    said = "\n".join(text(executed))
-    assert "2 records, " in said and "0 runs lack something." in said and "executed: " in done.stdout, said
-    first = sorted(store.all(), key=lambda record: record["seed"])
-    assert ids_of(first) == ids(asked)
-    for record, seed in zip(first, (7, 8)):
-        config = record["config"]
-        assert record["status"] == "finished" and record["seed"] == config["seed"] == seed
-        assert (config["method"]["name"], config["encoder"]["label"]) == ("Finetuned", "tiny")
-        assert config["corpus"]["label"] == "strong"
-        assert 0 < record["metrics"]["iid"]["auc05"] <= 1
-    assert {file.parent.name for file in records.rglob("*.json")} == {"table03.planted"}
-    assert not list((tmp_path / "_runs").rglob("*.json"))
-
-    run_again = partial(runner.run_all, asked, workers=1, progress=False)
-    assert run_again(store).trained == [], "nothing is run again"
-
-    store.file(first[0]).unlink()
-    assert run_again(store).trained == [first[0]["id"]]
-    assert store.find(asked[1]) == first[1]
-    assert compared(by_id(store.all())) == compared(by_id(first))

@@ -289,10 +289,6 @@ def test_another_world_is_another_run_with_everything_of_that_world():
     assert seeds == (7, 7, 7, 7) and other.seed == run.seed
 
 
-def authors_corpus(**world):
-    return {"name": "authors", "task": "authors", "world": {"name": "authors"} | world}
-
-
 @pytest.mark.parametrize("corpus, worlds", [
     ({"name": "quora"}, 1),
     ({"name": "authors", "task": "authors", "world": {"name": "authors", "seed": 1}}, 1),

@@ -1,13 +1,12 @@
 """Reading, cleaning, splitting and drawing pairs of questions and of product offers.
 
-Odd bytes, properties on random data, the task on made-up offers, and the facts of the published files.
+Odd bytes, properties on random data, and the task on made-up offers. The notebook has the published files.
 """
 import os
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,14 +17,11 @@ from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
 from debias_nb.data import products
 from debias_nb.data import registry as r
-from debias_nb.data.registry import DataError, MissingData, locate
+from debias_nb.data.registry import DataError
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs.tasks import pairs as task
 from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC
-
-WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
-real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
 
 
 def pairs(*rows, name="made"):
@@ -105,14 +101,6 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     got = q.read_pairs(write(tmp_path_factory.mktemp("p") / "a.tsv", "".join(lines)))
     assert list(zip(got.labels.tolist(), got.left, got.right)) == rows
     assert got.fingerprint == pairs(*rows).fingerprint
-
-
-def test_fingerprint_sees_labels_sides_and_order():
-    first, second = (1, "a", "b"), (0, "c", "d")
-    base = pairs(first, second)
-    others = [pairs((0, "a", "b"), second), pairs((1, "b", "a"), second), pairs(second, first), pairs((1, "ab", "b"), second)]
-    assert len({p.fingerprint for p in [base, *others, pairs(first)]}) == 6
-    assert replace(base, name="other", counts={"x": 1}).fingerprint == base.fingerprint
 
 
 def test_columns_fit_and_stay():
@@ -276,11 +264,6 @@ def offers(category):
     return {"train": train, "valid": [same[8], train[1]], "test": test}
 
 
-def training_titles(*categories):
-    rows = [row for category in categories for row in offers(category)["train"]]
-    return {title for left, right, _ in rows for title in (left, right)}
-
-
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     folder = tmp_path / "data" / products.DATASET
@@ -300,26 +283,6 @@ def made(tmp_path, monkeypatch):
     yield folder
     for cached in caches:
         cached.cache_clear()
-
-
-def test_titles_that_training_has_seen_are_marked(made):
-    test, parts = products.load_test("watches")
-    seen = training_titles(*products.CATEGORIES)
-    left = [title not in seen for title in test.left]
-    right = [title not in seen for title in test.right]
-    assert parts["unseen"].tolist() == [a and b for a, b in zip(left, right)]
-    assert parts["one unseen"].tolist() == [a or b for a, b in zip(left, right)]
-    assert 0 < parts["unseen"].sum() < parts["one unseen"].sum() < len(test)
-    asking = products.load_offers("watches")
-    assert asking.categories.tolist() == ["seen" if query in seen else "unseen" for query in asking.queries]
-
-    as_in_watches = ("WATCHES  cup, 8", "x", 0) # of another category; case, blanks and punctuation apart
-    rows = [as_in_watches, *offers("cameras")["train"]]
-    write(made / "cameras-train.txt", "".join(line(*row) for row in rows))
-    assert products.load_test("watches")[1]["unseen"].sum() < parts["unseen"].sum()
-    (made / "shoes-train.txt").unlink()
-    with pytest.raises(MissingData, match="shoes-train.txt"):
-        products.load_test("watches")
 
 
 def test_products_are_what_labels_join():
@@ -448,80 +411,3 @@ def test_the_validation_file_chooses_an_epoch(made):
         task.training_pairs(CorpusConfig(name="shoe"))
     with pytest.raises(ConfigError, match="did you mean 'shoes'"):
         task.evaluation_pairs("shoe", None, None)
-
-
-# ---- facts of the published files
-
-
-@cache
-def load(name, part):
-    "Published questions, read once."
-    try:
-        return q.load_questions(name, part, download=False)
-    except MissingData as e:
-        pytest.skip(str(e).splitlines()[0])
-
-
-@real
-@pytest.mark.parametrize("name, n, damaged", [("askubuntu", 6000, 0), ("quora", 10000, 72)])
-def test_evaluation_sets_are_complete(name, n, damaged):
-    test = load(name, "test")
-    assert len(test) == n
-    assert test.labels.sum() == n / 2
-    assert test.counts == {"lines": n, "refused lines": 0, "undecodable lines": damaged, "pairs": n}
-
-
-@real
-def test_askubuntu_training_loses_little():
-    train = load("askubuntu", "train")
-    assert train.counts["dropped: in an evaluation set"] == 7
-    assert train.counts["dropped: identical sides"] == 18
-    assert train.counts["dropped: repeated"] == 5
-    assert len(train) == 24000 - 30
-    assert train.counts["questions shared with evaluation sets"] == 2334
-    training = q.read_pairs(locate("askubuntu", "nlx-noclue-train_titles.tsv", False))
-    softly = set(q.pair_keys(load("askubuntu", "test"))) & set(q.pair_keys(training))
-    assert len(softly) == 1, "folding case and spacing alone finds one of them"
-
-
-@real
-def test_quora_training_is_freed_of_every_other_part():
-    train = load("quora", "train")
-    assert {k: v for k, v in train.counts.items() if k.startswith("in ")} == {
-        "in quora/test.tsv": 624,
-        "in quora/nlx-quora_test.tsv": 3,
-        "in quora/dev.tsv": 658,
-        "in quora/bimpm-test.ketm.txt": 616,
-    }
-    assert len(train) == 22134
-    assert 24000 == len(train) + sum(v for k, v in train.counts.items() if k.startswith("dropped"))
-
-
-@real
-def test_forums_share_no_pair():
-    train = load("askubuntu", "train")
-    test = load("quora", "test")
-    assert not set(q.pair_keys(train, True)) & set(q.pair_keys(test, True))
-
-
-@real
-@pytest.mark.parametrize("category, n, titles", [
-    ("cameras", 1057, 1044),
-    ("computers", 1098, 1183),
-    ("shoes", 1084, 962),
-    ("watches", 1012, 1007),
-])
-def test_tests_of_products_are_complete(category, n, titles):
-    try:
-        test, parts = products.load_test(category, download=False)
-        train = products.load_products(category, "train", download=False)
-    except MissingData as e:
-        pytest.skip(str(e).splitlines()[0])
-    assert len(test) == n == test.counts["lines"]
-    assert test.counts["titles"] == titles
-    assert 0 < parts["unseen"].sum() < parts["one unseen"].sum() < n / 2
-    assert test.labels[parts["unseen"]].any()
-    dropped = sum(count for why, count in train.counts.items() if why.startswith("dropped"))
-    assert 0 < dropped < 60
-    assert len(train) == train.counts["lines"] - dropped
-    assert not any('"' in title or '"@' in title for title in test.left + train.left)

@@ -12,8 +12,7 @@ from debias_nb.repro.pages.expected import ExpectedTable, load_expected
 METHODS = ["Base", "Finetuned", "MaskReg", "SimCSE", "OutReg", "ITVReg"]
 BASES = ["NLI", "MSMARCO"]
 FORUMS, TRAIN = ["AskUbuntu", "SuperUser", "Quora"], ["AskUbuntu", "SuperUser"]
-PARTS, DATA = ["Training", "Cross-topic test", "In-distribution-topic test"], ["Amazon", "Reddit", "Fanfiction"]
-AUTHORS = ["BOW", "TF-IDF", "Zero-shot", "MLL", "MLL + ARR", "CL", "CL + ARR"]
+PARTS = ["Training", "Cross-topic test", "In-distribution-topic test"]
 RANKED = ["MAP", "MRR", "P@1"]
 SHAPES = { # rows and columns of each table of numbers, in order; what it is printed in
     "itvreg": {

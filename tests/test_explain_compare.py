@@ -95,13 +95,6 @@ def test_names_that_are_none(name, words):
         read_methods(name)
 
 
-def test_kinds_of_encoder_have_settings_of_their_own():
-    assert settings_for("static").learning_rate > 100 * settings_for("transformer").learning_rate
-    assert settings_for("static", epochs=2).epochs == 2
-    with pytest.raises(ConfigError, match="cross encoder"):
-        settings_for("cross")
-
-
 # ---- trials
 
 def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tmp_path, monkeypatch):

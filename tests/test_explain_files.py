@@ -8,7 +8,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from datasets import Dataset
 
 from debias_nb.losses.batches import read_texts
 from debias_nb.checks import ConfigError
@@ -16,7 +15,6 @@ from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts
-from debias_nb.explain.inputs import read_files
 from debias_nb.explain.page import file_facts, file_notes
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
@@ -50,17 +48,6 @@ def test_all_formats_give_the_same_pairs(tmp_path, kind):
     named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2], more=1).astype({"brand": "Int64"})
     found = read_pairs_file(written(tmp_path, kind, named), ("q", "right", "y"), "brand")
     assert found.left[0] == "a red lamp" and found.frame.group.tolist() == ["1", "(none)", "2"]
-
-
-def test_tables_are_as_good_as_files():
-    expected = read_pairs_file(FRAME)
-    assert read_pairs_file(expected) is expected and expected.path is None
-    for table in (Dataset.from_pandas(FRAME), pa.Table.from_pandas(FRAME)):
-        found = read_pairs_file(table, name="mine")
-        assert rows_of(found) == ROWS and found.name == "mine" and found.sha256 == expected.sha256
-    assert expected.sha256 != read_pairs_file(FRAME.assign(label=[0, 1, 1])).sha256
-    files = read_files(Dataset.from_pandas(FRAME), {"new": Dataset.from_pandas(FRAME)}, ("left", "right", "label"))
-    assert [file.name for file in files.values()] == ["train", "new"]
 
 
 def test_rows_are_told_by_what_was_read():

@@ -10,8 +10,6 @@ from sentence_transformers.sentence_transformer.evaluation import InformationRet
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 
 import made
-from debias_nb.data import pairs_file
-from debias_nb.data.pairs import fold
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
@@ -185,14 +183,6 @@ def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     few = diagnose(*models, train, {"new": new[:63]}, progress=False)
     assert few.sentences[1] == "new: 3 of 63 pairs share no text with training, too few to say what fine-tuning does to new texts."
     assert few.failing("unsure") == ["new"]
-
-
-def test_a_text_of_a_file_is_folded_once(models, monkeypatch):
-    read = []
-    monkeypatch.setattr(pairs_file, "fold", lambda text, *given: read.append(text) or fold(text, *given))
-    train, new = half_leaked()
-    diagnose(*models, train, {"new": new}, progress=False)
-    assert len(read) == 2 * (len(train) + len(new))
 
 
 def test_a_comparison_tells_it_too(models):

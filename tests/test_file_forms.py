@@ -335,14 +335,6 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, files, given, opt
     assert "\n" not in str(e.value)
 
 
-def test_a_packed_file_that_is_damaged(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    for data in (gzip.compress((HEAD + TWO).encode())[:-5], b"no gzip"):
-        path.write_bytes(data)
-        with pytest.raises(DataError, match="a.csv.gz: the file is damaged, or not packed"):
-            read_pairs_file(path)
-
-
 @pytest.mark.parametrize("options, words", [
     ({"form": "triplets"}, "form: one of pairs, candidates, retrieval"), ({"match": "yes", "match_from": 3}, "got both"),
     ({"other_to": 2}, "needs match_from"), ({"match_from": 2, "other_to": 2}, "must be below"), ({"match_from": "4"}, "a number is expected"),

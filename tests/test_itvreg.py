@@ -298,5 +298,3 @@ def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):
     assert torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6)
     kept.changed = kept.changed + 1
     assert not torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6), "it remembers"
-
-

@@ -1,10 +1,8 @@
-"The partial AUC against brute force: every order of tied pairs, physically repeated pairs, and scikit-learn."
-import itertools
+"The partial AUC against physically repeated pairs; its notebook has scikit-learn beside it."
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from sklearn.metrics import roc_auc_score
+from hypothesis import given, strategies as st
 
 from debias_nb.measures.metrics import auc_at, bootstrap_weights, evaluate_pairs
 
@@ -19,40 +17,6 @@ def ranked_pairs(draw, most=8, levels=4):
     labels = draw(both_classes)
     scores = draw(st.lists(st.integers(0, levels), min_size=n, max_size=n))
     return np.array(scores, float), np.array(labels)
-
-
-def walked(labels, max_fpr):
-    "Area of the staircase of a ranking without ties, one negative after the other."
-    positives = sum(labels)
-    negatives = len(labels) - sum(labels)
-    area = 0.
-    hits = 0
-    passed = 0
-    for label in labels:
-        if label:
-            hits += 1
-        else:
-            width = min((passed + 1) / negatives, max_fpr) - passed / negatives
-            area += hits / positives * max(0., width)
-            passed += 1
-    return area / max_fpr
-
-
-@given(ranked_pairs(most=7), st.sampled_from([.05, .3, 1.]))
-@settings(max_examples=40)
-def test_over_the_whole_curve_a_tie_is_the_mean_over_its_orders(pairs, max_fpr):
-    scores, labels = pairs
-    groups = [labels[scores == s].tolist() for s in sorted(set(scores), reverse=True)]
-    orders_of_ties = [itertools.permutations(group) for group in groups]
-    orders = [sum(map(list, order), []) for order in itertools.product(*orders_of_ties)]
-    assert np.isclose(auc_at(labels, scores, 1.), np.mean([walked(o, 1.) for o in orders]))
-    # a limit that cuts a tie in two: the segment is the mean curve of ever finer copies of the set,
-    # not of the few orders of this one
-    if max_fpr < 1:
-        rng = np.random.default_rng(0)
-        copies = 3000
-        fine = np.concatenate([rng.permutation(np.repeat(g, copies)) for g in groups])
-        assert abs(auc_at(labels, scores, max_fpr) - walked(fine.tolist(), max_fpr)) < .05
 
 
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
@@ -80,18 +44,6 @@ def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, 
     assert np.isclose(auc_at(labels, -scores, 1), 1 - auc_at(labels, scores, 1))
 
 
-def test_weights_may_be_scaled_and_fractional():
-    rng = np.random.default_rng(0)
-    scores = rng.integers(0, 9, 60)
-    labels = rng.random(60) < .4
-    w = rng.random((4, 60))
-    assert np.allclose(auc_at(labels, scores, .1, w), auc_at(labels, scores, .1, 3.7 * w), rtol=0, atol=1e-12)
-    by_scikit_learn = [roc_auc_score(labels, scores, sample_weight=row) for row in w]
-    assert np.allclose(auc_at(labels, scores, 1., w), by_scikit_learn)
-    assert np.isnan(auc_at(labels, scores, .1, np.zeros((1, 60)))).all()
-    assert auc_at(labels, scores, .1, np.empty((0, 60))).shape == (0,)
-
-
 def test_chunks_leave_no_seam():
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 500, 30_000)
@@ -104,16 +56,12 @@ def test_chunks_leave_no_seam():
 @pytest.mark.parametrize("change, words", [
     (dict(y_score=[.1, np.inf, .2, np.nan]), r"y_score\[1\] is inf \(2 of 4"),
     (dict(y_true=[0, 1, .5, 0]), r"y_true\[2\] is 0.5"),
-    (dict(y_true=[0, 1, np.nan, 0]), r"y_true\[2\] is nan"),
     (dict(y_true=[1, 1, 1, 1]), r"classes.* of \[1.0\]"),
-    (dict(y_true=[], y_score=[]), "classes"),
     (dict(y_true=[0, 1]), r"\(2,\).*\(4,\)"),
     (dict(y_score=[[1, 2, 3, 4]]), r"\(1, 4\)"),
     (dict(max_fpr=0), "max_fpr"),
-    (dict(max_fpr=1.01), "max_fpr"),
     (dict(max_fpr=np.nan), "max_fpr"),
     (dict(weights=[[1, 1, -1, 1]]), "weights"),
-    (dict(weights=[[1, 1, np.nan, 1]]), "weights"),
     (dict(weights=[[1, 1]]), r"\(B, 4\)"),
     (dict(subsets={"part": [0, 2, 3]}), r"\[part\]: .*\(3,\)"),
     (dict(subsets={"part": [1, 2, np.nan, 0]}), r"\[part\]: entries\[1\] is 2"),
@@ -128,23 +76,6 @@ def test_unusable_input_is_refused(change, words):
     with pytest.raises(ValueError, match=words) as e:
         call(**given | change)
     assert "groups" in words or "replicates" in words or str(e.value).startswith("quora")
-
-
-@given(st.integers(1, 40), st.integers(2, 12), st.integers(0, 99))
-def test_resamples_depend_on_size_and_seed_alone(n, replicates, seed):
-    w = bootstrap_weights(n, replicates, seed)
-    assert w.shape == (replicates, n)
-    assert (w.sum(1, dtype=int) == n).all()
-    assert (w == bootstrap_weights(n, replicates + 5, seed)[:replicates]).all()
-
-
-def test_resamples_are_multinomial():
-    w = bootstrap_weights(50, 20_000, seed=3).astype(float)
-    assert np.allclose(w.mean(0), 1, atol=.04)
-    assert np.allclose(w.var(0), 49 / 50, atol=.06)
-    covariance = np.cov(w[:, :2].T)[0, 1]
-    assert abs(covariance + 1 / 50) < .02
-    assert (bootstrap_weights(50, seed=1) != bootstrap_weights(50, seed=2)).any()
 
 
 def test_groups_stay_together_whatever_their_order():

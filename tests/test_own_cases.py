@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import made
-from debias_nb.losses.batches import read_texts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.evidence import shared_pairs
@@ -67,16 +66,6 @@ def leaked(folder):
     test = pd.concat([shop(40, 1), pd.DataFrame(rows, columns=train.columns)])
     train.loc[2, "left"] = train.left[2].replace("e", "\xe9") # the accents of the second way, in one character
     return shared_pairs(read_pairs_file(test), read_pairs_file(train))
-
-
-FIVE = pd.DataFrame({"id": range(5), "text": ["a rug, boxed", "a lamp", "NA", "two chairs", '"q"']})
-
-
-def texts(write):
-    def read(folder):
-        write(folder)
-        return read_texts(next(folder.iterdir()))
-    return read
 
 
 def held_test(column):
@@ -184,14 +173,8 @@ CASES = { # what is done with the input, what must come of it
     "semicolons": (semicolons, (NOTHINGS, "it is; 0", 5, "semicolons stand between its cells")),
     "labels 1.00": (labels(lambda frame, at: frame.astype({"label": float}).to_csv(
         at / "a.csv", index=False, float_format="%.2f")), (60, 30, True)),
-    "labels with exponents": (labels(lambda frame, at: frame.astype({"label": float}).to_csv(
-        at / "a.csv", index=False, float_format="%.18e")), (60, 30, True)),
     "decimals of Parquet": (labels(decimals), (60, 30, True)),
     "leaks in disguise": (leaked, 8),
-    "texts of CSV": (texts(lambda at: FIVE.to_csv(at / "t.csv", index=False)), FIVE.text.tolist()),
-    "texts of TSV": (texts(lambda at: FIVE.to_csv(at / "t.tsv", sep="\t", index=False)), FIVE.text.tolist()),
-    "texts of JSONL": (texts(lambda at: FIVE.to_json(at / "t.jsonl", orient="records", lines=True)), FIVE.text.tolist()),
-    "texts of Parquet": (texts(lambda at: FIVE.to_parquet(at / "t.parquet")), FIVE.text.tolist()),
     "the test as texts": (held_test(""), [True, False]),
     "a column of the test as texts": (held_test(":left"), [False, True]),
     "dot products": (of_models(dotted, plain, lambda one, other: (one * other).sum(1)), "dot for the base model"),

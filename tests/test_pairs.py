@@ -7,7 +7,6 @@ import shutil
 from functools import partial
 
 import numpy as np
-import huggingface_hub
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -19,9 +18,9 @@ from debias_nb.repro.runs import pair_encoders as pairs
 from debias_nb.encoders import loading, tokens as encoders
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.repro.runs.pair_encoders import AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions
-from debias_nb.repro.runs.pair_encoders import load_pair_encoder, pool, special_tokens, vocabulary, words
+from debias_nb.repro.runs.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
 from debias_nb.encoders.tokens import EncoderError
-from made import VOCABULARY, WORDS, bert, table
+from made import VOCABULARY, bert, table
 
 LONG_QUESTION = "how old lamps for the large table?"
 QUESTIONS = ["what old lamp?", "why", LONG_QUESTION, "what old lamp?", "a ☃", "the red chairs of the old house"]
@@ -243,20 +242,6 @@ def test_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, name, limit
     assert same_tensors(ours.batch(slice(None)), its_own)
 
 
-word = st.sampled_from([*WORDS, "lamps", "zq", "☃", "KETTLE"])
-text = st.lists(word, min_size=1, max_size=8).map(" ".join)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(text, text), min_size=1, max_size=5), st.integers(30, 40))
-def test_any_pairs_are_laid_out_as_the_tokenizer_does(loaded, tokenizer, drawn, limit):
-    questions, answers = map(list, zip(*drawn))
-    its_own = laid_out(tokenizer, questions, answers, limit)
-
-    ours = loaded["bert"].tokenize(questions, answers, limit).batch(slice(None))
-    assert same_tensors(ours, its_own)
-
-
 def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(loaded, originals):
     encoder = loaded["bert"]
     inputs = loaded["bert"].tokenize(QUESTIONS, ANSWERS, 40)
@@ -316,23 +301,6 @@ def test_attention_of_words_that_matter_and_of_padding():
     assert (found[1, :, 2:] == 0).all()
     scaled = attention(3 * left, right / 7, 5 * weight, torch.tensor(.2))
     assert torch.allclose(found, scaled, atol=1e-6), "lengths of vectors and the scale of weights do not matter"
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 99), st.integers(1, 6), st.integers(0, 4))
-def test_padding_is_never_pooled(seed, length, padding):
-    rng = np.random.default_rng(seed)
-    values = torch.tensor(rng.random((1, length, 3)))
-    weight = torch.tensor(rng.random((1, length)) + .01)
-
-    def pad(t, value):
-        padded = torch.full((1, padding, *t.shape[2:]), value, dtype=t.dtype)
-        return torch.cat([t, padded], 1)
-
-    mask = torch.arange(length + padding)[None] < length
-    found = pool(pad(values, 9.), pad(weight, 7.), mask)
-    mean = (values * weight[..., None]).sum(1) / weight.sum()
-    assert torch.allclose(found, torch.cat([mean, values.amax(1)], -1))
 
 
 def test_the_order_of_words_matters_to_their_neighbors_alone():
@@ -428,17 +396,6 @@ def test_the_seed_decides_alone(models, loaded, name):
     assert torch.equal(hidden(other, inputs), hidden(again, inputs))
 
 
-@every
-def test_the_state_survives_a_safetensors_file(loaded, tmp_path, name):
-    from safetensors.torch import load_file, save_file
-    save_file(loaded[name].state_dict(), tmp_path / "state.safetensors")
-    other = copy.deepcopy(loaded[name])
-    for p in other.parameters():
-        p.data.zero_()
-    other.load_state_dict(load_file(tmp_path / "state.safetensors"))
-    assert alike(other, loaded[name])
-
-
 def test_the_order_of_texts_does_not_matter():
     texts = QUESTIONS + ANSWERS
     assert alike(load_pair_encoder(LEARNED, texts), load_pair_encoder(LEARNED, texts[::-1] * 2))
@@ -488,26 +445,3 @@ NO_TEXTS = "'learned' makes its vocabulary of texts, and none were given"
 def test_encoders_that_cannot_be_had_are_named(models, config, message):
     with pytest.raises(EncoderError, match=message):
         load_pair_encoder(EncoderConfig(**config))
-
-
-def test_another_file_than_the_card_says_is_refused(models, monkeypatch):
-    said = dict(licence="none", trained_on="nothing", zero_shot=True)
-    card = loading.EncoderCard(kind="transformer", hub="somebody/plain", sha256="53aa", **said)
-    monkeypatch.setattr(loading, "encoder_cards", lambda: {"somebody/plain": card})
-    with pytest.raises(EncoderError, match="sha256 is .*, expected 53aa"):
-        loading.find_folder(CONFIGS["plain"], check=pairs.transformer_folder)
-
-
-def test_a_pinned_revision_is_asked_of_the_hub(models, monkeypatch):
-    asked = []
-
-    def snapshot(hub, revision, **_):
-        asked.append((hub, revision))
-        return models / "plain"
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    config = EncoderConfig(name="somebody/roberta", kind="cross", revision="abc")
-    assert loading.find_folder(config, check=pairs.transformer_folder) == models / "plain"
-    assert asked == [("somebody/roberta", "abc")]
-    assert loading.find_folder(CONFIGS["plain"], check=pairs.transformer_folder) == models / "plain"
-    assert len(asked) == 1, "what is here is not asked for"

@@ -196,17 +196,6 @@ def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
     assert P.difference_plot(far.iloc[1:], "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
 
 
-def test_a_caption_of_strengths_says_if_scales_differ_where_something_is_drawn():
-    above = table("strength_plot", "a").query("test == 'iid'")
-    below = above.assign(test="ood")
-    assert P.strength_plot(pd.concat([above, below])).get_suptitle() == ""
-    columns = ["value", "low", "high"]
-    far = below.assign(**{name: 100 * below[name] for name in columns})
-    assert P.strength_plot(pd.concat([above, far])).get_suptitle() == "scales differ between panels"
-    corner = pd.concat([above, below, above.assign(panel="b")]) # nothing is drawn of b, ood
-    assert P.strength_plot(corner).get_suptitle() == ""
-
-
 def test_differences_stand_at_their_methods():
     frame = differences(["small", "large"])
     fig = P.difference_plot(frame, "points over Base")
@@ -270,13 +259,6 @@ def test_lines_are_means_over_seeds_and_what_was_not_measured_has_none():
     part = P.weights_plot(frame[(frame.panel == "a") | (frame.quantity == "largest")])
     assert [len(ax.collections) > 0 for ax in part.axes] == [True, False, True, True] + [True, False] * 3
     assert len(P.weights_plot(frame[frame.quantity.isin(["largest", "fresh loss"])]).axes) == 4
-
-
-def test_panels_share_a_range_only_where_theirs_agree():
-    frame = table("mechanism_plot")
-    near = drawn("mechanism_plot", frame).axes
-    far = drawn("mechanism_plot", frame.assign(ood=frame.ood + 500 * (frame.panel == "b"))).axes
-    assert near[0].get_ylim() == near[1].get_ylim() and far[0].get_ylim()[1] < 100 < far[1].get_ylim()[0]
 
 
 def test_tokens_are_text_and_known_spurious_ones_are_marked():

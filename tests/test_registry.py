@@ -216,19 +216,6 @@ def test_mistakes_in_the_registry_are_named(mistake, field):
         r.DataFile(**ENTRY | mistake)
 
 
-LOADED = """
-import sys, debias_nb.data.answers, debias_nb.data.pairs, debias_nb.data.registry
-
-print([name for name in ("torch", "pandas", "scipy", "matplotlib", "transformers") if name in sys.modules])
-"""
-
-
-def test_importing_data_loads_no_heavy_package():
-    told = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
-
-
-
 @pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files to verify")
 def test_published_files_have_the_hashes():
     rows = [row for row in r.inventory() if row["dataset"] not in BY_HAND and row["status"] != "missing"]

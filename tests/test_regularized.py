@@ -5,8 +5,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import threading
 import warnings
 from contextlib import contextmanager
@@ -26,7 +24,7 @@ from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, 
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
-from debias_nb.losses.regularized import Draws, gradient_shares, read_columns
+from debias_nb.losses.regularized import Draws, gradient_shares
 from debias_nb.trainer import training_arguments
 from faults.harness import Child
 
@@ -662,21 +660,6 @@ def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
         assert torch.isclose(share, lengths[name] / sum(lengths.values()))
 
 
-def test_word_dropout_shortens_the_texts_of_training_alone(bert):
-    def lengths(one, training):
-        batch = Batch(bert, bert, None, batch_of(bert, PAIR)[0], Draws())
-        with torch.set_grad_enabled(training):
-            read_columns(mnrl(bert), batch, [one])
-        batch.read("all")
-        return torch.stack([column.tokens.mask.sum(1) for column in batch.columns.values()])
-
-    whole = lengths(WordDropout(.5), False)
-    shorter = lengths(WordDropout(.5), True)
-    assert torch.equal(whole[0], tokenize(bert, rows(PAIR, 6)["anchor"]).mask.sum(1))
-    assert (shorter <= whole).all() and (shorter < whole).any(1).all()
-    assert (lengths(WordDropout(.5, columns=0, rows=.2), True) < whole).sum(1).tolist() == [1, 0]
-
-
 # ---------------------------------------------------------------- what is said
 
 
@@ -728,13 +711,8 @@ def with_adapter(model):
 
 
 @pytest.mark.parametrize("build, error, words", [
-    (lambda m: Regularized(m, losses.MultipleNegativesRankingLoss, [OutReg()]), ValueError, "base_loss is a class"),
     (lambda m: Regularized(m, in_matryoshka(m, mnrl(copy.deepcopy(m))), [OutReg()]), ValueError, "made for another model"),
-    (lambda m: Regularized(m, losses.BatchHardTripletLoss(copy.deepcopy(m)), [OutReg()]), ValueError, "made for another model"),
     (lambda m: Regularized(m, in_matryoshka(m, with_mnrl(m, OutReg())), [L2SP()]), ValueError, "base_loss"),
-    (lambda m: with_mnrl(m), ValueError, "regularizers"),
-    (lambda m: with_mnrl(m, OutReg), ValueError, "regularizers"),
-    (lambda m: with_mnrl(m, OutReg(), base=m), ValueError, "`base`"),
     (lambda m: with_mnrl(m, OutReg(), base=made.without_a_vector_for_the_unknown()), ValueError, "tokenizers"),
     (lambda m: with_mnrl(without_dropout(m), SimCSE()), ValueError, "SimCSE"),
     (lambda m: with_mnrl(no_mask(m), MaskReg()), EncoderError, "mask token"),
@@ -747,12 +725,10 @@ def with_adapter(model):
     (lambda m: SimCSE(token_dropout=0.), ValueError, "token_dropout"),
     (lambda m: OutReg(rows=0), ValueError, "rows"),
     (lambda m: OutReg(columns="anchor"), ValueError, "columns"),
-    (lambda m: OutReg(columns=True), ValueError, "columns"),
     (lambda m: WordDropout(1.), ValueError, "share"),
     (lambda m: OutReg(texts=["red kettle"]), ValueError, "texts must be two or more, got 1"),
     (lambda m: OutReg(texts=7), ValueError, "texts must be a list of strings.* got a int"),
     (lambda m: ITVReg(texts=[b"red", b"kettle"]), ValueError, "number 0 is a bytes"),
-    (lambda m: OutReg(texts=["red kettle", None]), ValueError, "number 1"),
     (lambda m: OutReg(texts=pd.DataFrame({"text": ["a", "b"], "more": ["a", "b"]})), ValueError, "DataFrame"),
     (lambda m: OutReg(texts="red kettle"), ValueError, "red kettle: no such file"),
     (lambda m: OutReg(texts=OTHERS, texts_per_batch=.5), ValueError, "texts_per_batch"),
@@ -796,9 +772,8 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
             call()
 
 
-@pytest.mark.parametrize("regularizers, given", [
-    ([OutReg(.1)], False), ([OutReg(.1)], True), ([MaskReg(.1)], False), ([ITVReg(.1), L2SP(.1)], False)])
-@pytest.mark.parametrize("name", ["bert", "table"])
+@pytest.mark.parametrize("name, regularizers, given", [
+    ("table", [OutReg(.1)], True), ("table", [MaskReg(.1)], False), ("bert", [ITVReg(.1), L2SP(.1)], False)])
 def test_each_training_of_a_search_begins_anew(encoders, name, regularizers, given, tmp_path):
     "A trainer with `model_init` makes a model for each training, and puts it into a loss that it has made already."
     base = moved(copy.deepcopy(encoders[name])) if given else None
@@ -846,18 +821,6 @@ def test_wise_ft_lies_between_with_the_settings_of_the_tuned_encoder(bert, encod
         mean = (start.float() + tuned.state_dict()[name].float()) / 2
         assert torch.allclose(half[name].float(), mean, atol=1e-6)
     assert {weight.dtype for weight in wise_ft(base, tuned.half(), .5).parameters()} == {torch.float16}
-
-
-LIGHT = """
-import sys
-import debias_nb.losses.regularizers
-
-assert not {"sentence_transformers", "transformers", "datasets"} & set(sys.modules)
-"""
-
-
-def test_importing_the_losses_does_not_import_the_trainer():
-    subprocess.run([sys.executable, "-c", LIGHT], check=True)
 
 
 @pytest.mark.parametrize("make", [losses.CosineSimilarityLoss, losses.MultipleNegativesRankingLoss, LeastSquares])

@@ -1,5 +1,4 @@
 "SCAN against loops written from the paper's equations, autograd and hand-made values; what it refuses."
-import io
 import itertools
 import warnings
 from typing import NamedTuple
@@ -8,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings, strategies as st
 
-from debias_nb.losses.decorrelation import FORMS, DirectDecorrelation, GramDecorrelation, decorrelation
-from debias_nb.losses.scan import FUNCTION_KINDS, LEARNERS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
+from debias_nb.losses.decorrelation import decorrelation
+from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
 from debias_nb.losses.scan import random_features, standardize
-from debias_nb.losses.scan_head import HEADS, LanguageDebiasing, ScanHead, contrastive_loss, scan_loss
+from debias_nb.losses.scan_head import LanguageDebiasing, ScanHead, contrastive_loss, scan_loss
 
 torch.set_num_threads(1)
 
@@ -78,29 +76,6 @@ def cross_covariance(a, b, w): # (n, m), (n, m) -> (m, m)
     a = w[:, None] * a
     b = w[:, None] * b
     return (a - a.mean(0)).T @ (b - b.mean(0)) / (len(w) - 1)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@given(seed=st.integers(0, 1000), n=st.integers(3, 9), d=st.integers(2, 6), m=st.integers(1, 3))
-@settings(max_examples=15)
-def test_all_ways_are_the_paper_s_sums(form, seed, n, d, m):
-    features = doubles(seed, n, d, m)
-    weights = torch.tensor(np.random.default_rng(seed).uniform(.1, 3, n), requires_grad=True)
-    reference = direct_loss(features, weights, form)
-    slope, = torch.autograd.grad(reference, weights)
-    expected = float(reference.detach())
-    for through in ("gram", "direct"):
-        value = decorrelation(features, form, through)(weights)
-        closed, = torch.autograd.grad(value, weights)
-        assert np.isclose(float(value.detach()), expected, rtol=1e-8, atol=1e-12)
-        assert torch.allclose(closed, slope, rtol=1e-6, atol=1e-9 * float(1 + slope.abs().max()))
-
-
-def test_the_smaller_matrices_are_taken():
-    for d, m, form, way in [
-        (3, 1, "moment", DirectDecorrelation), (8, 1, "moment", GramDecorrelation), (8, 1, "paper", DirectDecorrelation),
-        (8, 2, "paper", GramDecorrelation), (8, 2, "matched", DirectDecorrelation)]:
-        assert isinstance(decorrelation(doubles(0, 9, d, m), form), way)
 
 
 def test_random_features_repeat_and_stay_in_bounds():
@@ -274,50 +249,6 @@ def test_memories_hold_what_was_worked_out_by_hand():
     assert ema.features.flatten().tolist() == [1.5, .75, 0], "a longer one brings new samples"
 
 
-@pytest.mark.parametrize("kind", ["ema", "queue"])
-@pytest.mark.parametrize("variant", list(VARIANTS))
-def test_a_memory_that_was_saved_goes_on_the_same(kind, variant):
-    samples = world(60, seed=1)
-    memory = Memory(kind, size=30)
-
-    def step(memory, i):
-        z = samples.features[20 * i:20 * i + 20]
-        y = samples.labels[20 * i:20 * i + 20]
-        w = learn_weights(z, y, memory, generator=seeded(i), variant=variant, steps=3)
-        memory.update(z, w)
-        return w
-
-    step(memory, 0)
-    step(memory, 1)
-    file = io.BytesIO()
-    torch.save(memory.state_dict(), file)
-    file.seek(0)
-    other = Memory(kind).load_state_dict(torch.load(file))
-    alone = learn_weights(samples.features[40:], generator=seeded(2), variant=variant, steps=3)
-    a = step(memory, 2)
-    b = step(other, 2)
-    assert torch.equal(a.values, b.values)
-    assert torch.equal(memory.features, other.features)
-    assert torch.equal(memory.weights, other.weights)
-    assert not torch.equal(a.values, alone.values), "samples beside the batch matter"
-    assert a.values.shape == (20,)
-
-
-# ---- diagnosis and worlds
-
-
-def test_the_shuffled_control_keeps_each_class_s_weights():
-    "Weights that only change the balance of classes gain nothing by their assignment: the control equals them."
-    few = world(200, share=.25)
-    w = torch.where(few.labels == 1, .2, 1.5)
-    told = diagnose_weights(w, few.features, few.labels, generator=seeded())
-    assert told["fresh loss"] == told["fresh loss, shuffled"]
-    assert told["fresh loss"] < .9
-    assert told["mean of class 1"] < .3
-    w[:3] = -.5
-    assert diagnose_weights(w, few.features, generator=seeded())["negative"] == 3
-
-
 # ---- language debiasing and the head
 
 
@@ -345,23 +276,6 @@ def test_the_terms_are_their_formulas():
     assert torch.equal(head(hidden, labels, learned)["sw"], head(hidden, labels, learned.values)["sw"])
 
 
-def test_no_gradient_flows_into_the_weights_and_none_past_a_detached_branch():
-    w = torch.ones(6, requires_grad=True)
-    hidden = torch.randn(6, 8, requires_grad=True)
-    labels = torch.tensor([0, 1] * 3)
-    torch.manual_seed(0)
-    released = ScanHead(8, **HEADS["released"])
-    terms = released(hidden, labels, w)
-    terms["ce"].backward()
-    assert hidden.grad is None
-    assert w.grad is None
-    assert all(p.grad is None for p in released.classifier.parameters())
-    assert released.second.weight.grad is not None
-    scan_loss(released(hidden, labels, w)).backward()
-    assert hidden.grad is not None
-    assert w.grad is None
-
-
 @pytest.mark.parametrize("kind", ["ema", "queue"])
 def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
     "A checkpoint is read onto the CPU; `meta` stands in for a GPU."
@@ -373,23 +287,6 @@ def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
 
     memory.update(away(torch.randn(4, 3)), away(torch.ones(4)))
     assert {memory.features.device.type, memory.weights.device.type} == {"meta"}
-
-
-@pytest.mark.parametrize("classes", [None, torch.tensor([0, 0, 1, 1, 1, 0])])
-def test_the_closed_slope_is_the_objective_s(classes):
-    features = world(6).features
-    learner = LEARNERS["fixed"](features, torch.tensor([.5, 2.]), .3, classes)
-    loss = decorrelation(random_features(standardize(world(8).features), 2, seeded()))
-    with torch.no_grad():
-        learner.theta += torch.linspace(-1, 1, 6)
-    learner.slope(loss, .7)
-    closed = learner.theta.grad
-    learner.theta.grad = None
-    penalty = .3 * (learner.local().square().mean() - 1)
-    objective = loss(learner.all()) / .7 + penalty
-    objective.backward()
-    assert torch.allclose(closed, learner.theta.grad, atol=1e-6)
-    assert closed.abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("through", ["gram", "direct"])
@@ -435,31 +332,25 @@ def weighted(*weights):
 
 
 REFUSED = [ # the name that the message has
-    ("fixed", lambda: learn(variant="fixd")),
     ("keep", lambda: learn(class_mass="kept")),
     (r"cos\+sin", lambda: learn(kinds="cos+sine")),
     ("moment", lambda: learn(form="moments")),
-    ("penalty", lambda: learn(penality=1)),
     ("^r ", lambda: learn(r=0)),
     ("^lr ", lambda: learn(lr=0)),
     ("steps", lambda: learn(steps=-1)),
     ("penalty", lambda: learn(variant="released", penalty=0)),
-    ("class_mass.*labels", lambda: learn(class_mass="keep")),
     ("class_mass.*'released'", lambda: learn(labels=NONE, variant="released", class_mass="keep")),
     ("labels", lambda: learn(labels=NONE[1:])),
-    ("labels", lambda: learn(labels=torch.zeros(14))),
     ("labels", lambda: learn(labels=NONE - 1)),
     ("generator", lambda: learn(generator=0)),
     ("features: row 7", lambda: learn(with_a_gap(7, float("inf")))),
     ("features", lambda: learn(torch.zeros(1, 4))),
-    ("features", lambda: learn(torch.zeros(5))),
     ("6 features", lambda: learn(FEATURES[:, :5], memory=filled())),
     ("6 features", lambda: filled().update(FEATURES[:, :5], torch.ones(14))),
     ("queue", lambda: Memory("queu")),
     ("alpha", lambda: Memory(alpha=1)),
     ("size", lambda: Memory("queue", size=1.5)),
     ("weights", lambda: diagnose(torch.ones(13))),
-    ("weights", lambda: diagnose(torch.full((14,), float("nan")))),
     ("weights", lambda: diagnose(torch.zeros(14))),
     ("draws", lambda: diagnose(draws=0)),
     ("features: row 7", lambda: diagnose(features=with_a_gap(7, float("nan")))),

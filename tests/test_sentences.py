@@ -141,21 +141,6 @@ def test_what_is_far_may_move():
 
 # ---- facts of the published files
 
-TESTED = {
-    "news": (1725, 1147), "headlines": (718, 279), "captions": (521, 210), "forum_answers": (481, 105), "beliefs": (280, 31),
-    "tweets": (399, 240), "forum_questions": (176, 49),
-}
-
-
-@real
-@pytest.mark.parametrize("kind", TESTED)
-def test_published_tests_are_complete(kind):
-    try:
-        test = s.load_sentences(kind, download=False)
-    except MissingData as e:
-        pytest.skip(str(e).splitlines()[0])
-    assert (len(test), test.labels.sum()) == TESTED[kind]
-
 
 @real
 def test_no_published_text_that_may_be_held_is_tested():

@@ -1,7 +1,6 @@
 """Runs on authors: parts of a corpus, who is found and who is not, settings chosen on validation texts alone, records
 that repeat, bad input."""
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,22 +8,18 @@ import torch
 from scipy import sparse
 
 from debias_nb.repro.runs.tasks import authors
-from debias_nb.losses import authors as arr
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.repro.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
-from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, topic_rows, tuned
+from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, tuned
 from debias_nb.data.author_splits import query_target
 from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
-from debias_nb.encoders.tokens import embed
 from debias_nb.repro.runs.runner import absent, execute
 from debias_nb.repro.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from cells import defined_in
-from dry import dry_step
 
-ROOT = Path(__file__).parents[1]
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
 CORPUS = CorpusConfig(name="authors", task="authors", world=WORLD, split=SplitConfig())
 ENCODER = EncoderConfig(name="learned", kind="static", embedding=16, max_length=80)
@@ -34,7 +29,6 @@ TRAINING = TrainConfig(
 CL = MethodConfig(name="CL", authors=AuthorsConfig())
 ARR = MethodConfig(name="CL + ARR", authors=AuthorsConfig(student="arr"))
 MLL = MethodConfig(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
-ZERO_SHOT = MethodConfig(name="Zero-shot", trained=False)
 BOW = MethodConfig(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
 FUNCTION_WORDS = MethodConfig(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
 torch.set_num_threads(1)
@@ -224,33 +218,6 @@ def test_every_method_trains_and_repeats(method):
     assert (once.teacher is None) == (method.student == "none")
 
 
-def scaled(teacher, scale):
-    "A teacher with `scale` times the cosines off the diagonal: each vector, and something of its own."
-    own = torch.eye(len(teacher))
-    return torch.cat([scale**.5 * teacher, (1 - scale)**.5 * own], 1)
-
-
-def test_fixed_bias_is_the_released_temperature_of_the_teacher():
-    """ARR with B = b is plain self-distillation from a teacher whose cosines are multiplied by 1 - b: the same student,
-    up to rounding."""
-    tokens, labels, rows = train_tokens(), train_labels(), topic_rows(CORPUS)
-    teacher = embed(tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 0).model, tokens)
-
-    def student(scale, bias):
-        model = beginning(ENCODER, CORPUS)
-        loss = arr.ARR(model, arr.NumberedTexts(rows, labels), teacher, .1, bias)
-        if scale != 1:
-            loss.teacher = scaled(loss.teacher, scale)
-        return embed(fit_authors(model, loss, tokens, labels, TRAINING, 2), tokens)
-
-    assert torch.allclose(student(1., .4), student(.6, 0.), atol=1e-4)
-
-
-def test_strength_zero_is_the_base():
-    poe, cl = (tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(gamma=gamma), 0).model for gamma in (1e-12, 0.))
-    assert torch.allclose(poe[0].embedding.weight, cl[0].embedding.weight, atol=1e-4)
-
-
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
     asked, plain = [], authors.evaluate_authors
 
@@ -338,9 +305,3 @@ def test_an_excerpt_has_the_most_shared_words():
     assert excerpt(texts, ["ship", "sail"], 3) == "ship ship sail"
     assert excerpt(texts, ["ship", "sail"], 12) == "ship, and far away from it a sail"
     assert excerpt(["none of them here"], ["ship"], 2) == "none of"
-
-
-@pytest.mark.parametrize("method", [CL, ARR, MLL])
-def test_a_dry_step_has_a_loss_and_arr_its_bias(method):
-    terms = dry_step(run_of(method, training=TRAINING.model_copy(update={"batch_size": 64})))
-    assert terms["loss"] > 0 and ("B" in terms) == (method is ARR)

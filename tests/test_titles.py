@@ -1,11 +1,7 @@
-"""Reading, merging and splitting titles: bad input, properties on random data, damaged files, and the facts of the
-published files."""
+"Reading, merging and splitting titles: bad input, properties on random data, damaged files. Its notebook has the published files."
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -14,12 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
 from debias_nb.data import titles as t
-from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import ChangedData, DataError, MissingData
-from debias_nb.data.worlds import Catalog
-
-real = pytest.mark.skipif(
-    not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: the published files are not at hand")
 
 
 def as_bytes(line):
@@ -60,74 +51,6 @@ def own_is_the_same_title(made):
     return all(
         made.items[own] == query if own >= 0 else query not in made.items
         for query, own in zip(made.queries, made.own))
-
-
-# ---- what make_titles does
-
-names = st.sampled_from(["a", "A", " a", "b", "B ", "c", "", " ", "d", "É", "é"])
-
-
-def fold(title):
-    return title.strip().lower()
-
-
-def check_counts(counts):
-    "What was read is what was left out, merged or kept."
-    left = ("queries without a title", "queries merged", "queries without a relevant item", "queries")
-    assert counts["queries read"] == sum(counts[kind] for kind in left)
-    left = ("items without a title", "items merged", "items")
-    assert counts["items read"] == sum(counts[kind] for kind in left)
-    left = ("pairs without a title", "pairs merged", "pairs to the own title", "pairs excluded", "pairs")
-    assert counts["pairs read"] == sum(counts[kind] for kind in left)
-
-
-@settings(max_examples=150)
-@given(st.data())
-def test_merging_accounts_for_everything(data):
-    queries = data.draw(st.lists(names, min_size=1, max_size=8))
-    items = data.draw(st.lists(names, min_size=1, max_size=8))
-    position = st.tuples(st.integers(0, len(queries) - 1), st.integers(0, len(items) - 1))
-    pairs = data.draw(st.lists(position, min_size=1, max_size=20))
-    barred = data.draw(st.none() | st.lists(position, max_size=4))
-
-    excluded = {(fold(queries[q]), fold(items[i])) for q, i in barred or []}
-    named = {(fold(queries[q]), fold(items[i])) for q, i in pairs}
-    expected = {(query, item) for query, item in named if query and item and query != item} - excluded
-    if not expected:
-        with pytest.raises(ValueError, match="has a relevant item"):
-            t.make_titles("x", queries, items, pairs, excluded=barred)
-        return
-
-    made = t.make_titles("x", queries, items, pairs, years=np.arange(len(queries)), excluded=barred)
-    assert lower(pairs_of(made, made.relevance)) == expected
-    assert made.relevance.nnz == len(expected) and made.relevance.dtype == bool
-
-    kept = [item.lower() for item in made.items]
-    assert set(kept) == {fold(item) for item in items} - {""}
-    assert len(set(kept)) == len(kept)
-    for query, own, year in zip(made.queries, made.own, made.years):
-        assert kept[own] == query.lower() if own >= 0 else query.lower() not in kept
-        assert year == [fold(name) for name in queries].index(query.lower()), "the year of the first"
-
-    check_counts(made.counts)
-    if barred:
-        asked = {query.lower() for query in made.queries}
-        still = {(query, item) for query, item in excluded if query in asked and item}
-        assert lower(pairs_of(made, made.excluded)) == still
-
-
-FINGERPRINT = """
-from debias_nb.data.titles import make_titles
-print(make_titles('x', ['Cup', 'Pot'], ['Lid', 'cup', 'Rim'], [(0, 0), (1, 1), (1, 2)]).fingerprint)
-"""
-
-
-def test_fingerprints_are_of_the_content_whatever_name_and_process():
-    assert library().fingerprint == library().fingerprint != library(seed=1).fingerprint
-    here = t.make_titles("y", ["Cup", "Pot"], ["Lid", "cup", "Rim"], [(0, 0), (1, 1), (1, 2)])
-    command = [sys.executable, "-c", FINGERPRINT]
-    child = subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True)
-    assert child.stdout == here.fingerprint + "\n"
 
 
 # ---- readers
@@ -342,29 +265,6 @@ def test_tasks_that_cannot_be_scored_are_refused(changed, query):
 
 # ---- growing test sets
 
-@settings(max_examples=30)
-@given(st.integers(1, 9), st.integers(0, 3))
-def test_ticks_grow_from_iid_to_everything(ticks, split_seed):
-    split = t.split_titles(library(), until=2005, share_seed=split_seed)
-    tasks = t.mix_ticks(split, ticks)
-    iid, ood = split.tests["iid"], split.tests["ood"]
-    assert len(tasks) == ticks + 1 and tasks[0].fingerprint == iid.fingerprint
-    assert set(tasks[-1].queries) == {*iid.queries, *ood.queries}
-
-    for earlier, later in zip(tasks, tasks[1:]):
-        before = len(earlier.queries)
-        assert later.queries[:before] == earlier.queries and len(later.queries) > before
-        assert set(earlier.items) <= set(later.items)
-        brought = {later.items[i] for i in later.relevance[before:].nonzero()[1]}
-        assert set(later.items) == set(earlier.items) | brought, "no item comes without a query"
-
-    frequency = dict(zip(ood.items, ood.frequency))
-    year = dict(zip(split.titles.queries, split.titles.years))
-    for grown in tasks:
-        assert (np.diff([year[query] for query in grown.queries[len(iid.queries):]]) >= 0).all()
-        assert [frequency[item] for item in grown.items] == grown.frequency.tolist()
-        assert own_is_the_same_title(grown)
-
 
 def test_collections_are_joined_in_time():
     early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
@@ -374,25 +274,6 @@ def test_collections_are_joined_in_time():
     assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
     with pytest.raises(ValueError, match="library begins in 2013"):
         t.join_titles(late, early, "backwards")
-
-
-# ---- the planted catalogue
-
-SMALL = Catalog(WorldConfig(types=12, unseen_types=7, train_pairs=300, queries=40, items=120))
-
-
-def test_the_catalogue_grows_from_iid_to_uncoupled():
-    tasks, iid, new = t.mix_catalog(SMALL, 4), SMALL.split("iid"), SMALL.split("uncoupled")
-    everything = [*iid.items, *new.items]
-    assert sorted(tasks[-1].items) == sorted(item.text for item in everything)
-    same = sum(query.concept == item.concept for query in [*iid.queries, *new.queries] for item in everything)
-    assert tasks[-1].relevance.nnz == same
-    for grown in tasks:
-        asked, there = len(grown.queries) - 40, set(grown.items)
-        assert all({new.items[i].text for i in hits} <= there for hits in new.relevant[:asked])
-        assert all(new.items[decoy].text in there for decoy in new.decoy[:asked] if decoy >= 0)
-    assert (np.diff([len(grown.items) for grown in tasks]) > 10).all(), "items come with every tick"
-    assert [grown.fingerprint for grown in tasks] == [grown.fingerprint for grown in t.mix_catalog(SMALL, 4)]
 
 
 # ---- loading
@@ -444,42 +325,3 @@ def test_missing_and_changed_files_say_so(places):
     lf(places / "given/lf_amazontitles1_3m", **{"filter_labels_test.txt": None})
     with pytest.raises(MissingData, match="filter_labels_test.txt is missing"):
         t.load_titles("lf_amazontitles1_3m")
-
-
-# ---- facts of the published files
-
-def load(name):
-    "The published titles, where they are at hand."
-    try:
-        return t.load_titles(name, download=False)
-    except MissingData as error:
-        pytest.skip(str(error).splitlines()[0])
-
-
-@real
-def test_aan():
-    made = load("aan_citations")
-    counts = made.counts
-    assert (counts["papers"], counts["citations"]) == (18041, 94973)
-    assert (counts["pairs read"], counts["queries read"], counts["items read"]) == (82898, 13849, 10301)
-    assert (len(made.queries), len(made.items)) == (13793, 10255)
-    assert made.years.min() == 1967 and made.years.max() == 2011
-    assert set(made.categories) == set("WPCNDEHJLIASMXT")
-    assert not any("&eacute;" in query for query in made.queries)
-
-    split = t.split_titles(made, until=2008)
-    info = split.tests["ood"].info
-    assert abs(info["queries"] - 3455) < 10
-    assert sum(split.counts[f"{part} queries"] for part in ("training", "iid", "ood")) == 13793
-    assert .3 < info["pairs that point to new items"] / info["pairs"] < .36
-    assert len(split.unpaired) > 600
-
-
-@real
-def test_music():
-    made = load("music")
-    counts = made.counts
-    assert (counts["albums"], counts["albums with a title"]) == (7419, 7321)
-    assert (counts["pairs read"], counts["queries read"], counts["items read"]) == (45040, 4912, 3502)
-    assert made.years is None and len(made.queries) == 4705
-    assert (made.categories == "Jazz").sum() > (made.categories == "Children's Music").sum() > 0

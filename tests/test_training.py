@@ -4,7 +4,6 @@ Interventions that depend on nothing but their row, and runs that fail.
 """
 import copy
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 
-from debias_nb.encoders import tokens as encoders
 from debias_nb.losses import regularized
 from debias_nb.repro.runs import runner
 from debias_nb.repro.runs.tasks.common import base_encoder
@@ -31,9 +29,6 @@ from made import STATIC, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")
 ITVREG = MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5)
-OUTREG = MethodConfig(name="OutReg", regulariser="outreg", weight=1.)
-ITVAUG = MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)
-ROOT = Path(encoders.__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -100,15 +95,6 @@ def batches_of_rows(monkeypatch):
 
     monkeypatch.setattr(PairCollator, "__call__", recorded)
     return batches
-
-
-def state(model):
-    return {k: v.clone() for k, v in model.state_dict().items()}
-
-
-def unchanged(model, before):
-    same = all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
-    return same and all(p.grad is None for p in model.parameters())
 
 
 # against a loop written by hand
@@ -255,60 +241,6 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     (erm + 3 * regulariser).backward()
     assert torch.allclose(model[0].embedding.weight.grad, W.grad, atol=1e-6) == same
     assert base[0].embedding.weight.grad is None
-
-
-# what a step encodes; a base encoder that stays as it is
-
-
-def counted(model):
-    "How many texts each pass of the model takes; grows as it runs."
-    calls = []
-
-    def count(module, args):
-        features = args[0]
-        rows = features["attention_mask"] if "attention_mask" in features else features["offsets"]
-        calls.append(len(rows))
-
-    model[0].register_forward_pre_hook(count)
-    return calls
-
-
-MASKREG = MethodConfig(name="MaskReg", regulariser="maskreg", weight=.1, mask_share=.15)
-
-
-@pytest.mark.parametrize("name", ["bert", "table"])
-@pytest.mark.parametrize("method, texts", [
-    (FINETUNED, 2),
-    (OUTREG, 2),
-    (ITVREG, 3),
-    (ITVAUG, 3),
-    (MASKREG, 3),
-], ids=lambda m: getattr(m, "name", ""))
-def test_a_step_encodes_each_text_once(made, name, method, texts):
-    model = load(made[name])
-    base = load(made[name])
-    calls = counted(model)
-    before = state(base)
-    tune(model, base, few(20), method, epochs=2, batch_size=8)
-
-    def passes(n): # dropout of X and Z must not depend on X': a pass of its own
-        return [2 * n, n] if texts == 3 and name == "bert" else [texts * n]
-
-    assert calls == [*passes(8), *passes(8), *passes(4)] * 2
-    assert unchanged(base, before)
-    assert not base.training
-    assert not unchanged(model, before)
-
-
-def test_the_base_encoder_is_asked_once_a_text_and_epoch(made):
-    base = load(made["bert"])
-    # f0(X) once, f0(Z) once where needed, f0(X') once for each of three epochs
-    for method, texts in ((OUTREG, 20), (ITVREG, 20 + 3 * 20), (ITVAUG, 40 + 3 * 20)):
-        model = copy.deepcopy(base)
-        calls = counted(base)
-        tune(model, base, few(20), method, epochs=3, batch_size=8)
-        assert sum(calls) == texts, method.name
-        base[0]._forward_pre_hooks.clear()
 
 
 # runs

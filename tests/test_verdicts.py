@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from debias_nb.repro.pages.cells import Cell
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
 from debias_nb.repro.pages.comparisons import Comparison, Evidence, above, at_gain, judge, overall
-from debias_nb.repro.pages.verdicts import Ledger, _ledger, _outcome, claim_table, comparison_frame, read_ledger
+from debias_nb.repro.pages.verdicts import Ledger, _outcome, claim_table, comparison_frame, read_ledger
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run, defined_in
 
@@ -216,50 +215,11 @@ def test_equal_methods_are_seldom_told_apart():
     assert wrong <= 10
 
 
-def of_noise(evidence, rng, apart=0.):
-    "All records of a paper with one level for every method, test and metric, or methods `apart`, and noise that training makes."
-    found = {}
-    for id, record in evidence.found.items():
-        method = record["run"].method
-        level = .5 + apart * crc32(method.name.encode()) / 2**32
-        noise = .01 * method.trained
-        metrics = {test: {metric: rng.normal(level, noise) for metric in values} for test, values in record["metrics"].items()}
-        found[id] = record | {"metrics": metrics, "replicates": {}} # seeds, worlds and splits alone
-    evidence.found = found
-    return evidence
-
-
-def decided(apart, monkeypatch, papers):
-    "Of their claims without a margin, how many there are and how many come out other than `no difference` or `inconclusive`."
-    stored_evidence = Evidence.of
-    rng = np.random.default_rng(0)
-    words = []
-    with monkeypatch.context() as patch:
-        patch.setattr(Evidence, "of", lambda paper: of_noise(stored_evidence(paper), rng, apart))
-        for paper in papers:
-            for claim in _ledger(paper).claims.values():
-                if not any(one.asked.margin for one in claim.comparisons):
-                    words += [overall(claim.words(profile)) for profile in ("small", "planted")]
-    compared = [word for word in words if word not in ("not run", "not compared")]
-    sure = [word for word in compared if word.partition(" in part")[0] not in ("no difference", "inconclusive")]
-    return len(compared), len(sure)
-
-
 @pytest.fixture(scope="module")
 def reading():
     "Meanwhile records are read once."
     with only_stored(short=True):
         yield
-
-
-@pytest.mark.slow
-def test_the_ledger_tells_equal_methods_apart_in_one_claim_of_twenty_at_most(monkeypatch, reading):
-    "Every claim of three papers, with the runs, seeds, worlds and splits that it has."
-    claims, sure = decided(0., monkeypatch, ["itvreg", "arr", "scan"])
-    assert claims > 100
-    assert sure <= .05 * claims + 2 * np.sqrt(.05 * .95 * claims)
-    claims, sure = decided(.2, monkeypatch, ["scan"])
-    assert sure > .5 * claims
 
 
 def test_test_items_are_too_few_where_no_replicates_would_decide_the_same_difference():

@@ -4,18 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sklearn.feature_extraction.text import CountVectorizer
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.data.planted_answers import answer_words, answers_split
 from debias_nb.data.planted_authors import author_words, authors_split
-from debias_nb.data.worlds import ANSWER_SPLITS, AUTHOR_SPLITS, ONSETS, SPECIAL, SPLITS, STREAMS, Catalog, relevant
+from debias_nb.data.worlds import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, Catalog, relevant
 from debias_nb.data.worlds import stream, vocabulary_sha256, wordpiece_vocabulary
 
 ROOT = Path(__file__).parents[1]
@@ -234,96 +232,6 @@ def test_splits_follow_the_definition(world, name):
         assert decoy < 0 or task.items[decoy] in mine
 
 
-def lexicon_words(world):
-    return [w for a in (world.nouns, world.attribute_words, world.brands, world.fillers) for w in a.ravel()]
-
-
-@few
-@given(worlds)
-def test_no_word_of_the_lexicon_stands_twice_and_brands_are_dealt_evenly(world):
-    words = lexicon_words(world)
-    assert len(words) == len(set(words))
-    assert not any(c.isdigit() for w in words for c in w)
-    ordinary = np.flatnonzero(~world.accessory)
-    seen = ordinary[ordinary < world.config.types]
-    assert (world.brands_of[world.accessory] == -1).all()
-    assert (world.redealt[world.accessory] == -1).all()
-    all_brands = list(range(len(world.brands)))
-    assert sorted(world.brands_of[seen].ravel()) == sorted(world.redealt[seen].ravel()) == all_brands
-    assert all(not set(world.brands_of[t]) & set(world.redealt[t]) for t in seen), "a derangement"
-    assert all((world.type_of[world.brands_of[t]] == t).all() for t in seen)
-    assert (world.prefix_of >= 0).sum() == round(world.config.prefix_brands * len(world.brands))
-    for brand, prefix in zip(world.brands, world.prefix_of):
-        begins = [other for other in words if other != brand and brand.startswith(other)]
-        assert begins == ([world.brands[prefix]] if prefix >= 0 else [])
-    begun = np.flatnonzero(world.prefix_of >= 0)
-    assert (world.type_of[begun] != world.type_of[world.prefix_of[begun]]).all()
-
-
-def word_is_of_role(word, role, title, world):
-    if role == "brand":
-        return word == world.brands[title.brand]
-    if role == "noun":
-        return word in world.nouns[title.type]
-    if role == "attribute":
-        slots = world.slots_of[title.type]
-        return any(word in world.attribute_words[slot, value] for slot, value in zip(slots, title.values))
-    if role == "filler":
-        return word in set(world.fillers)
-    assert role == "code"
-    return word[0] in ONSETS and len(word) == 3 and word[1:].isdigit()
-
-
-@few
-@given(worlds)
-def test_titles_say_what_they_are(world):
-    broad = broad_titles(world)[:120]
-    others = world.train_pairs().left + world.split("unseen").items
-    for t in broad + others:
-        assert t.words
-        assert len(t.words) == len(t.roles) == len(t.causal) == len(set(t.words))
-        assert t.text.split() == list(t.words)
-        assert t.accessory == world.accessory[t.type]
-        assert "brand" not in t.roles[1:]
-        assert 0 <= t.brand < len(world.brands)
-        for word, role, causal in zip(t.words, t.roles, t.causal):
-            assert causal == (role in ("noun", "attribute") or (role == "brand" and t.accessory))
-            assert word_is_of_role(word, role, t, world)
-    assert all(t.roles[0] == "brand" for t in others), "only titles of the broad corpus are silent about the brand"
-
-
-def cut(word, vocabulary):
-    "Greedy longest match, as any WordPiece tokenizer."
-    pieces = []
-    start = 0
-    while start < len(word):
-        begin = "##" if start else ""
-        ends = (end for end in range(len(word), start, -1) if begin + word[start:end] in vocabulary)
-        end = next(ends)
-        pieces.append(begin + word[start:end])
-        start = end
-    return pieces
-
-
-@few
-@given(worlds)
-def test_the_vocabulary_spells_every_word(world):
-    broad = broad_texts(world)
-    vocabulary = wordpiece_vocabulary(broad, 400)
-    known = set(vocabulary)
-    assert len(known) == len(vocabulary) <= 400 and tuple(vocabulary[:5]) == SPECIAL
-    assert vocabulary == wordpiece_vocabulary(list(reversed(broad)), 400), "the order of the texts does not matter"
-    for word in {w for text in broad for w in text.split()}:
-        assert "".join(p.removeprefix("##") for p in cut(word, known)) == word
-        assert word.isalpha() or len(cut(word, known)) == 3
-
-
-def near(share, expected, n):
-    "Whether a share of n is within four standard deviations of what is expected."
-    deviation = np.sqrt(max(expected * (1 - expected), 1e-9) / n)
-    return abs(share - expected) < 4 * deviation + 1e-9
-
-
 def test_dials_at_their_limits_leave_nothing_to_chance():
     matched = Catalog(WorldConfig(brand_match=1)).train_pairs()
     assert all(a.brand == b.brand for a, b in zip(matched.left, matched.right) if not a.accessory)
@@ -341,34 +249,6 @@ def test_dials_at_their_limits_leave_nothing_to_chance():
     assert (small(prefix_brands=0).prefix_of == -1).all()
     local = small(attributes="local")
     assert len(set(local.slots_of.ravel())) == len(local.attribute_words) == 2 * 17
-
-
-def nouns_of(title):
-    return [word for word, role in zip(title.words, title.roles) if role == "noun"]
-
-
-def test_the_broad_corpus_mixes_known_synonyms_alone():
-    def mixed(world):
-        "Of pairs that say their noun twice: how many say it differently."
-        said = [[nouns_of(title) for title in pair] for pair in world.broad()]
-        return np.mean([a != b for a, b in said if a and b])
-
-    assert mixed(small(known=0, broad_pairs=3000)) == 0
-    assert abs(mixed(small(known=1, broad_pairs=3000)) - .75) < .06
-    half = small(known=.5, broad_pairs=3000)
-    assert half.known.sum() == round(.5 * 17)
-    assert 0 < mixed(half) < .6
-    titles = broad_titles(half)
-    assert {t.type for t in titles} == set(range(17)), "unseen types included"
-    assert 0.45 < np.mean(["brand" in t.roles for t in titles]) < .55
-
-
-def test_words_of_a_kind_are_equally_frequent():
-    world = Catalog(WorldConfig(broad_pairs=8000))
-    counts = Counter(word for title in broad_titles(world) for word in title.words)
-    for kind in (world.nouns, world.brands, world.fillers):
-        found = np.array([counts[w] for w in kind.ravel()])
-        assert (abs(found - found.mean()) < 6 * np.sqrt(found.mean())).all()
 
 
 # ---------------------------------------------------------------- questions and answers
@@ -404,44 +284,6 @@ def test_answers_follow_the_definition(c, name):
         assert len(said & cues) == 1 and len(said & own[type_]) == cued
 
 
-def even(counts):
-    "Whether counts are as equal as chance leaves them."
-    return (abs(np.array(counts) - np.mean(counts)) < 5 * np.sqrt(np.mean(counts))).all()
-
-
-def counts_of(words, found):
-    "How often each of the words was found."
-    found = Counter(found)
-    return [found[word] for word in words]
-
-
-def test_all_places_types_and_words_are_equally_frequent():
-    c = asking(tests=4000, content=60)
-    a = answers_split(c, "iid")
-    words = answer_words(c)
-    cues = words.cues.ravel().tolist()
-    assert even(a.labels.reshape(-1, 6).sum(0))
-
-    questions = [question.split() for question in a.questions]
-    types = [type_ for type_, *_ in questions]
-    asked = [rest for _, *rest in questions]
-    said = [answer.split() for answer in a.answers]
-    assert even(counts_of(words.types, types[::6]))
-    assert even(counts_of(words.content, [word for q in asked[::6] for word in q])), "words asked for"
-    places = [q.index(word) for q, answer in zip(asked, said) for word in answer if word in q]
-    assert even(np.bincount(places)), "any word of the question may be repeated"
-
-    for rows in (a.many, ~a.many): # fillers, by how many words are shared: they must not tell
-        these = [(asked[i], said[i]) for i in np.flatnonzero(rows)]
-        fillers = [word for q, answer in these for word in answer if word not in q]
-        assert even(counts_of(words.content, fillers))
-    for rows in (a.labels == 1, a.labels == 0): # where in the answer the cue stands, and which of its type it is
-        these = [said[i] for i in np.flatnonzero(rows)]
-        found = [(place, word) for answer in these for place, word in enumerate(answer) if word in cues]
-        assert even(np.bincount([place for place, _ in found], minlength=10))
-        assert even(counts_of(cues, [word for _, word in found]))
-
-
 def test_as_few_content_words_as_can_be_are_enough():
     "12 asked for, 8 others: an answer with one shared word and a cue says them all."
     a = answers_split(asking(content=20, asked=12, many=9, few=1), "iid")
@@ -475,82 +317,3 @@ def test_texts_follow_the_definition(c, name, likeness):
     assert len(set(vocabulary)) == len(vocabulary) == c.functions + c.marks + 2 * c.spellings + c.content
     said = [text.split() for text in w.text]
     assert all(said) and {*itertools.chain(*said)} <= set(vocabulary)
-
-
-def counted(split, words):
-    "How often each text says each word of style, and each content word."
-    content = words.unseen if split.name == "cross" else words.content
-    counter = CountVectorizer(lowercase=False, token_pattern=r"\S+", vocabulary=[*words.style, *content])
-    counts = counter.transform(split.text).toarray()
-    return np.split(counts, [len(words.style)], axis=1)
-
-
-def topic_is_as_planted(split, words, topic, chances):
-    "Whether the words of a topic's texts are as frequent as planted, within what chance leaves."
-    _, content = counted(split, words)
-    found = content[np.array(split.topic) == topic].sum(0)
-    return np.allclose(found / found.sum(), chances, atol=5 * np.sqrt(chances.max() / found.sum()))
-
-
-def test_words_are_as_frequent_as_the_dials_say():
-    c = writing(style=0, authors=600, tokens=100, about=.3, prefers=.8, spread=0)
-    w = authors_split(c, "train")
-    words = author_words(c)
-    by_text, content = counted(w, words)
-    assert set(by_text.sum(1) + content.sum(1)) == {100}
-    assert near(content.sum() / 180000, .3, 180000)
-    style = by_text.sum(0) / by_text.sum()
-    functions = style[:60]
-    marks = style[60:66]
-    spelled = style[66:].reshape(-1, 2)
-    assert np.allclose([functions.sum(), marks.sum(), spelled.sum()], [.6, .25, .15], atol=.005)
-    by_rank = np.arange(1, 61) ** -.8
-    assert np.allclose(functions, .6 * by_rank / by_rank.sum(), atol=.002)
-    own = by_text.reshape(600, 3, -1).sum(1)[:, 66:].reshape(600, 25, 2)
-    often = own.max(2).sum() / own.sum() # which form an author prefers is not told; the more frequent one mostly is it
-    assert .78 < often < .9
-    assert abs(own[..., 0].sum() / own.sum() - .5) < .03
-    for t in (0, 7):
-        assert topic_is_as_planted(w, words, f"topic {t}", words.topics[t])
-
-
-def test_authors_differ_by_style_and_keep_it():
-    def spread(style):
-        "Of the share of marks: over authors against within them."
-        c = writing(style=style, authors=200, texts=4, tokens=200)
-        said, _ = counted(authors_split(c, "train"), author_words(c))
-        share = said[:, 60:66].sum(1) / said.sum(1)
-        by_author = share.reshape(200, 4)
-        return by_author.mean(1).std() / by_author.std(1).mean()
-
-    assert spread(0) < .8 < 1.5 < spread(.6) < spread(1.2)
-
-
-def test_likeness_mixes_topics_of_training():
-    c = writing(test_authors=400, tokens=100, about=1., unseen_topics=20, topics=6)
-    words = author_words(c)
-    for likeness in (0., .4, 1.):
-        w = authors_split(c, "cross", likeness)
-        for t in (0, 7, 13):
-            chances = (1 - likeness) * words.topics[6 + t] + likeness * words.topics[t % 6]
-            assert topic_is_as_planted(w, words, f"unseen {t}", chances)
-    for name in ("train", "iid"):
-        assert plain(authors_split(c, name)) == plain(authors_split(c, name, .4))
-
-
-@few
-@given(written_worlds)
-def test_words_of_their_own_stand_where_the_others_stood(c):
-    near = c.model_copy(update=dict(apart=0.))
-    words = author_words(c)
-    known = author_words(near)
-    renamed = dict(zip(words.content, words.unseen))
-    own = {word for word, before in zip(words.unseen, words.content) if word != before}
-    assert len(own) == round(c.apart * c.content)
-    assert not own & {*words.style, *words.content}
-    assert (known.unseen == known.content).all()
-    assert (known.content == words.content).all()
-    assert (known.topics == words.topics).all()
-    one = authors_split(near, "cross")
-    two = authors_split(c, "cross")
-    assert [" ".join(renamed.get(w, w) for w in text.split()) for text in one.text] == two.text
