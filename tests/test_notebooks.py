@@ -3,6 +3,7 @@ import base64
 import json
 import re
 import struct
+import symtable
 import sys
 from pathlib import Path
 
@@ -47,6 +48,27 @@ def test_every_figure_is_kept_as_dots_too(path):
                 dots = base64.b64decode(data["image/png"])
                 width, height = struct.unpack(">II", dots[16:24])
                 assert dots[:4] == b"\x89PNG" and width > 150 and height > 100 and len(dots) < 60_000, cell["id"]
+
+
+LIBRARY = [path for path in NOTEBOOKS if any(re.search(r"^#\|\s*default_exp", source, re.M) for source in code(path))]
+
+
+def bound(sources, imports):
+    "The names that cells bind for those below."
+    found = set()
+    for source in sources:
+        for symbol in symtable.symtable(source, "cell", "exec").get_symbols():
+            if symbol.is_assigned() or imports and symbol.is_imported():
+                found.add(symbol.get_name())
+    return found
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_no_example_takes_a_name_that_the_library_needs(path):
+    "In a notebook both share their names, and a function that is called after it would find the example's."
+    exported = [source for source in code(path) if re.search(r"^#\|\s*export", source, re.M)]
+    examples = [source for source in code(path) if source not in exported]
+    assert not bound(exported, imports=True) & bound(examples, imports=False)
 
 
 def test_lab_saves_a_notebook_as_it_lay_there(tmp_path, monkeypatch):

@@ -190,7 +190,7 @@ def device_of(model) -> torch.device:
     "Where a model computes, also one that does not say so itself."
     return next(model.parameters()).device
 
-
+# %% ../../nbs/encoders/tokens.ipynb #e18e0e97
 def _check_tokenizer(model) -> None:
     "Raises `EncoderError` for a tokenizer that is neither a transformer's nor that of a static embedding model alone."
     if is_static(model) or hasattr(model.tokenizer, "pad_token_id"):
@@ -212,7 +212,7 @@ def special_ids(model) -> set[int]:
     words = {getattr(tokenizer, name) for name in IN_THE_PLACE_OF_WORDS}
     return (named | set(tokenizer.all_special_ids) - words) - {None}
 
-# %% ../../nbs/encoders/tokens.ipynb #e18e0e97
+
 def mask_id(model) -> int | None: # None for a static table, where a masked token contributes nothing
     "The id of the mask token. Raises `EncoderError` for a transformer without one."
     if is_static(model):

@@ -298,7 +298,7 @@ def cards(verdicts: pd.DataFrame, decision: Decision) -> list[dict]: # a card a 
         found.append({**row, **about, "result": result, "apart_result": apart.get(row["test"])})
     return found
 
-
+# %% ../../nbs/explain/05_decision.ipynb #e0b9f8a3
 LABEL = .06 # of the height of a picture, between two labels
 
 

@@ -52,7 +52,7 @@ def watched(
             else:
                 del model.forward
 
-
+# %% ../../nbs/losses/batches.ipynb #61ead0df
 def embeddings_by_column(
     calls: list,   # of `watched`
     columns: list, # the features of each column, as the loss was given them
@@ -73,7 +73,7 @@ def embeddings_by_column(
                 found[place] = embeddings[rows]
     return found
 
-# %% ../../nbs/losses/batches.ipynb #61ead0df
+
 def _same_texts(features: dict, rows: slice, column: dict) -> bool:
     "Whether some rows of a pass have the tokens of a column, perhaps with more padding behind them."
     ids = features.get("input_ids")
@@ -152,7 +152,7 @@ def encode(
         done = [one_pass(*part) for part in parts]
     return torch.cat(done)
 
-# %% ../../nbs/losses/batches.ipynb #299af8e2
+
 def every_row(tokens: Tokens) -> torch.Tensor:
     return torch.arange(len(tokens), device=tokens.ids.device)
 
@@ -254,7 +254,7 @@ def read_texts(
         raise ValueError(f"{where} must be two or more, got {len(texts)}")
     return texts
 
-
+# %% ../../nbs/losses/batches.ipynb #c6b7b02a
 class TextStream:
     """Texts next to the batches of a training, tokenized once and drawn in blocks of a fixed order. What the base makes of a
     block is remembered, and is the same in whichever step the block comes first."""
@@ -285,7 +285,7 @@ class TextStream:
         column = self.column.part(tokens.to(encoder.device), features)
         return Drawn(batch, column, self.known, (size, block))
 
-# %% ../../nbs/losses/batches.ipynb #c6b7b02a
+
 class Drawn(View):
     "Texts of a `TextStream`, encoded in a pass of their own."
     def __init__(self, batch: "Batch", column: Column, known: dict, key: tuple):
