@@ -435,7 +435,7 @@ def diagnose(
     scorers = loaded(base, tuned, prompts)
     if progress:
         _foretell(tests, left_out)
-    mixes = {} # of models of different make
+    mixes = {} # none for models of different make
     with suppress(ValueError):
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     for test in tests:
