@@ -410,11 +410,6 @@ RECORD = re.compile(r"(?:^|\s)COL\s+\S+\s+VAL(?=\s|$)")
 PAIR = Columns("pairs", ("left",), ("right",), "label")
 
 
-def _is_ditto(path: Path) -> bool:
-    "Whether the first line is a pair of records of Ditto."
-    return ending(path) == ".txt" and next(iter(lines_of(path)), "").startswith("COL ")
-
-
 def _values(record: str) -> str:
     "The values of a record of Ditto; a value of - is missing."
     parts = [part.strip() for part in RECORD.split(record)]
@@ -434,10 +429,6 @@ def _ditto(path: Path) -> Table:
         raise bad_lines(path, bad, len(bad) + len(rows))
     columns = dict(zip(PAIR.names, map(list, zip(*rows.values()))))
     return Table(str(path), columns, list(rows), "read as records of Ditto, their values joined")
-
-
-def _is_magellan(folder: Path) -> bool:
-    return (folder / "tableA.csv").is_file() and (folder / "tableB.csv").is_file()
 
 
 def _records(path: Path) -> dict[str, str]: # id -> values
@@ -471,9 +462,13 @@ def _holds_texts(table: Table, column: str, asked: Reading) -> bool:
         return asked.form == "candidates"
     if asked.match is not None or asked.match_from is not None or column.casefold() in LABELS:
         return False
+    if NEGATIVE.fullmatch(column.casefold()):
+        return True
     cells = table.columns[column]
-    return bool(NEGATIVE.fullmatch(column.casefold())) or any(not isinstance(cell, str) and texts_in(cell) for cell in cells) or (
-        sum(isinstance(cell, str) and " " in cell.strip() for cell in cells) > len(cells) / 2)
+    if any(not isinstance(cell, str) and texts_in(cell) for cell in cells):
+        return True
+    sentences = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
+    return sentences > len(cells) / 2
 
 
 def _by_given(table: Table, asked: Reading) -> Columns:
@@ -570,14 +565,14 @@ def _of_path(source: str, asked: Reading) -> Found:
     path, split = folder_and_split(source)
     check_file(path)
     if path.is_dir():
-        if _is_magellan(path):
+        if (path / "tableA.csv").is_file() and (path / "tableB.csv").is_file(): # of Magellan
             return _of_pairs(_magellan(path, split or "test"), asked)
         return _retrieval(source, asked, lambda: read_folder(path, split, asked.match_from, asked.group))
     if ending(path) == ".json":
         whole = whole_object(path)
         if is_retrieval(whole):
             return _of_dicts(source, whole, asked)
-    if _is_ditto(path):
+    if ending(path) == ".txt" and next(iter(lines_of(path)), "").startswith("COL "): # a record of Ditto
         return _of_pairs(_ditto(path), asked)
     return _of_table(file_table(path, _choice(source, asked)), asked)
 
@@ -757,19 +752,15 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # a path, 
     return path, None
 
 
-def _looks_like_a_table(lines: list[str]) -> bool:
-    "Whether each line is an object of JSON, or has as many tabs as the others."
-    tabs = {line.count("\t") for line in lines}
-    objects = all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines)
-    return objects or (len(tabs) == 1 and tabs != {0})
-
-
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
         lines = [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
-        if len(lines) > 1 and _looks_like_a_table(lines):
+        tabs = {line.count("\t") for line in lines}
+        are_cells = len(tabs) == 1 and tabs != {0}
+        are_objects = all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for line in lines) # of JSON
+        if len(lines) > 1 and (are_cells or are_objects):
             raise DataError(f"texts of {path}: its lines look like rows of a table; call it .tsv or .jsonl, as in new.tsv:column")
         return lines
     advice = f"name the column that holds the texts, as in {path}:COLUMN"

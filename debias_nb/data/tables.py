@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['Choose', 'FORMATS', 'ENDINGS', 'AGAIN', 'DELIMITERS', 'LINE_END', 'QUOTED', 'DECODER', 'SPACE', 'BETWEEN',
            'FROM_PANDAS', 'SEEN', 'UNREAD', 'NUMBER', 'Table', 'check_columns', 'named', 'ending', 'folder_and_split',
-           'check_file', 'decoded', 'lines_of', 'bare', 'tab_rows', 'json_rows', 'json_lines', 'whole_object',
-           'rows_table', 'columns_table', 'splits_of', 'dict_table', 'file_table', 'table_of', 'is_text', 'number_of',
-           'each', 'check_cells', 'check_texts']
+           'check_file', 'decoded', 'lines_of', 'bare', 'tab_rows', 'json_rows', 'whole_object', 'rows_table',
+           'columns_table', 'splits_of', 'dict_table', 'file_table', 'table_of', 'is_text', 'number_of', 'each',
+           'check_cells', 'check_texts']
 
 # %% ../../nbs/data/11_tables.ipynb #5d1f0a03
 import csv
@@ -287,20 +287,11 @@ def _listed(path: Path, text: str) -> Iterator[tuple[int, dict]]: # text: it beg
 def json_rows(path: Path) -> Iterator[tuple[int, dict]]: # -> line, object
     "The objects of a file, a line each or in one list. Raises `DataError` naming the lines that are none."
     first = next((line for line in lines_of(path, "\n") if line.strip()), "")
-    if first.lstrip().startswith("[") and _begins_a_list(first):
+    begins_a_list = re.match(r"\s*\[\s*([{\]]|$)", first) # of objects: a row may be a list too
+    if begins_a_list:
         return _listed(path, decoded(path))
     lines = enumerate(lines_of(path, "\n"), 1)
     return parsed_rows(path, ((line, text) for line, text in lines if text.strip()), _parsed)
-
-
-def _begins_a_list(line: str) -> bool:
-    "Whether a line that begins with [ holds the beginning of a list of objects, and not a row that is a list."
-    return re.match(r"\s*\[\s*([{\]]|$)", line) is not None
-
-
-def json_lines(path: Path) -> dict[int, dict]: # line -> what it holds
-    "The objects of a file. Raises `DataError` naming the lines that are none."
-    return dict(json_rows(path))
 
 
 def whole_object(path: Path) -> dict | None: # None: the file holds rows

@@ -70,12 +70,15 @@ class _Relevance:
 
     def part(self, rows, items) -> dict: # rows, items: positions -> fields of a training or test set
         "Some of the queries, and some of the items renumbered."
+        excluded = self.excluded
+        if excluded is not None:
+            excluded = excluded[rows][:, items]
         return {
             "queries": [self.queries[row] for row in rows],
             "items": [self.items[item] for item in items],
             "relevance": self.relevance[rows][:, items],
             "own": pd.Index(items).get_indexer(self.own[rows]), # -1 stays: no item has that number
-            "excluded": None if self.excluded is None else self.excluded[rows][:, items],
+            "excluded": excluded,
         }
 
     def _shown(self, of_items="", end=""):

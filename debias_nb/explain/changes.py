@@ -38,12 +38,14 @@ def points(value: float) -> str:
 def _about(test: Test, metric: str, tests: int, apart) -> dict:
     "What a row of `verdicts` says of its test."
     deciding = metric == test.metric
+    inverted = deciding and test.inverted()
+    cases = len(test.cases)
+    cases_apart = cases if apart is None else int(apart.sum())
     return {
-        "test": test.name, "form": test.file.form, "tests": tests, "counted": test.counted, "cases": len(test.cases),
+        "test": test.name, "form": test.file.form, "tests": tests, "counted": test.counted, "cases": cases,
         "matches": test.matches, "units": test.units.count(), "drawn": test.units.told,
-        "planned": test.planned(tests), "inverted": test.inverted() if deciding else False,
-        "metric": metric, "decides": deciding,
-        "apart": len(test.cases) if apart is None else int(apart.sum()),
+        "planned": test.planned(tests), "inverted": inverted,
+        "metric": metric, "decides": deciding, "apart": cases_apart,
     }
 
 

@@ -77,26 +77,20 @@ def _training_options(methods: list[Method], settings: Settings) -> dict:
         "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size, "loss": settings.loss,
     }
 
-
-def _told_of_methods(methods: list[Method], base: Scorer, settings: Settings) -> dict:
-    "What the page says of methods, and how they were trained."
+# %% ../../nbs/explain/15_compare.ipynb #e97af2dd
+def _told(methods: list[Method], settings: Settings, tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
+    "How methods were trained and tests are drawn, and what to know before a result is believed."
     parts = {method.name: method.part(base.model) for method in methods}
+    known = []
+    for test in tests.values():
+        known += doubts(test, shared_pairs(test.file, train))
     return {
         "methods": [method.told() for method in methods],
         "parts": {name: part for name, part in parts.items() if part},
         "settings": asdict(settings),
-    }
-
-# %% ../../nbs/explain/15_compare.ipynb #e97af2dd
-def _told_of_tests(tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
-    "How tests are drawn, and what to know of them before a result is believed."
-    told = []
-    for test in tests.values():
-        told += doubts(test, shared_pairs(test.file, train))
-    return {
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tests.items()},
-        "doubts": told + reading_doubts({"base": base}, tests.values()),
+        "doubts": known + reading_doubts({"base": base}, tests.values()),
     }
 
 # %% ../../nbs/explain/15_compare.ipynb #b2571623
@@ -247,7 +241,7 @@ def compare(
     options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)
     options |= _training_options(asked, settings) | {"seeds": seeds, "out": folder}
     deciding = {name: test.metric for name, test in (tested | held).items()}
-    told = _told_of_methods(asked, base, settings) | _told_of_tests(tested, base, pairs) | {
+    told = _told(asked, settings, tested, base, pairs) | {
         "seeds": seeds,
         "deciding": deciding,
         "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),

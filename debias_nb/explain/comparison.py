@@ -246,7 +246,12 @@ class Comparison:
                 parts.append(f"On what shares no text with training, {self._listed(decides[decides.apart])}.")
             plain = own[(own.against == "plain") & ~own.apart]
             words = plain[plain.metric == self.metrics(test)[0]].set_index("method").word
-            parts += [self._otherwise(plain[plain.metric == metric], words) for metric in self.metrics(test)[1:]]
+            for metric in self.metrics(test)[1:]:
+                rows = plain[plain.metric == metric]
+                others = rows[rows.word != rows.method.map(words)]
+                otherwise = ", ".join(f"{method} {SHORT[word]}" for method, word in zip(others.method, others.word))
+                said = f"differs: {otherwise}" if otherwise else "says the same"
+                parts.append(f"{capital(TITLES[metric])} {said}.")
             told[test] = " ".join(parts)
         return told
 
@@ -258,12 +263,6 @@ class Comparison:
             listed = "; ".join(f"{said}: {those}" for said, those in names.items() if those)
             parts.append(f"against {AGAINST[against]}, {listed}")
         return ". And ".join(parts)
-
-    def _otherwise(self, rows: pd.DataFrame, words: pd.Series) -> str: # words: by method, of the metric that decides
-        title = capital(TITLES[rows.metric.iloc[0]])
-        others = rows[rows.word != rows.method.map(words)]
-        otherwise = ", ".join(f"{method} {SHORT[word]}" for method, word in zip(others.method, others.word))
-        return f"{title} differs: {otherwise}." if otherwise else f"{title} says the same."
 
     def found(self) -> dict[str, str]: # of each test
         "Say which differences would have been found, and with few seeds which ones more of them would find."
@@ -301,9 +300,11 @@ class Comparison:
         results = {method.name: [] for method in self.methods if method.kind != "base"}
         for apart in (False, True):
             for row in self.differences("base", delta=self.margin, apart=apart).to_dict("records"):
-                results[row["method"]].append(Result(
-                    row["test"], WORDS[row["word"]], row["difference"] / 100, row["low"] / 100, row["high"] / 100,
-                    row["found"] / 100, apart=apart, like=row["test"] == self.like))
+                points = [row[key] for key in ("difference", "low", "high", "found")]
+                fractions = [value / 100 for value in points]
+                is_like = row["test"] == self.like
+                found = Result(row["test"], WORDS[row["word"]], *fractions, apart=apart, like=is_like)
+                results[row["method"]].append(found)
         for own in results.values(): # what shares no text with training stands behind all of its test
             own.sort(key=lambda result: self.tests.index(result.test))
         picked_on = self.validation or self.tests
@@ -350,9 +351,10 @@ class Comparison:
     def html(self) -> str:
         "Write one self-contained page."
         said = self.recommendation
+        trade = trade_points(said.results) if said else []
         return filled(
             "comparison.html.j2", alone=False, facts=self.facts, decision=said, cards=self.cards, margin=self.margin / 100,
-            trade=trade_points(said.results) if said else [], warnings=self.warnings(), validation=self.validation,
+            trade=trade, warnings=self.warnings(), validation=self.validation,
             sentences=self.sentences(), found=self.found(), comparisons=len(self.differences()), against=AGAINST, kinds=COLORS_OF,
             snippet=self.snippet(), choices=self.choices(), **self._pictured())
 

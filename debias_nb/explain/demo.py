@@ -39,12 +39,13 @@ def offers(pairs: int, seed: int, brand_of_match: float, brand_of_other: float) 
     return pd.DataFrame(rows, columns=["left", "right", "label"])
 
 
-def small_encoder(seed: int = 0, width: int = 16):
+def small_encoder(seed: int = 0):
     "A static embedding model in which brands weigh little."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
     words = ["[UNK]", *BRANDS, *THINGS, *SORTS]
+    width = 16
     vectors = default_rng(seed).normal(size=(len(words), width)) / width**.5
     vectors[[words.index(brand) for brand in BRANDS]] *= .4
     vectors[[words.index(sort) for sort in SORTS]] *= .6

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..checks import ConfigError, visible
 from ..data.pairs_file import PairFile, Source
@@ -212,21 +211,7 @@ def _foretell(tests: list[Test], left_out: dict[str, str]) -> None:
         print(visible(f"{test.size_told(len(tests))}."), file=sys.stderr)
 
 
-def _mixes(scorers: dict[str, Scorer]) -> dict[str, Scorer]: # empty for models of different make
-    "Models between the two."
-    with suppress(ValueError):
-        return {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
-    return {}
-
-
 TRAINED = 200_000 # pairs of training that word frequencies are learned from, at most
-
-
-def _word_frequencies(train: PairFile | None) -> TfidfVectorizer | None:
-    "How rare words are in training."
-    if train is None:
-        return None
-    return tfidf_model([*train.left[:TRAINED], *train.right[:TRAINED]])
 
 
 def _fewer_cases(tests: list[Test], scorers: dict[str, Scorer], progress: bool, folder) -> list[Test]: # folder: as of `diagnose`
@@ -274,33 +259,23 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
     return told
 
 
-def _contradictions(found: pd.DataFrame) -> list[str]: # found: of `verdicts`
-    "What other metrics say of tests that did not get worse in the one that decides."
-    told = []
-    for test, rows in found.groupby("test", sort=False):
-        lost = [TITLES[metric] for metric in rows.metric[(rows.verdict == HARM) & ~rows.decides]]
-        if lost and rows.verdict.iloc[0] != HARM:
-            told.append(f"{test} got worse in {', '.join(lost)}.")
-    return told
-
-
-def _unlabeled(margin: float) -> Decision:
-    "What texts without labels decide: nothing."
-    return Decision(
-        "cannot tell", "Cannot tell: the texts have no labels.",
-        "What is shown is how the scores of unrelated texts moved, and which words. Label some hundred pairs of such texts, and test on them.",
-        margin=margin, not_tested=["Anything with labels: no test was given.", SEED])
-
-
 def _decided(
     tests: list[Test], found: pd.DataFrame, shares: dict, along: list[Averaged], flawed: pd.DataFrame, margin: float, like: str,
 ) -> Decision: # along: of `averaged`
     "Whether to ship."
     if not tests:
-        return _unlabeled(margin)
+        return Decision(
+            "cannot tell", "Cannot tell: the texts have no labels.",
+            "What is shown is how the scores of unrelated texts moved, and which words. Label some hundred pairs of such texts, and test on them.",
+            margin=margin, not_tested=["Anything with labels: no test was given.", SEED])
     results = results_of(found, like, margin)
     decision = decide(results, along, _void(tests, flawed), margin, _not_tested(tests, like))
-    decision = replace(decision, reason=" ".join([decision.reason, *_contradictions(found)]))
+    reasons = [decision.reason]
+    for test, rows in found.groupby("test", sort=False):
+        lost = [TITLES[metric] for metric in rows.metric[(rows.verdict == HARM) & ~rows.decides]]
+        if lost and rows.verdict.iloc[0] != HARM: # in the metric that decides
+            reasons.append(f"{test} got worse in {', '.join(lost)}.")
+    decision = replace(decision, reason=" ".join(reasons))
     best = decision.averaged
     if decision.share is None or best is None:
         return decision
@@ -330,12 +305,6 @@ def _cut_offs(tests: list[Test], shares: dict[str, float], picked: float | None,
     named = {"base": "base", "tuned": "tuned"}
     named |= {scorer: f"averaged, {share:g}" for scorer, share in shares.items() if share == picked}
     return thresholds(tests, named, given)
-
-
-def _check_threshold(threshold: float | None) -> None:
-    "Raises `ConfigError` for a cut-off that is no number."
-    if threshold is not None and not np.isfinite(threshold):
-        raise ConfigError(f"threshold: a number is expected, got {threshold}")
 
 
 FEWEST_TEXTS = 20
@@ -452,7 +421,8 @@ def diagnose(
     >>> found.verdicts[["test", "metric", "cases", "matches"]].values.tolist()
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
-    _check_threshold(threshold)
+    if threshold is not None and not np.isfinite(threshold):
+        raise ConfigError(f"threshold: a number is expected, got {threshold}")
     unlabeled = _read_unlabeled(texts)
     files = read_files(train, tests or {}, columns, group, texts is not None, match=match, match_from=match_from, other_to=other_to)
     trained = files.get("train")
@@ -461,11 +431,13 @@ def diagnose(
     tests, left_out = _large_enough(of_tests, seed, metric)
     if sample is not None:
         tests = [test.fewer(sample) for test in tests]
-    tfidf = _word_frequencies(trained)
+    tfidf = None if trained is None else tfidf_model([*trained.left[:TRAINED], *trained.right[:TRAINED]])
     scorers = loaded(base, tuned, prompts)
     if progress:
         _foretell(tests, left_out)
-    mixes = _mixes(scorers)
+    mixes = {} # none for models of different make
+    with suppress(ValueError):
+        mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     for test in tests:
         test.ask(scorers | mixes, progress, folder)
         test.ask_words(tfidf)

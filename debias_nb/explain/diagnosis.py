@@ -87,9 +87,9 @@ def slices_told(rows: list[dict]) -> str: # of `slices`, of one test
     return f"Of {len(rows)} slices {won} got better and {lost} worse, from {_slice_named(worst)} to {_slice_named(best)}."
 
 
-def words_told(words: dict[str, pd.DataFrame], most: int = 5) -> str:
+def words_told(words: dict[str, pd.DataFrame]) -> str:
     "Which words an encoder looks at more, and which less."
-    named = {side: listed(table.word.head(most).tolist()) if len(table) else "none" for side, table in words.items()}
+    named = {side: listed(table.word.head(5).tolist()) if len(table) else "none" for side, table in words.items()}
     return f"The tuned encoder looks more at {named['gained']}, and less at {named['lost']}."
 
 
@@ -127,19 +127,16 @@ def junit(diagnosis) -> str: # diagnosis: a `Diagnosis`
     ElementTree.SubElement(properties, "property", decision)
     for test, text in told.items():
         case = ElementTree.SubElement(suite, "testcase", {"classname": "diagnose", "name": visible(test)})
-        _add_outcome(case, visible(text), test in worse, test in unsure)
+        said = visible(text)
+        if test in worse:
+            ElementTree.SubElement(case, "failure", {"type": "worse", "message": said})
+        elif test in unsure:
+            ElementTree.SubElement(case, "skipped", {"message": f"Cannot tell. {said}"})
+        else:
+            ElementTree.SubElement(case, "system-out").text = said
     ElementTree.indent(root)
     written = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{written}\n'
-
-
-def _add_outcome(case: ElementTree.Element, text: str, is_worse: bool, is_unsure: bool) -> None:
-    if is_worse:
-        ElementTree.SubElement(case, "failure", {"type": "worse", "message": text})
-    elif is_unsure:
-        ElementTree.SubElement(case, "skipped", {"message": f"Cannot tell. {text}"})
-    else:
-        ElementTree.SubElement(case, "system-out").text = text
 
 # %% ../../nbs/explain/10_diagnosis.ipynb #a2deef1d
 @dataclass(eq=False)

@@ -315,10 +315,11 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd
         if train is not None:
             own |= _shared_with(test.file, keys, trained)
         found.append((test.name, test.file, own))
-    table = [
-        {"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file),
-         "examples": file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")}
-        for name, file, own in found for what, rows in own.items()]
+    table = []
+    for name, file, own in found:
+        for what, rows in own.items():
+            examples = file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")
+            table.append({"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file), "examples": examples})
     return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
 
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b

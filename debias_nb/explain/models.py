@@ -198,23 +198,20 @@ def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same 
     return scorer.kind, scorer.rules, scorer.prefixes, length, told
 
 
-def _stored(folder: Path | None, scorer: Scorer, prefix: str, texts: list[str]) -> Path | None: # None: not kept
-    "Where the vectors of some texts are kept, so that an interrupted run need not read them again."
+def _embedded(scorer: Scorer, prefix: str, texts: list[str], tokens, folder: Path | None) -> torch.Tensor: # (n, d)
+    "Vectors of some texts, kept in a folder, so that an interrupted run need not read them again."
+    unit = scorer.similarity == "cosine"
     if folder is None or scorer.kind == "static": # which is faster than a disk
-        return None
+        return embed(scorer.model, tokens, unit=unit)
     made_by = fingerprint([scorer.fingerprint, cutting(scorer), layers(scorer), prefix, texts])
-    return folder / f"{made_by[:16]}.safetensors"
-
-
-def _embedded(scorer: Scorer, tokens, path: Path | None) -> torch.Tensor: # (n, d)
-    if path is not None and path.exists():
+    path = folder / f"{made_by[:16]}.safetensors"
+    if path.exists():
         return load_file(path)["vectors"]
-    vectors = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")
-        save_file({"vectors": vectors}, unfinished)
-        unfinished.replace(path)
+    vectors = embed(scorer.model, tokens, unit=unit)
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".part")
+    save_file({"vectors": vectors}, unfinished)
+    unfinished.replace(path)
     return vectors
 
 # %% ../../nbs/explain/01_models.ipynb #2446e821
@@ -233,7 +230,7 @@ def vectors_of(
         some = texts[start:start + BLOCK]
         tokens = tokenize(first.model, some, prompt=prefix)
         for name, scorer in scorers.items():
-            found[name][start:start + BLOCK] = _embedded(scorer, tokens, _stored(folder, scorer, prefix, some))
+            found[name][start:start + BLOCK] = _embedded(scorer, prefix, some, tokens, folder)
         if bar is not None:
             bar.update(len(some) * len(scorers))
     return found
@@ -299,14 +296,6 @@ def _read_together(scorers: dict[str, Scorer], left, right, folder, bar) -> dict
     bar.update(2 * len(pairs) * len(scorers))
     return out
 
-
-def _stretch(scorers: dict[str, Scorer]) -> int: # pairs
-    "How many pairs at a time: their vectors have a place in memory together."
-    if any(scorer.kind == "cross" for scorer in scorers.values()):
-        return BLOCK
-    numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
-    return max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
-
 # %% ../../nbs/explain/01_models.ipynb #79cb0944
 def pair_scores(
     scorers: dict[str, Scorer], # all sentence encoders, or all cross-encoders
@@ -323,11 +312,14 @@ def pair_scores(
     right = several_texts(right, "right")
     if len(left) != len(right):
         raise ValueError(f"{len(left)} texts on the left and {len(right)} on the right: pairs are needed")
-    read = _similarities
+    parts = {name: [np.empty(0)] for name in scorers}
     if any(scorer.kind == "cross" for scorer in scorers.values()):
         read = _read_together
-    parts = {name: [np.empty(0)] for name in scorers}
-    step = _stretch(scorers)
+        step = BLOCK
+    else:
+        read = _similarities
+        numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
+        step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
     with tqdm(total=2 * len(left) * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)

@@ -80,12 +80,6 @@ def _set_again(test: PairTest, model: str, given: float | None) -> tuple[float, 
     return cut_off(scores[test.labels == 0], kept_rate(test, given)), passes
 
 # %% ../../nbs/explain/06_scores.ipynb #7162d213
-def _has_both_in_halves(test: PairTest) -> bool:
-    "Whether each half has matches and other pairs."
-    half = test.half()
-    return all(len(np.unique(test.labels[part] > 0)) == 2 for part in (half, ~half))
-
-
 def thresholds(
     tests: list[Test],
     models: dict[str, str],       # scorer -> what it is called
@@ -96,9 +90,11 @@ def thresholds(
     rows = []
     for test in of_pairs(tests):
         in_use = cut_off(test.scores["base"][test.labels == 0], FIRST) if given is None else given
+        half = test.half()
+        has_both = all(len(np.unique(test.labels[part] > 0)) == 2 for part in (half, ~half)) # in each half
         for scorer, name in models.items():
             cuts = {"kept": (in_use, test.scores[scorer] >= in_use)}
-            if scorer != "base" and _has_both_in_halves(test):
+            if scorer != "base" and has_both:
                 cuts["set again"] = _set_again(test, scorer, given)
             for cut, (threshold, passes) in cuts.items():
                 row = {"test": test.name, "model": name, "cut-off": cut, "threshold": threshold}
@@ -163,13 +159,6 @@ FIRST_K = (1, 2, 3, 5, 10, 20, 50, 100)
 QUERIES_SHOWN = 120 # of the picture of all queries
 
 
-def _among_first(levels: dict[str, rankings.Levels], place: int) -> dict: # of each model; place: in `FIRST_K`
-    "How many relevant texts stand among the first so many."
-    k = FIRST_K[place]
-    recall = {model: float(np.nanmean(rankings.recall(own, k))) for model, own in levels.items()}
-    return {"k": k, "x": place / (len(FIRST_K) - 1)} | recall
-
-
 def rank_moves(tests: list[Test]) -> dict[str, dict]: # of each test of queries
     """How the ranks of queries moved: `won`, `same` and `lost` in the metric that decides, `moves` of the first relevant text,
     `first` (recall among the first k, base and tuned; x is the place of k in a picture), and `sorted`, the change of each query, the highest first, thinned."""
@@ -182,12 +171,16 @@ def rank_moves(tests: list[Test]) -> dict[str, dict]: # of each test of queries
         moves = np.histogram(down, EDGES)[0].tolist()
         change = test.by_query(test.scores["tuned"], test.metric) - test.by_query(test.scores["base"], test.metric)
         change = np.sort(change[np.isfinite(change)])[::-1]
+        first = []
+        for place, k in enumerate(FIRST_K):
+            recall = {model: float(np.nanmean(rankings.recall(own, k))) for model, own in levels.items()}
+            first.append({"k": k, "x": place / (len(FIRST_K) - 1)} | recall)
         shown = np.linspace(0, len(change) - 1, min(len(change), QUERIES_SHOWN))
         found[test.name] = {
             "metric": test.metric,
             "won": int((change > 0).sum()), "same": int((change == 0).sum()), "lost": int((change < 0).sum()),
             "moves": dict(zip(MOVES, moves)),
-            "first": [_among_first(levels, place) for place in range(len(FIRST_K))],
+            "first": first,
             "sorted": change[np.unique(shown.astype(int))].tolist(),
         }
     return found

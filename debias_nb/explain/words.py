@@ -25,14 +25,9 @@ from .models import Scorer
 from ..encoders.interventions import intervene, token_owners
 
 # %% ../../nbs/explain/02_words.ipynb #7145c01c
-def _marks() -> str:
-    "All that is written on a letter or between letters that are joined: accents, signs of vowels, the two joiners of scripts."
-    characters = map(chr, range(0x20000)) # of all scripts that have some
-    marks = [character for character in characters if unicodedata.category(character).startswith("M")]
-    return "".join(marks) + "\u200c\u200d"
-
-
-_RUN = rf"\w+(?:[{_marks()}]+\w*)*" # letters and digits, and marks on them
+_CHARACTERS = map(chr, range(0x20000)) # of all scripts that have marks: accents, signs of vowels
+_MARKS = "".join(character for character in _CHARACTERS if unicodedata.category(character).startswith("M"))
+_RUN = rf"\w+(?:[{_MARKS}\u200c\u200d]+\w*)*" # letters and digits, marks on them, and the two joiners of scripts
 WORD = re.compile(rf"{_RUN}(?:[-'’.]{_RUN})*")
 
 

@@ -112,10 +112,7 @@ class GramDecorrelation(Decorrelation):
             self.of_feature = features.transpose(0, 1).contiguous() # (d, n, m)
 
     def moment(self, p): # p: (n,) weights of sum 1
-        each = self._of_all_pairs(p)
-        return self._without_variances(each, p)
-
-    def _of_all_pairs(self, p): # -> (n,) of which the weighted mean is the sum of squares; as in the appendix
+        # of all pairs, as in the appendix: (n,) of which the weighted mean is the sum of squares
         a = (self.stacked @ p).view(-1, self.n) # (m, n)
         c = a @ p
         weighted = (a * p).flatten()
@@ -123,9 +120,9 @@ class GramDecorrelation(Decorrelation):
         each -= 2 * weighted @ self.stacked
         each += 2 * c @ a
         each -= a.square().sum(0)
-        return each + (a.square() @ p - c.square()).sum()
+        each = each + (a.square() @ p - c.square()).sum()
 
-    def _without_variances(self, each, p): # -> (n,)
+        # without the variances
         mean = p @ self.wide
         of_mean = mean.square()
         variance = p @ self.squares - of_mean

@@ -215,11 +215,6 @@ def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradien
     return None
 
 
-def _embedder(loss): # None: it keeps none
-    "The model that a loss embeds with. BatchHardTripletLoss and its like have a name of their own for it."
-    return getattr(loss, "model", None) or getattr(loss, "sentence_embedder", None)
-
-
 def _refusals(model, loss, regularizers): # -> (whether, why); model: as the loss calls it, perhaps wrapped
     "What cannot work, or would give other numbers than were asked for without a word."
     from sentence_transformers import SentenceTransformer
@@ -230,7 +225,11 @@ def _refusals(model, loss, regularizers): # -> (whether, why); model: as the los
     parts = chain(loss)
     twice = any(isinstance(part, Regularized) for part in parts)
     yield twice, "base_loss is Regularized already: put all regularizers into one list"
-    others = [type(part).__name__ for part in parts if _embedder(part) not in (None, model)]
+    others = []
+    for part in parts: # BatchHardTripletLoss and its like have a name of their own for the model
+        embedder = getattr(part, "model", None) or getattr(part, "sentence_embedder", None)
+        if embedder not in (None, model):
+            others.append(type(part).__name__)
     yield others, f"{', '.join(others)} was made for another model than the one that is regularized"
     why = "its backward pass sends gradients to the other processes before those of a regularizer are there"
     several = processes() > 1 and mini_batch(loss)

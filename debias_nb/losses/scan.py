@@ -34,15 +34,6 @@ def standardize(z: torch.Tensor) -> torch.Tensor: # (n, d) -> (n, d)
     scale = torch.where(varies, scale, float("inf"))
     return apart / scale
 
-
-def _released(angle): # (n, d, r) -> (n, d, r)
-    "The angles of a sample are spread over [0, pi/2], from smallest to largest."
-    angle = angle - angle.amin(1, keepdim=True)
-    largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
-    angle = angle / largest * (torch.pi / 2)
-    scale = (2 / angle.shape[2])**.5
-    return scale * (angle.cos() + angle.sin())
-
 # %% ../../nbs/losses/scan.ipynb #4c504b7d
 def random_features(
     z: torch.Tensor,            # (n, d), unit deviation
@@ -62,9 +53,13 @@ def random_features(
     if kinds == "released": # one frequency for all features
         frequency = frequency[:1]
     angle = z[:, :, None] * frequency.to(z) + phase.to(z)
-    if kinds == "released":
-        return _released(angle)
-    return 2**.5 * torch.cat([angle.cos(), angle.sin()], 2)
+    if kinds == "cos+sin":
+        return 2**.5 * torch.cat([angle.cos(), angle.sin()], 2)
+    # the angles of a sample are spread over [0, pi/2], from smallest to largest
+    angle = angle - angle.amin(1, keepdim=True)
+    largest = angle.amax(1, keepdim=True).clamp(min=1e-12)
+    angle = angle / largest * (torch.pi / 2)
+    return (2 / r)**.5 * (angle.cos() + angle.sin())
 
 # %% ../../nbs/losses/scan.ipynb #bbbe46da
 def _plain(features):

@@ -230,16 +230,12 @@ class SCAN(nn.Module):
         self.__dict__["known"] = encoder
         self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
 
-    def _follow(self) -> None:
-        "Begin again with another model: in a search for settings a trainer with `model_init` makes one for each training."
-        if self.encoder is not self.known:
-            self.load_state(self.fresh)
-            self._begins_with(self.encoder)
-
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict: # the terms; their sum is the loss
         columns = list(inputs)
         classes = classes_of(labels, columns, self.encoder.num_labels)
-        self._follow()
+        if self.encoder is not self.known: # a trainer with `model_init` makes one for each training of a search
+            self.load_state(self.fresh)
+            self._begins_with(self.encoder)
         learning = torch.is_grad_enabled()
         if learning:
             self._begin_step()

@@ -80,17 +80,6 @@ def candidate_levels(
 DECIMALS = 6 # of scores whose size is about 1
 
 
-def _scale(queries, corpus): # -> a power of ten near it
-    "The size of the largest score that there can be; 1 for unit vectors."
-    largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max())
-    return 10.**round(math.log10(max(largest, 1e-30)))
-
-
-def _slots(query): # (R,) rising
-    "Which relevant text of its query each one is, 0, 1, …"
-    return np.arange(len(query)) - np.searchsorted(query, query)
-
-
 def _counted(scores, row, document): # (b, m); (r,) each
     "Of each of these texts, how many score higher in its row, and how many the same."
     own = scores[row, document][:, None]
@@ -111,9 +100,10 @@ def corpus_levels(
 ) -> Levels:
     "Where relevant texts stand among all of a corpus. Raises `ValueError` for scores that are not finite."
     check_range("first", first, "[]", len(corpus))
-    scale = _scale(queries, corpus)
+    largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max()) # score that there can be
+    scale = 10.**round(math.log10(max(largest, 1e-30)))
     columns = corpus.T
-    slot = _slots(query)
+    slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
     above = np.empty(len(query), int)
     tied = np.empty(len(query), int)
     tops = []

@@ -297,13 +297,6 @@ def reciprocal_rank(
     return np.array(values)[which.ravel()]
 
 # %% ../../nbs/measures/retrieval.ipynb #c5d1a7e1
-def _first_listed(best, hits): # (b, K) each: of `first_items`, and which of these items are relevant
-    "As in `FirstHit`: above, tied and right of some queries, (3, b); beyond the list nothing is relevant."
-    score = np.where(hits, best, -math.inf).max(1, keepdims=True)
-    level = best == score
-    return np.stack([(best > score).sum(1), level.sum(1), (level & hits).sum(1)])
-
-
 @torch.no_grad()
 def evaluate_ranking(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
@@ -321,7 +314,9 @@ def evaluate_ranking(
         best, found = first_items(scores, k)
         hits = np.take_along_axis(task.relevance[rows].toarray(), found, 1)
         collected.append([gains_at(best, hits, places) for places in range(1, k + 1)])
-        first.append(_first_listed(best, hits))
+        score = np.where(hits, best, -math.inf).max(1, keepdims=True) # of the first relevant item
+        level = best == score
+        first.append(np.stack([(best > score).sum(1), level.sum(1), (level & hits).sum(1)]))
     collected = np.concatenate(collected, axis=1) # (k, n)
     at_place = np.diff(collected, axis=0, prepend=0)
     discount = 1 / np.log2(np.arange(k) + 2)

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pandas as pd
 
-from .config import RunConfig
 from .pages.pairing import alike, config_of, depends_on_processor, made_by
 from .runs.records import Records
 
@@ -49,14 +48,6 @@ def _numbers(records: Records) -> pd.Series: # by run, test and metric
     return pd.Series(known.values(), pd.MultiIndex.from_tuples(known, names=["run", "test", "metric"]), float)
 
 
-def _allowed(run: RunConfig) -> float:
-    "How far a share may lie from its record."
-    allowed = ALLOWED[run.encoder.kind]
-    if run.training and run.training.loss == "hinge":
-        return max(HINGE, allowed)
-    return allowed
-
-
 def apart(
     fresh: Records, # id -> record
     reference: Records,
@@ -67,7 +58,12 @@ def apart(
     found = _numbers(wanted).to_frame("reference")
     found["here"] = _numbers(fresh)
     found = found.reset_index()
-    allowed = {run: _allowed(config_of(record)) for run, record in wanted.items()}
+    allowed = {} # how far a share may lie from its record
+    for run, record in wanted.items():
+        config = config_of(record)
+        allowed[run] = ALLOWED[config.encoder.kind]
+        if config.training and config.training.loss == "hinge":
+            allowed[run] = max(HINGE, allowed[run])
     is_count = found.metric.isin(COUNTED) | (found.test == "counts") # numbers that have to be the same
     gap = (found.here - found.reference).abs().fillna(math.inf) # without end where one lacks, not at all where both do
     found["gap"] = gap.mask(found.here.isna() & found.reference.isna(), 0.)

@@ -364,18 +364,18 @@ LOSSES = {
 }
 
 
-def _losses(comparison: Comparison, found: Records) -> set[str]:
-    "The losses that the runs of a comparison were trained with."
-    trainings = [found[record]["run"].training for cell in comparison.cells for record in cell.records]
-    return {training.loss for training in trainings if training}
-
-
 def comparison_rows(comparisons: list[Comparison], found: Records) -> pd.DataFrame: # a row each; found: id -> record
     "Comparisons that were judged together: where, how many points, what became of them, and losses and seeds."
-    return pd.DataFrame([
-        {"table": one.cells[0].table, "encoder": one.encoder, "test": one.column, "points": one.difference.difference,
-         "low": one.difference.low, "high": one.difference.high, "seeds": one.difference.n, "provisional": one.difference.provisional, "verdict": one.verdict,
-         "losses": _losses(one, found)} for one in comparisons])
+    rows = []
+    for one in comparisons:
+        measured = one.difference
+        trainings = [found[record]["run"].training for cell in one.cells for record in cell.records]
+        rows.append({
+            "table": one.cells[0].table, "encoder": one.encoder, "test": one.column, "points": measured.difference,
+            "low": measured.low, "high": measured.high, "seeds": measured.n, "provisional": measured.provisional,
+            "verdict": one.verdict, "losses": {training.loss for training in trainings if training},
+        })
+    return pd.DataFrame(rows)
 
 
 def losses_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
@@ -383,16 +383,16 @@ def losses_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
     return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*rows.losses))
 
 
-def _seeds_told(rows: pd.DataFrame) -> str: # rows: of one encoder
-    "`10 seeds`, `3 seeds, provisional`."
-    ends = dict.fromkeys([rows.seeds.min(), rows.seeds.max()])
-    told = f"{' to '.join(map(str, ends))} seeds"
-    if rows.provisional.all():
-        return f"{told}, provisional"
-    return f"{told}, the fewest provisional" if rows.provisional.any() else told
-
-
 def encoders_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
-    "Their encoders, each with its seeds."
+    "Their encoders, each with its seeds, as `MiniLM (3 seeds, provisional)`."
     names = rows.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
-    return ", ".join(f"{name} ({_seeds_told(own)})" for name, own in rows.groupby(names, sort=False))
+    told = []
+    for name, own in rows.groupby(names, sort=False):
+        ends = dict.fromkeys([own.seeds.min(), own.seeds.max()]) # one where they are the same
+        seeds = f"{' to '.join(map(str, ends))} seeds"
+        if own.provisional.all():
+            seeds += ", provisional"
+        elif own.provisional.any():
+            seeds += ", the fewest provisional"
+        told.append(f"{name} ({seeds})")
+    return ", ".join(told)

@@ -191,12 +191,6 @@ def _scale_note(figure: Figure, axis: str = "x") -> str:
     return ""
 
 
-def _absence_note(rows: dict[str, pd.DataFrame], places: dict[str, float]) -> str: # row of panels -> its differences; as drawn
-    "What a caption says if a panel has no dot for some method."
-    are_full = [len(own) == own.test.nunique() * len(places) for own in rows.values()]
-    return "" if all(are_full) else "; no dot: not run"
-
-
 def _grounds(figure: Figure, seeds_alone: bool) -> dict: # name -> handle
     "What a legend says of grounds and lines, where there are some that need it."
     grounds = {}
@@ -232,7 +226,10 @@ def difference_plot(
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
-    caption(figure, label + _scale_note(figure) + _absence_note(rows, places))
+    note = _scale_note(figure)
+    if any(len(own) < own.test.nunique() * len(places) for own in rows.values()):
+        note += "; no dot: not run"
+    caption(figure, label + note)
     grounds = _grounds(figure, frame.seeds_alone.any())
     if grounds:
         legend(figure, {}, grounds)

@@ -10,7 +10,7 @@ from ...data.pairs import KNOWN
 from .cells import UNTRAINED, is_printed, reasons, row_name
 from .expected import load_expected
 from .frame import Study, only, stored
-from .pairing import Run, Side, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
+from .pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from .pairing import pairs_of, signed
 from ...measures.stats import holm, threshold_p
 
@@ -187,14 +187,9 @@ def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
         row = dict.fromkeys(titles.values(), "—")
         for shift, part in own.groupby("shift"):
             row[titles[shift]] = " / ".join(str((part.side == side).sum()) for side in (1, 0, -1))
-        rows[method] = row | {"n": _from_to(own.n)}
+        ends = dict.fromkeys([str(own.n.min()), str(own.n.max())]) # one where they are the same
+        rows[method] = row | {"n": " to ".join(ends)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
-
-
-def _from_to(numbers: pd.Series) -> str:
-    "`10`, or `3 to 10`."
-    ends = dict.fromkeys([str(numbers.min()), str(numbers.max())])
-    return " to ".join(ends)
 
 
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
@@ -241,32 +236,26 @@ def pairs(
     against: str | None = None, # as `differences`
     metric: str | None = None,
 ) -> pd.DataFrame: # a row a comparison: its place, replicates (words), left_out (words), all_runs
-    "How many replicates each comparison rests on, and what is left out of it, as `seed 0, seed 1: made on unlike processors`."
+    """How many replicates each comparison rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
+    `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
         drawn = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
-        rows.append([*place, base, _replicates(sides, kept, drawn), _left_out(left_out, drawn), all_runs])
+        worlds = {world for world, _ in kept}
+        words = f"{len(worlds)} {drawn}" if len(worlds) > 1 else f"{len(kept)} seeds"
+        if not is_enough(sides, kept):
+            words = f"too few: {words}"
+        elif paired_runs(kept).provisional:
+            words += PROVISIONAL
+        by_reason = {}
+        for (world, seed), reason in left_out.items():
+            name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {drawn}"
+            by_reason.setdefault(reason, []).append(name)
+        without = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+        rows.append([*place, base, words, without, all_runs])
     return pd.DataFrame(rows, columns=[*PLACE, "against", "replicates", "left_out", "all_runs"])
-
-
-def _replicates(sides: list[Side], kept: dict[tuple, list[Run]], drawn: str) -> str: # kept: of `pairs_of`; drawn: worlds or splits
-    "`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`, `too few: 1 seeds`."
-    worlds = {world for world, _ in kept}
-    words = f"{len(worlds)} {drawn}" if len(worlds) > 1 else f"{len(kept)} seeds"
-    if not is_enough(sides, kept):
-        return f"too few: {words}"
-    return words + PROVISIONAL if paired_runs(kept).provisional else words
-
-
-def _left_out(left_out: dict[tuple, str], drawn: str) -> str: # of `pairs_of`
-    "`seed 0, seed 1: made on unlike processors`."
-    by_reason = {}
-    for (world, seed), reason in left_out.items():
-        name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {drawn}"
-        by_reason.setdefault(reason, []).append(name)
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
 
 
 APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
@@ -446,19 +435,6 @@ def _cost(records: list[dict]) -> str:
     return f"{minutes} {unit} of one core, median run {seconds.median():.0f} s"
 
 
-def _machines(records: list[dict]) -> str:
-    "Devices with their precision, and processors."
-    devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
-    processors = _seen(record["environment"].get("cpu") for record in records)
-    return ", ".join(filter(None, [devices, processors]))
-
-
-def _single(records: list[dict]) -> str:
-    "Alignment networks that were not trained in double precision, in which numbers repeat on every processor."
-    networks = [record for record in records if record["run"].encoder.kind == "alignment" and record["dtype"] == "fp32"]
-    return _seen(record["run"].encoder.display for record in networks)
-
-
 def provenance(study: Study) -> str:
     "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
     records = study.finished
@@ -467,16 +443,21 @@ def provenance(study: Study) -> str:
     profile = study.experiment.profile
     name = study.experiment.name
     environments = [record["environment"] for record in records]
+    devices = _seen(f"{record['device']} {record['dtype']}" for record in records)
+    processors = _seen(one.get("cpu") for one in environments)
+    machines = ", ".join(filter(None, [devices, processors]))
     packages = {part for one in environments for part in one["packages"].items()}
     versions = _seen(f"{package} {version}" for package, version in packages if package in VERSIONS)
     encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
     data = _fingerprints([part for record in records for part in record["data"].items()])
     changed = sum(not is_clean(record) for record in records)
     lines = [
-        f"- `{profile}`: {len(records)} runs, {_cost(records)}; {_machines(records)}.",
+        f"- `{profile}`: {len(records)} runs, {_cost(records)}; {machines}.",
         f"Commits {_seen(map(commit_of, environments))}. {versions}.",
     ]
-    if single := _single(records):
+    networks = [record["run"].encoder for record in records if record["dtype"] == "fp32"]
+    single = _seen(network.display for network in networks if network.kind == "alignment")
+    if single:
         lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
     if encoders:
         lines.append(f"Encoders: {encoders}.")

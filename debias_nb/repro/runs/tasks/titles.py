@@ -121,13 +121,15 @@ def cases(
     tops = top_lists(queries, items, task, asked.tolist(), 5)
     distinct, rows = text_tokens(run.encoder, tuple(task.queries[i] for i in asked))
     tokens = distinct[rows]
+    spelled = importance(model, tokens, dtype=run.encoder.dtype).spelled
     out = []
-    for i, top, spelled in zip(asked, tops, importance(model, tokens, dtype=run.encoder.dtype).spelled):
-        words, shares = zip(*spelled)
+    for i, top, of_tokens in zip(asked, tops, spelled):
+        words, shares = zip(*of_tokens)
+        relevant = task.relevance[i].indices[:3]
         out.append({
             "query": task.queries[i],
             "top": [[task.items[item], right] for item, _, right in top],
-            "relevant": [task.items[item] for item in task.relevance[i].indices[:3]],
+            "relevant": [task.items[item] for item in relevant],
             "tokens": list(words),
             "importance": [round(share, 4) for share in shares],
         })
