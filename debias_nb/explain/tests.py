@@ -349,9 +349,9 @@ class PairTest(Test):
 
 # %% ../../nbs/explain/00_tests.ipynb #c66390ac
 def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
-    "The rank of the first relevant text of each query; the middle of those it may have."
+    "The rank of the first relevant text of each query, expected over all orders of what ties with it."
     best = np.searchsorted(levels.query, np.arange(len(levels.texts)))
-    return levels.above[best] + (levels.tied[best] + levels.right[best]) / (levels.right[best] + 1)
+    return levels.above[best] + (levels.tied[best] + 1) / (levels.right[best] + 1)
 
 
 class QueryTest(Test):
