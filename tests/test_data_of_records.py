@@ -35,7 +35,7 @@ def of_answers(run):
 
 def of_authors(run):
     parts = {name: authors._about(texts) for name, texts in authors.author_split(run.data).parts().items()}
-    return {f"test {name}": parts[name] for name in run.evaluate if name in parts} | {f"train {run.data.name}": parts["train"]}
+    return {f"test {name}": parts[name] for name in run.evaluate} | {f"train {run.data.name}": parts["train"]}
 
 
 DATA = {"pairs": of_pairs, "titles": of_titles, "answers": of_answers, "authors": of_authors}
@@ -47,7 +47,8 @@ def first_of_each_corpus(place):
     for row in pq.read_table(RESULTS / f"{place}.parquet", columns=["config", "data"]).to_pylist():
         config = json.loads(row["config"])
         corpus = config.get("corpus") or config.get("eval_corpus")
-        if row["data"] and corpus and not (corpus.get("world") or {}).get("seed"):
+        other_world = corpus and (corpus.get("world") or {}).get("seed")
+        if row["data"] and corpus and not other_world and "counts" not in config["evaluate"]: # these are no texts
             known.setdefault((corpus["name"], corpus.get("label")), (config, json.loads(row["data"])))
     return [(RunConfig.model_validate(config), data) for config, data in known.values()]
 
