@@ -1,0 +1,67 @@
+"What committed records say of their data, fingerprints and counts, is what is read, cleaned, divided and made up today."
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from debias_nb.data.registry import MissingData
+from debias_nb.repro.config import RunConfig
+from debias_nb.repro.runs.tasks import answers, authors, labeled_pairs, titles
+
+RESULTS = Path(__file__).parents[1] / "results"
+PLACES = [
+    "itvreg/table03.planted", "itvreg/table03.small", "itvreg/products.small", "itvreg/table02.planted", "itvreg/table02.small",
+    "scan/table02.planted", "scan/table02.small", "arr/table02.planted", "arr/table02.small", "arr/leakage.planted"]
+
+
+def of_pairs(run):
+    found = {f"test {name}": labeled_pairs.evaluation_pairs(name, run.corpus, run.eval_world).info for name in run.evaluate}
+    if run.corpus:
+        train = labeled_pairs.training_pairs(run.corpus)
+        found[f"train {train.name}"] = train.info
+    return found
+
+
+def of_titles(run):
+    tasks = [(name, *one) for name in run.evaluate for one in titles.title_tasks(name, run.data).items()]
+    return {f"test {name}{suffix}": task.info for name, suffix, task in tasks}
+
+
+def of_answers(run):
+    found = {f"test {name}": answers._about(answers.evaluation_answers(name, run.data)) for name in run.evaluate}
+    return found | {f"train {run.data.name}": answers._about(answers.training_answers(run.data))}
+
+
+def of_authors(run):
+    parts = {name: authors._about(texts) for name, texts in authors.author_split(run.data).parts().items()}
+    return {f"test {name}": parts[name] for name in run.evaluate} | {f"train {run.data.name}": parts["train"]}
+
+
+DATA = {"pairs": of_pairs, "titles": of_titles, "answers": of_answers, "authors": of_authors}
+
+
+def first_of_each_corpus(place):
+    "The run and the data of the first finished record of each data set, in the first of its synthetic worlds."
+    known = {}
+    for row in pq.read_table(RESULTS / f"{place}.parquet", columns=["config", "data"]).to_pylist():
+        config = json.loads(row["config"])
+        corpus = config.get("corpus") or config.get("eval_corpus")
+        other_world = corpus and (corpus.get("world") or {}).get("seed")
+        if row["data"] and corpus and not other_world and "counts" not in config["evaluate"]: # these are no texts
+            known.setdefault((corpus["name"], corpus.get("label")), (config, json.loads(row["data"])))
+    return [(RunConfig.model_validate(config), data) for config, data in known.values()]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_data_of_a_committed_record_are_made_again(place):
+    compared = 0
+    for run, recorded in first_of_each_corpus(place):
+        try:
+            found = json.loads(json.dumps(DATA[run.task](run), default=int))
+        except MissingData:
+            continue # what cannot be downloaded
+        compared += 1
+        assert found == {name: recorded.get(name) for name in found}, run.id
+    if not compared:
+        pytest.skip("its data are not here")
