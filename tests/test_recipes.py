@@ -135,7 +135,7 @@ def test_a_method_becomes_a_row(project):
 
     parts = project / "debias_nb/repro/score.yaml"
     small = shrunk(parts.read_text("utf-8")).replace("seeds: [0, 1, 2]", "seeds: [0, 1]").replace("worlds: 11", "worlds: 0")
-    parts.write_text(small.replace("&names [Base, Finetuned, OutReg, ITVReg]", "&names [Finetuned]"), "utf-8")
+    parts.write_text(small.replace("methods: [Base, Finetuned, OutReg, ITVReg]", "methods: [Finetuned]"), "utf-8")
     score = commands("Add a method")[1]
     assert score == ["score", "debias_nb.losses.regularizers:Centered"]
     tool("debias-nb", *score, "--on", "planted", "--workers", "1", cwd=project)
