@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from debias_nb.data.registry import inventory, load_registry
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
-from debias_nb.repro.runs.device import unpublished
+from debias_nb.repro.runs.publish import unpublished
 from debias_nb.repro.pages.comparisons import overall
 from debias_nb.repro.pages.verdicts import read_ledger
 from debias_nb.measures.stats import WORDS

@@ -334,7 +334,7 @@ def main() -> int:
         print(f"{name:<10} {'differs' if found else 'ok'}{said}", flush=True)
         if found:
             wrong.append(name)
-    from debias_nb.repro.runs.device import unpublished
+    from debias_nb.repro.runs.publish import unpublished
     for name, count in unpublished(ROOT).items():
         print(f"{count} runs in _runs/ are not in results/, from which pages are made: debias-nb publish {name}")
     if wrong and not args.mend:

@@ -25,7 +25,6 @@ from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.repro.config import load_experiment
-from debias_nb.repro.runs.device import Manifest
 from debias_nb.repro.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
 from made import numbered, trial
@@ -252,7 +251,6 @@ READERS = {
     "registries": (of_file("datasets.yaml", REGISTRY, load_registry), ConfigError),
     "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
     "printed cells": (of_project("expected/itvreg.yaml", PRINTED, printed_cells), ConfigError),
-    "manifests": (of_file("m.yaml", MANIFEST, manifest), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),

@@ -29,7 +29,6 @@ from ...encoders.tokens import autocast, device_of, evaluating, single_thread
 from ...measures.metrics import rank_metrics, rank_replicates
 from ...processes import refuse_several
 from ..config import MethodConfig, ScanConfig, TrainConfig
-from .limits import fit
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
 from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
@@ -111,7 +110,6 @@ PLAIN_LINE = {"effective size": 1., "largest": 1., "right answers": 1., "conflic
 
 class Weigher:
     "Sample weights for the batches of one training run, and a diary of what they did."
-    gathers = ("generator", "fitted", "memory")
 
     def __init__(self,
         scan: ScanConfig,
@@ -212,7 +210,6 @@ MOMENTS = 8 # of a training, at which weights are tried on fresh features
 class AnswerTrainer(Trainer):
     """transformers' trainer with sample weights and the terms of `ScanHead`: a dict a step in `history` and, of the
     weights, in `diary`. Raises `TrainingFailed` with the step."""
-    gathers = ("history", "diary", "fresh")
 
     def __init__(self, *args, weigher: Weigher, contrast: float = 1., rounded: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
@@ -287,7 +284,7 @@ def fit_answers(
             model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
             weigher=Weigher(scan, data, seed), contrast=scan.contrast, rounded=dtype == "fp64", callbacks=callbacks,
             optimizer_cls_and_kwargs=optimizer_for(training))
-        fit(trainer, trainer, trainer.weigher, best)
+        trainer.train()
     model.eval()
     trainer.scores = best.scores
     return trainer

@@ -151,7 +151,6 @@ class NamedDraws(Draws):
 
 class Course(TrainerCallback):
     "Where a training is: it names what is drawn, and keeps the terms of each step."
-    gathers = ("history",) # what a checkpoint has to hold
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -226,7 +225,6 @@ ROUNDING = 1e-6 # of the other gradients: a term with a shorter one has none, as
 class ByShare(Regularized):
     """A regularizer whose λ follows the training, so that its term has a share p of the gradient: p / (1 - p) times the
     length of the loss's gradient over that of its own. It is 0 until the term has a gradient."""
-    gathers = ("followed",) # what a checkpoint has to hold
 
     def __init__(self, model, loss, one: Regularizer, base, draws, share: float): # share: in (0, 1)
         super().__init__(model, loss, [one], base, draws)

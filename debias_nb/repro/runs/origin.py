@@ -1,6 +1,5 @@
 "What a run was made with: the commit of the code, packages, and the machine."
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
@@ -27,29 +26,16 @@ def git(root: Path, *args: str) -> str:
     return done.stdout.strip()
 
 
-def bundled() -> dict: # {} where this code is no bundle
-    "What `tools/bundle.py` has written of the checkout that this is. Raises `ConfigError` where it is damaged."
-    path = package_file(".").parent / "bundle.json"
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as e:
-        raise ConfigError(f"{path}: damaged ({e}); unpack the bundle again") from None
-
-
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
 ) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
-    """The state of the project's code, `CODE`: what git says, else the bundle that it came in. Raises `ConfigError` as
-    `bundled` does."""
+    """The state of the project's code, `CODE`: what git says."""
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root or project_root(package_file(".")))
         if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
             changes = git(root, "status", "--porcelain", "--", *CODE)
             return {"commit": git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
-    about = bundled()
-    return {"commit": about.get("commit"), "dirty": about.get("dirty")}
+    return {"commit": None, "dirty": None}
 
 
 def history(root: Path) -> frozenset[str] | None: # None: nobody knows

@@ -24,14 +24,12 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 
-from pydantic_core import from_json
 
 from ...files import once_per_state
 from ..config import RunConfig
 from .origin import environment, unknown_code
 from .parquet import published, published_columns, rows_of, write, write_published
 from .schema import SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
-from .schema import understood
 
 
 class WorkerLost(RuntimeError):
@@ -162,7 +160,6 @@ class Store:
         "Of which experiments there are records. A warning names a file that is called otherwise."
         found = {path.parent for path in self.folder.glob("*/*.*/*.json")}
         found |= {path.with_suffix("") for path in self.folder.glob("*/*.parquet")}
-        found |= {path.with_suffix("") for path in self.folder.glob("*/*.jsonl")}
         places = []
         for path in sorted(found):
             if path.name.count(".") == 1:
@@ -195,21 +192,8 @@ class Store:
             raise Misfit(f"the record in it belongs into {self.file(record)}")
         return record
 
-    def _lines(self, paper, experiment, profile) -> Path: # as earlier versions wrote records
-        return self.folder / paper / f"{experiment}.{profile}.jsonl"
-
-    def with_lines(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
-        "Of which experiments there are lines of an earlier version."
-        return [place for place in self.places() if self._lines(*place).exists()]
-
-    def _check_lines(self, *place):
-        lines = self._lines(*place)
-        if lines.exists():
-            raise RecordError(f"{lines}: written by an earlier version; `debias-nb convert {self.folder}` makes files of runs of it")
-
     def added(self, paper: str, experiment: str, profile: str) -> list[Entry]: # by id
-        "The files of runs. Raises `RecordError` where there are lines of an earlier version."
-        self._check_lines(paper, experiment, profile)
+        "The files of runs."
         folder = self.live(paper, experiment, profile)
         entries = []
         for path in sorted(folder.glob("*.json")):
@@ -232,7 +216,6 @@ class Store:
         places = self.places() if isinstance(run, str) else [(run.paper, run.experiment, run.profile)]
         run_id = run if isinstance(run, str) else run.id
         for place in places:
-            self._check_lines(*place)
             path = self.live(*place) / f"{run_id}.json"
             added = _told([entry_of(path, partial(self._read, path))]) if path.is_file() else []
             if added:
@@ -311,27 +294,6 @@ class Store:
         with suppress(OSError): # something is left in it
             self.live(paper, experiment, profile).rmdir()
         return done
-
-    def convert(self, paper: str, experiment: str, profile: str) -> list[str]: # sentences on what is no record
-        """Make files of runs of the lines that an earlier version wrote, the newest of each; the lines stay, in a file
-        `.jsonl.old`. A run that has a file keeps it."""
-        lines = self._lines(paper, experiment, profile)
-        records = []
-        told = []
-        for n, line in enumerate(lines.read_bytes().splitlines(), 1):
-            try:
-                record = from_json(line, allow_inf_nan=False)
-                if isinstance(record, dict):
-                    record.pop("checksum", None)
-                records.append(understood(record))
-            except (ValueError, Misfit) as e: # no JSON, or no record
-                told.append(f"{lines}.old: line {n} is left out, and stays: {e}")
-        for record in latest(records).values():
-            if not self.file(record).exists():
-                self.append(record)
-        lines.rename(f"{lines}.old")
-        return told
-
 
 def run_or_load(
     config: RunConfig,

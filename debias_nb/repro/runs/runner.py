@@ -16,7 +16,7 @@ import time
 import warnings
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
 
@@ -98,43 +98,6 @@ def execute(
     return record
 
 
-def execute_within(
-    run: RunConfig,
-    limits=None, # of `repro.limits`; default: none but those of the machine's memory
-) -> dict: # the record
-    """`execute` inside limits, with batches in as many pieces as the memory asks for; the record says how many.
-    Raises `TimeUp`, `TrainingFailed` where pieces of one row are too large, and as `execute` does."""
-    import torch
-    from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
-    from .limits import Limits, TimeUp, within
-    limits = limits or Limits()
-    if limits.reached:
-        raise TimeUp(f"{run.id} has not begun")
-    rows = run.training.batch_size if run.training else 1
-    before = torch.are_deterministic_algorithms_enabled()
-    record = None
-    while record is None:
-        torch.use_deterministic_algorithms(limits.deterministic or before)
-        try:
-            with within(limits, run.id):
-                record = execute(run)
-        except RuntimeError as e: # its traceback holds on to the memory, until this block ends
-            if not should_reduce_batch_size(e):
-                raise
-            why = str(e)
-        finally:
-            torch.use_deterministic_algorithms(before)
-        if record is None:
-            limits = replace(limits, pieces=2 * limits.pieces)
-            if limits.pieces >= 2 * rows:
-                raise TrainingFailed(None, f"out of memory, even a row at a time: {why}")
-            warnings.warn(f"{run.id}: out of memory; again with batches of {rows} in {limits.pieces} pieces", stacklevel=2)
-            clear_device_cache(garbage_collection=True)
-    if limits.pieces > 1:
-        record["extra"]["pieces"] = limits.pieces
-    return record
-
-
 @dataclass
 class Outcome:
     "What came of a set of runs."
@@ -142,13 +105,10 @@ class Outcome:
     missing: dict[str, str]       # id -> what is absent, and how to get it
     failed: dict[str, str]        # id -> why training stopped
     trained: list[str]            # ids run now; the other records were there
-    later: list[str] = field(default_factory=list) # ids that the time was too short for
 
     def keep(self, run_id: str, record: dict | None, failure: str | None):
         "What a worker says of a run."
-        if failure == LATER:
-            self.later.append(run_id)
-        elif failure:
+        if failure:
             self.failed[run_id] = failure
         else:
             self.records[run_id] = record
@@ -172,21 +132,16 @@ def _end_with(parent: int):
 
 
 BUSY = "another process is at work on it"
-LATER = "the time is up"
 
 
 def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
-    """The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for;
-    one that the time was too short for is for `LATER`."""
-    from .limits import TimeUp
+    "The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for."
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
             return run.id, None, BUSY
         try:
             return run.id, run_or_load(run, work, store, fresh), None
-        except TimeUp:
-            return run.id, None, LATER
         except TrainingFailed as e:
             return run.id, None, str(e)
 
@@ -223,7 +178,7 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
-    work=None,                    # what makes the record of a run; default: `execute_within`
+    work=None,                    # what makes the record of a run; default: `execute`
     say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
@@ -231,7 +186,7 @@ def run_all(
     from tqdm.auto import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
-    work = work or execute_within
+    work = work or execute
     out = Outcome({}, {}, {}, [])
     found = {} if fresh else finished(runs, store)
     todo = _sorted_out(runs, found, fresh, out)

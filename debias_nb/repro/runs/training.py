@@ -29,7 +29,6 @@ from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stac
 from ...encoders.trained_part import trained_part
 from ...losses.pair_losses import PairLoss
 from ...trainer import QuietTrainer, training_arguments
-from .limits import fit
 from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
 from .records import TrainingFailed
 from ...losses.regularizers import L2SP
@@ -247,7 +246,6 @@ class MatchingTrainer(QuietTrainer):
 
 class BestEpoch(TrainerCallback):
     "Keep the weights of the epoch with the highest validation score, the earliest of equals."
-    gathers = ("scores", "kept")
 
     def __init__(self, model, validate): # validate: model -> score, higher is better
         self.model = model
@@ -267,7 +265,6 @@ class BestEpoch(TrainerCallback):
 
 class Watch(TrainerCallback):
     "Look at the encoder before training and at `moments` steps, evenly spaced, of which the last is the end."
-    gathers = ("seen",)
 
     def __init__(self, model, look, moments: int = 6): # look: model -> dict of floats
         self.model = model
@@ -374,7 +371,7 @@ def fine_tune(
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
         trainer.reads_weights = not parts
-        fit(trainer, course, loss, *callbacks, *parts)
+        trainer.train()
     model.eval()
     return course
 

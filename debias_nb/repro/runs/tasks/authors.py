@@ -33,7 +33,6 @@ from ....encoders.loading import best_device, load_encoder
 from ....trainer import QuietTrainer
 from ....measures.metrics import bootstrap_weights
 from ..content_masking import ContentMasking
-from ..limits import fit
 from ..records import TrainingFailed
 from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
@@ -215,7 +214,7 @@ def fit_authors(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),
             optimizer_cls_and_kwargs=optimizer_for(training))
         try:
-            fit(trainer, loss)
+            trainer.train()
         except ValueError as e:
             if "is not finite" in str(e): # the losses refuse cosines that are not numbers
                 raise TrainingFailed(len(loss.history) + 1, str(e)) from None
