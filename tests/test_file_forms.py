@@ -13,7 +13,7 @@ from datasets import Dataset, DatasetDict
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs_file import columns_by_name, named_tests, read_pairs_file
 from debias_nb.data.registry import DataError
-from debias_nb.data.tables import FORMATS
+from debias_nb.data.pairs_file import FORMATS
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"
