@@ -8,6 +8,9 @@ __all__ = ['STRENGTH', 'GRIDS', 'RANKING_GRIDS', 'PARTS', 'DEFAULTS', 'SUFFIX', 
            'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
+import importlib
+import os
+import sys
 import tempfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -23,7 +26,7 @@ from .models import Scorer
 from ..files import fingerprint, sha256_file
 from ..losses.batches import read_texts
 from ..losses.regularized import Regularized, Regularizer
-from ..losses.regularizers import REGULARIZERS
+from ..losses.regularizers import REGULARIZERS, Changing
 
 # %% ../../nbs/explain/08_methods.ipynb #35706393
 # The strength where none is asked for, and what is tried where one is to be chosen, weakest first.
@@ -137,6 +140,21 @@ def check_strength(kind: str, strength: float) -> None: # kind: of `STRENGTH`
         REGULARIZERS[kind](strength)
 
 # %% ../../nbs/explain/08_methods.ipynb #a98da08d
+def own_regularizer(name: str) -> None: # `mymodule.Name`, from the current folder or installed
+    "Make a regularizer of one's own a method. Raises `ConfigError` for what is none."
+    module, _, called = name.rpartition(".")
+    sys.path.insert(0, os.getcwd())
+    try:
+        kind = getattr(importlib.import_module(module), called)
+    except (ImportError, AttributeError) as e:
+        raise ConfigError(f"methods: {name!r}: {e}") from None
+    if not (isinstance(kind, type) and issubclass(kind, (Regularizer, Changing))):
+        raise ConfigError(f"methods: {name!r} is no Regularizer")
+    REGULARIZERS[name] = kind
+    STRENGTH[name], GRIDS[name], ABOUT[name] = fields(kind)[0].default, kind.grid, kind.about
+
+
+# %% x
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
@@ -145,6 +163,8 @@ def read_method(
     for one on texts where it takes none, or where there are none."""
     name, colon, number = text.partition(":")
     kind = name.removesuffix(SUFFIX)
+    if "." in kind and kind not in REGULARIZERS:
+        own_regularizer(kind)
     known = ["base", "plain", *STRENGTH, *(one + SUFFIX for one in OF_TEXTS)]
     check_known("method called", kind, known, ConfigError)
     if kind == name:

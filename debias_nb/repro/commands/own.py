@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
-from ...checks import ConfigError, EncoderError, module_and_name, visible
-from .terminal import OWN, Workers, echo, end, interruptible
+from ...checks import ConfigError, EncoderError, visible
+from .terminal import OWN, echo, end
 
 app = typer.Typer()
 
@@ -256,30 +256,23 @@ def compare(
     _fail(fail_on, found, margin)
 
 
-@app.command(rich_help_panel=OWN)
-def score(
-    loss: Annotated[str, Argument(
-        help="Your loss as module:Name, from the current folder or installed, e.g. mymodule:MyLoss.")],
-    weight: Annotated[float | None, Option(min=0, help="Weight (lambda) of a regularizer; default: its own.")] = None,
-    on: Annotated[str | None, Option(
-        help="planted, which takes most of an hour, or matrix, shifts between kinds of text, in minutes; default: both.")] = None,
-    out: Annotated[Path, Option(
-        file_okay=False, help="Output folder for records and scorecard. Runs found there are reused.")] = Path("score"),
-    workers: Workers = None,
-):
-    "Train your own loss as the methods here are trained, and compare it with them."
-    module_and_name(loss) # refuses another form before PyTorch is imported, which takes seconds
-    from ..score import score as scored
-    asked = None if on is None else tuple(part.strip() for part in on.split(","))
-    with interruptible():
-        scored(loss, weight, asked, out, workers, say=echo)
+def _write_shifts(folder: Path) -> None:
+    "Tests of several kinds of text, and news to train on, as files that `compare` and `diagnose` read."
+    import pandas as pd
+    from ...data.sentences import KINDS, load_news, load_sentences
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, pairs in {"train": load_news(), **{kind: load_sentences(kind) for kind in KINDS}}.items():
+        pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels}).to_csv(folder / f"{name}.csv", index=False)
+        echo(f"{folder / name}.csv: {len(pairs):,} pairs")
 
 
 @app.command(rich_help_panel=OWN)
-def data():
+def data(shifts: Annotated[Path | None, Option(help="Folder for a benchmark of shifts as files: train.csv, and a test for each kind of text.")] = None):
     """List data files and base encoders: where they are, and how to get the others.
 
     Exits with status 1 if a file differs from the published one."""
+    if shifts:
+        return _write_shifts(shifts)
     from ...data.registry import inventory
     from ...encoders.loading import encoder_cards, find_folder
     from ...settings import EncoderConfig
