@@ -49,16 +49,6 @@ def nearest(word: str, known) -> str:
     return f" (known: {', '.join(map(repr, known))})"
 
 
-def module_and_name(
-    spec: str, # `module:Name`
-) -> tuple[str, str]:
-    "The name of a loss of your own. Raises `ConfigError` for another form."
-    module, _, name = spec.partition(":")
-    if not module or not name.isidentifier():
-        raise ConfigError(f"a loss is named as module:Name, such as mymodule:MyLoss; got {quoted(spec)}")
-    return module, name
-
-
 def check_known(
     what: str, # a word for it
     name,

@@ -66,7 +66,7 @@ def _check_trainable(methods: list[Method], base: Scorer, loss: str) -> None:
         try:
             loss_of(method, model, loss)
             method.part(model)
-        except (ValueError, EncoderError) as e:
+        except (TypeError, ValueError, EncoderError) as e:
             raise ConfigError(f"methods: {method.name}: {e}") from None
 
 
@@ -141,7 +141,8 @@ def compare(
         Names, or one text with commas: base, plain, wise-ft, a regularizer such as outreg, and for transformers frozen and
         lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share
         of the tuned weights, in [0, 1]), frozen:0.5 (share of the layers, in (0, 1)) or lora:8 (rank). With `texts` a
-        regularizer can be held there, as outreg-texts. Default: base, plain, wise-ft, outreg, outreg-texts where there
+        regularizer can be held there, as outreg-texts. `mymodule.Name` is a
+        loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts where there
         are texts, itvreg.
     seeds : int
         How often each method is trained, 2 or more. With 2, or with 3 of one method alone, what is found is provisional.

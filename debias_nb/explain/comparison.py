@@ -326,7 +326,7 @@ class Comparison:
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         program = training_program(
             why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
-            part=self.facts["parts"].get(best.name), **asdict(self.settings))
+            part=self.facts["parts"].get(best.name), own=best.own and best.kind, **asdict(self.settings))
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)

@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'RANKING_GRIDS', 'PARTS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'HeldTexts',
-           'read_held_texts', 'check_untested', 'Method', 'check_strength', 'read_method', 'read_methods', 'Settings',
-           'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
+           'read_held_texts', 'check_untested', 'Method', 'check_strength', 'register', 'read_method', 'read_methods',
+           'Settings', 'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
 import importlib
-import os
 import sys
 import tempfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+
+import torch
 
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
@@ -94,10 +95,16 @@ class Method:
     kind: str                    # base, plain, wise-ft, frozen, lora, or a name of `REGULARIZERS`
     strength: float | None = None # lambda, the share of words that are dropped, of tuned weights or of frozen layers, or a rank
     texts: HeldTexts | None = None # what a regularizer is held on; None: the texts of training
+    own: type | None = None      # a loss or a regularizer of your own; None: it is one of those here
 
     @property
     def is_open(self) -> bool: # whether its strength is left to the default, or to validation pairs
         return self.kind in STRENGTH and ":" not in self.name
+
+    @property
+    def source(self) -> str | None: # 64 hex digits
+        "A digest of the file that a class of your own stands in."
+        return self.own and sha256_file(sys.modules[self.own.__module__].__file__)
 
     def part(self, model) -> dict[str, int]: # as `trained_part` takes it
         """Which part of an encoder is trained; nothing is said where all of it is. Raises `EncoderError` for one without
@@ -140,21 +147,25 @@ def check_strength(kind: str, strength: float) -> None: # kind: of `STRENGTH`
         REGULARIZERS[kind](strength)
 
 # %% ../../nbs/explain/08_methods.ipynb #a98da08d
-def own_regularizer(name: str) -> None: # `mymodule.Name`, from the current folder or installed
-    "Make a regularizer of one's own a method. Raises `ConfigError` for what is none."
+def register(name: str) -> type: # name: `mymodule.Name`, from the current folder or installed
+    """Make a loss or a regularizer of your own a method of that name. A loss is made from the model alone, as those of
+    sentence-transformers are. Raises `ConfigError` for what is neither."""
     module, _, called = name.rpartition(".")
-    sys.path.insert(0, os.getcwd())
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
-        kind = getattr(importlib.import_module(module), called)
-    except (ImportError, AttributeError) as e:
-        raise ConfigError(f"methods: {name!r}: {e}") from None
-    if not (isinstance(kind, type) and issubclass(kind, (Regularizer, Changing))):
-        raise ConfigError(f"methods: {name!r} is no Regularizer")
-    REGULARIZERS[name] = kind
-    STRENGTH[name], GRIDS[name], ABOUT[name] = fields(kind)[0].default, kind.grid, kind.about
+        own = getattr(importlib.import_module(module), called)
+    except Exception as e: # whatever somebody's module does while it is imported
+        raise ConfigError(f"methods: {name!r}: {type(e).__name__}: {e}") from None
+    kinds = (Regularizer, Changing, torch.nn.Module)
+    if not (isinstance(own, type) and issubclass(own, kinds)):
+        raise ConfigError(f"methods: {name!r} is no class of a loss or a Regularizer")
+    ABOUT[name] = getattr(own, "about", "fine-tuning with a loss of your own")
+    if not issubclass(own, torch.nn.Module):
+        REGULARIZERS[name], STRENGTH[name], GRIDS[name] = own, fields(own)[0].default, own.grid
+    return own
 
 
-# %% x
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
@@ -163,10 +174,10 @@ def read_method(
     for one on texts where it takes none, or where there are none."""
     name, colon, number = text.partition(":")
     kind = name.removesuffix(SUFFIX)
-    if "." in kind and kind not in REGULARIZERS:
-        own_regularizer(kind)
+    own = register(kind) if "." in kind else None
     known = ["base", "plain", *STRENGTH, *(one + SUFFIX for one in OF_TEXTS)]
-    check_known("method called", kind, known, ConfigError)
+    if own is None:
+        check_known("method called", kind, known, ConfigError)
     if kind == name:
         texts = None
     elif kind not in OF_TEXTS:
@@ -174,7 +185,7 @@ def read_method(
     elif texts is None:
         raise ConfigError(f"methods: {text!r} holds the encoder on other texts: give texts (--texts) too")
     if not colon:
-        return Method(text, kind, STRENGTH.get(kind), texts)
+        return Method(text, kind, STRENGTH.get(kind), texts, own)
     if kind not in STRENGTH:
         raise ConfigError(f"methods: {kind} has no strength, got {text!r}")
     try:
@@ -182,7 +193,7 @@ def read_method(
         check_strength(kind, strength)
     except ValueError as e:
         raise ConfigError(f"methods: {text!r}: {e}") from None
-    return Method(text, kind, strength, texts)
+    return Method(text, kind, strength, texts, own)
 
 
 def read_methods(
@@ -257,12 +268,14 @@ def loss_of(
 ):
     "The loss that a method trains with."
     from sentence_transformers.sentence_transformer import losses
+    own = method.own or REGULARIZERS.get(method.kind)
+    if own and issubclass(own, torch.nn.Module):
+        return own(model)
     loss = getattr(losses, name)(model)
-    if method.kind not in REGULARIZERS:
+    if own is None:
         return loss
     texts = {} if method.texts is None else {"texts": method.texts.texts}
-    regularizer = REGULARIZERS[method.kind](method.strength, **texts)
-    return Regularized(model, loss, [regularizer])
+    return Regularized(model, loss, [own(method.strength, **texts)])
 
 # %% ../../nbs/explain/08_methods.ipynb #285c8375
 def _matches(train: PairFile): # -> a data frame of left and right, and of candidates the negatives of each row

@@ -56,12 +56,13 @@ def training_program(
     loss: str = LEAST_SQUARES, # one of `LOSSES`
     prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
     part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
+    own: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on your file."
     why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
     return filled(
-        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part,
+        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 

@@ -66,6 +66,8 @@ def trial_id(
         loss += ", matches apart" # trials of before had other matches as negatives
     numbers = {name: float(value) for name, value in how.items()} # 5 epochs are 5.0 epochs
     about = [base, train.rows_sha256, data, method.kind, method.strength, loss, numbers, seed, packages]
+    if method.own:
+        about.append(method.source)
     if method.texts is not None:
         about.append(fingerprint(method.texts.texts))
     parts = {name: rows.tolist() for name, rows in apart.items() if name in tests}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError, quoted, visible
+from ...checks import ConfigError, RunnerError, check_known, quoted, visible
 from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, print_failed, project_here
 
 app = typer.Typer()
@@ -84,6 +84,17 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
+def _make_one(name: str, profile: str, run_id: str) -> None:
+    "Make one run of an experiment, unless its record is there; end where it cannot be made."
+    from ..config import load_experiment
+    from ..runs.runner import run_all, store_for
+    runs = {run.id: run for run in load_experiment(name, profile).runs()}
+    check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
+    made = run_all([runs[run_id]], store_for(profile), workers=1, progress=False)
+    for why in (made.missing | made.failed).values():
+        end(f"{run_id}: {why}")
+
+
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.", autocompletion=_experiments)],
@@ -94,9 +105,12 @@ def run(
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
+    only: Annotated[str | None, Option(help="Make the run of this id, and execute no notebook.")] = None,
 ):
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
+    if only is not None:
+        return _make_one(name, profile, only)
     from ..notebooks import ASKED, NotebookFailed, execute, made
     from ..pages.frame import RunsFailed
     given = [("profile", profile)]
