@@ -40,7 +40,7 @@ BENCHES = start regularized importance ranking diagnose gpu
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
 # What the locks do not name is installed with a word: no hash is checked, and only direct packages have a fixed version.
 UNCHECKED = echo "make $@: NOT checked against hashes: what is installed now, and what it needs, is not in the locks"
-INSTALL = @$(UNCHECKED) && $(PIP) --constraint constraints.txt
+INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 # On Linux with Python 3.11 every package is checked against its hash; `make venv LOCKED=` takes what the constraints allow, as other machines do.
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
@@ -55,14 +55,14 @@ help: ## list the targets
 
 venv: $(VENV)/.stamp ## make the environment .venv with the pinned versions (PYTHON=... chooses the Python, 3.11 by default)
 
-LOCKS = requirements.lock requirements-cpu.lock requirements-cuda.lock
+LOCKS = requirements/common.lock requirements/cpu.lock requirements/cuda.lock
 
-$(VENV)/.stamp: pyproject.toml constraints.txt $(LOCKS) | .cache
+$(VENV)/.stamp: pyproject.toml requirements/constraints.txt $(LOCKS) | .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifneq ($(LOCKED),)
-	$(PIP) --no-compile --no-deps --require-hashes -r requirements-cpu.lock -r requirements.lock \
+	$(PIP) --no-compile --no-deps --require-hashes -r requirements/cpu.lock -r requirements/common.lock \
 	|| { echo "There is no CPU build of torch here: the published one, with the CUDA libraries that it asks for"; \
-	     $(PIP) --no-compile --no-deps --require-hashes -r requirements-cuda.lock -r requirements.lock; }
+	     $(PIP) --no-compile --no-deps --require-hashes -r requirements/cuda.lock -r requirements/common.lock; }
 	$(PIP) --no-deps --editable .
 	$(BIN)/python -m pip check --quiet # nothing that the locks should have is missing
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # on all cores, where pip takes one; not every file of theirs compiles

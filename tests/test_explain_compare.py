@@ -679,3 +679,66 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     some = compared(encoder, (train, {"leaked": half}), methods="base,plain", sample=120).warnings()
     shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "stand in the training file too" in text)
     assert shared < .8 * of <= .8 * 120, "of those that are drawn"
+
+
+# ---- a method of one's own
+
+OWN = """
+from dataclasses import dataclass
+import torch
+from debias_nb import Regularizer
+from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+
+@dataclass
+class Still(Regularizer):
+    "Holds every embedding where the base has it."
+    needs_base = True
+
+    def term(self, text):
+        return (text.fx - text.f0x).square().sum()
+
+class Plain(CosineSimilarityLoss):
+    "Least squares by another name."
+
+class Two(torch.nn.Module):
+    def __init__(self, model, temperature):
+        super().__init__()
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    "The current folder has a module of one's own, which no other test sees."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "own_losses_of_a_test.py"
+    file.write_text(OWN)
+    yield file
+    sys.modules.pop(file.stem, None)
+
+
+def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, own_module):
+    still, plain = f"{own_module.stem}.Still:1000", f"{own_module.stem}.Plain"
+    found = compared(encoder, pairs, methods=["base", "plain", still, plain], folder=own_module.parent / "out")
+    value = found.best.pivot_table("value", "method", "test")
+    assert value.loc[plain].equals(value.loc["plain"]), "trained as plain fine-tuning is, with the same seeds"
+    change = (value - value.loc["base"]).abs().max(axis=1)
+    assert change[still] < change["plain"] / 2
+    kept = len(list((own_module.parent / "out/trials").iterdir()))
+    own_module.write_text(OWN + "\n# another version")
+    compared(encoder, pairs, methods=["base", "plain", still], folder=own_module.parent / "out")
+    assert len(list((own_module.parent / "out/trials").iterdir())) == kept + 2, "another file is another method: trained again"
+
+
+@pytest.mark.parametrize("name, why", [
+    ("Nowhere", "has no attribute 'Nowhere'"), ("number", "no class of a loss"), ("Two", "temperature")])
+def test_what_is_no_loss_of_ones_own_is_refused_before_training(encoder, pairs, own_module, nothing_trained, name, why):
+    with pytest.raises(ConfigError, match=f"{own_module.stem}.{name}.*{why}"):
+        compared(encoder, pairs, methods=f"base,{own_module.stem}.{name}")
+
+
+def test_a_module_that_is_not_there_is_named(encoder, pairs, nothing_trained):
+    with pytest.raises(ConfigError, match="no_such_module.MyLoss.*No module named"):
+        compared(encoder, pairs, methods="base,no_such_module.MyLoss")

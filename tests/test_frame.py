@@ -53,7 +53,7 @@ def as_text(versions):
 
 
 def pins():
-    lines = read("constraints.txt").splitlines()
+    lines = read("requirements/constraints.txt").splitlines()
     return required(line for line in lines if line and line[0] != "#")
 
 
@@ -69,10 +69,10 @@ def test_every_direct_dependency_has_one_pin_inside_its_range():
     for name, pin in exact.items():
         assert re.fullmatch(r"==[\w.]+", str(pin)), f"{name}{pin} is no exact version"
         within = ranges[name].contains(str(pin)[2:])
-        assert within, f"constraints.txt has {name}{pin}, pyproject.toml {name}{ranges[name]}"
+        assert within, f"requirements/constraints.txt has {name}{pin}, pyproject.toml {name}{ranges[name]}"
 
 
-LOCKS = ("requirements.lock", "requirements-cpu.lock", "requirements-cuda.lock")
+LOCKS = ("requirements/common.lock", "requirements/cpu.lock", "requirements/cuda.lock")
 
 
 def test_the_locks_hold_what_is_pinned_and_name_no_host():
@@ -138,7 +138,7 @@ def test_nbdev_stays_a_tool_of_development():
 
 
 def test_one_version_and_one_description():
-    cff, site = read_yaml("CITATION.cff"), read_yaml("mkdocs.yml")
+    cff, site = read_yaml("CITATION.cff"), read_yaml("tools/site/mkdocs.yml")
     version = re.search(r'^__version__ = "(.+)"$', read("debias_nb/__init__.py"), flags=re.M)[1]
     assert version == INI["version"] == str(cff["version"])
     assert PROJECT["dynamic"] == ["version"]
@@ -372,9 +372,9 @@ INSTALLS = {
 @pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
 def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
     "As `make` would do it in a folder without an environment."
-    for file in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for file in ("Makefile", "pyproject.toml", "requirements/constraints.txt"):
         shutil.copy(ROOT / file, tmp_path)
-    for file in ROOT.glob("requirements*.lock"):
+    for file in ROOT.glob("requirements/*.lock"):
         shutil.copy(file, tmp_path)
     target = name if name == "test-lower" else f".venv/{INSTALLS[name]}"
     stamp = tmp_path / ".venv/.stamp"

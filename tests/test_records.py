@@ -523,7 +523,7 @@ def commit(folder):
 def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatch):
     nothing = {"commit": None, "dirty": None}
     assert origin.git_state(tmp_path) == nothing and origin.history(tmp_path) is None
-    code = ["debias_nb/a.py", "configs/a.yaml", "expected/a.yaml", "requirements-cpu.lock", "pyproject.toml"]
+    code = ["debias_nb/a.py", "configs/a.yaml", "expected/a.yaml", "requirements/cpu.lock", "pyproject.toml"]
     names = [*code, "nbs/papers/a.ipynb", "README.md"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ def built(folder: Path) -> list[Path]: # the source distribution and the wheel
 
 
 def tried(file: Path, folder: Path) -> str: # what to say of it
-    "Install a file alone, with the versions of constraints.txt, and diagnose with it in an empty folder."
+    "Install a file alone, with the versions of requirements/constraints.txt, and diagnose with it in an empty folder."
     begun = time.time()
     place, empty = folder / f"environment{file.suffix}", folder / f"empty{file.suffix}"
     empty.mkdir()
@@ -71,7 +71,7 @@ def tried(file: Path, folder: Path) -> str: # what to say of it
         env["UV_FIND_LINKS"] = os.environ["PIP_FIND_LINKS"]
     run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, place)
     python = place / "bin/python"
-    run(BIN / "uv", "pip", "install", "--quiet", "--python", python, "--constraint", ROOT / "constraints.txt", file, env=env)
+    run(BIN / "uv", "pip", "install", "--quiet", "--python", python, "--constraint", ROOT / "requirements/constraints.txt", file, env=env)
     listed = run(BIN / "uv", "pip", "list", "--format", "freeze", "--quiet", "--python", python).splitlines()
     present = {line.partition("==")[0] for line in listed}.intersection(NOT_NEEDED)
     if present:

@@ -376,7 +376,7 @@ def main() -> int:
     explorer.write(BUILD / "pages")
     own = settings()
     config = {
-        "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", BUILD),
+        "INHERIT": os.path.relpath(ROOT / "tools/site/mkdocs.yml", BUILD),
         "docs_dir": "pages",
         "site_dir": os.path.relpath(SITE, BUILD),
         "nav": contents(names),

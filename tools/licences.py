@@ -13,7 +13,7 @@ Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yam
 say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
 """
 NVIDIA = """\
-The published torch brings NVIDIA's libraries (requirements-cuda.lock), which are under NVIDIA's own licence; \
+The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \
 triton is MIT.
 """
 
@@ -51,8 +51,8 @@ def described(file: str) -> dict:
 
 def render() -> str:
     "The file."
-    lock = read("requirements.lock")
-    lock["torch"] = read("requirements-cuda.lock")["torch"]
+    lock = read("requirements/common.lock")
+    lock["torch"] = read("requirements/cuda.lock")["torch"]
     data = described("data/datasets.yaml")["datasets"]
     encoders = described("encoders.yaml")
     parts = [

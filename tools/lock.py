@@ -1,8 +1,8 @@
 """Pin every package that an installation brings, with the hashes of its files: `python tools/lock.py`, or `make lock`.
 
-Writes requirements.lock, for Python 3.11 on Linux, and torch apart: requirements-cpu.lock has its CPU build,
-requirements-cuda.lock the published one and the libraries that it asks for. Direct dependencies keep the versions of
-constraints.txt. Where no CPU build is at hand (in a folder that `PIP_FIND_LINKS` names), requirements-cpu.lock stays as
+Writes requirements/common.lock, for Python 3.11 on Linux, and torch apart: requirements/cpu.lock has its CPU build,
+requirements/cuda.lock the published one and the libraries that it asks for. Direct dependencies keep the versions of
+requirements/constraints.txt. Where no CPU build is at hand (in a folder that `PIP_FIND_LINKS` names), requirements/cpu.lock stays as
 it is.
 """
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("repro", "dev", "minilm")
 SETTINGS = (
-    "--constraint", "constraints.txt", "--generate-hashes", "--no-annotate", "--no-header", "--quiet",
+    "--constraint", "requirements/constraints.txt", "--generate-hashes", "--no-annotate", "--no-header", "--quiet",
     "--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_28",
 )
 HEAD = "# Made by tools/lock.py: every package of an installation, its version and the hashes of its files.\n"
@@ -55,9 +55,9 @@ def split(published: dict, cpu: dict) -> dict[str, dict]: # file -> packages
     "What all installations share, and the two builds of torch, the published one with what it asks for."
     common = {name: parts for name, parts in published.items() if name in cpu and name != "torch"}
     return {
-        "requirements.lock": common,
-        "requirements-cpu.lock": {"torch": cpu["torch"]},
-        "requirements-cuda.lock": {name: parts for name, parts in published.items() if name not in common},
+        "requirements/common.lock": common,
+        "requirements/cpu.lock": {"torch": cpu["torch"]},
+        "requirements/cuda.lock": {name: parts for name, parts in published.items() if name not in common},
     }
 
 
@@ -69,7 +69,7 @@ def read(file: str) -> dict[str, list[str]]: # name -> version and hashes
 def main() -> None:
     published = resolved(None)
     find_links = os.environ.get("PIP_FIND_LINKS")
-    cpu = resolved(find_links) if find_links else read("requirements.lock") | read("requirements-cpu.lock")
+    cpu = resolved(find_links) if find_links else read("requirements/common.lock") | read("requirements/cpu.lock")
     for file, packages in split(published, cpu).items():
         (ROOT / file).write_text(written(packages), "utf-8")
         print(f"{file}: {len(packages)} packages")

@@ -10,7 +10,7 @@ import torch
 
 from ..checks import ConfigError, EncoderError, nearest
 from ..settings import EncoderConfig
-from ..files import Strict, load_config, own_file, package_file, sha256_file
+from ..files import Strict, load_config, own_file, package_file
 from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
 from .tokens import is_static, layers_of
@@ -26,7 +26,6 @@ class EncoderCard(Strict):
     revision: str | None = None    # commit there
     package: str | None = None     # Python package that carries the files
     sha256: str | None = None      # of model.safetensors
-    half: str | None = None        # sha256 of model.safetensors in half precision, as `tools/bundle.py` makes it
     files: dict[str, str] = {}     # sha256 of every other file that decides what the encoder gives
     licence: str
     trained_on: str
@@ -88,11 +87,7 @@ def find_folder(
     elif not folder:
         looked.append("DEBIAS_NB_MODELS (not set)")
     if folder and is_folder(folder):
-        pinned = card.pinned
-        weights = folder / WEIGHTS
-        if card.half and weights.is_file() and sha256_file(weights) == card.half: # those of a bundle
-            pinned = pinned | {WEIGHTS: card.half}
-        return check(folder, pinned)
+        return check(folder, card.pinned)
 
     hub = config.name if "/" in config.name else card.hub
     revision = config.revision or card.revision

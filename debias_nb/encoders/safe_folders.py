@@ -372,7 +372,7 @@ def load_safely(
         model = make(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFE))
         _check_whole(model, folder)
-        model = model.float().eval() # weights in half precision are those of a bundle
+        model = model.float().eval()
         _check_reads(model, folder)
     except EncoderError:
         raise

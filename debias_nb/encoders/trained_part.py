@@ -15,8 +15,7 @@ def trained_part(
     rank: int | None = None,   # of adapters (LoRA) in place of the weights; None: no adapters
     alpha: int = 8,            # of adapters: peft's default
 ):
-    """Inside, only that part takes a gradient; gives what a checkpoint has to hold besides the trainer's own.
-    Raises `ConfigError` or `EncoderError` for what cannot be so trained."""
+    "Inside, only that part takes a gradient. Raises `ConfigError` or `EncoderError` for what cannot be so trained."
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
     if rank is not None:
@@ -24,20 +23,12 @@ def trained_part(
     elif frozen is not None:
         freeze(model, frozen)
     try:
-        yield [Adapted(model)] if adapters else []
+        yield
     finally:
         if adapters:
             adapters.merge_and_unload()
         for weight in trained:
             weight.requires_grad_(True)
-
-
-class Adapted:
-    "An encoder with adapters: the trainer's own checkpoint is read as one of an encoder without."
-    gathers = ("model",)
-
-    def __init__(self, model):
-        self.model = model
 
 
 def freeze(model, count: int) -> None: # count: of layers

@@ -1,4 +1,4 @@
-"Commands for your own pairs: diagnose, demo, compare, score, data."
+"Commands for your own pairs: diagnose, demo, compare, data."
 import re
 import shutil
 import textwrap
@@ -188,7 +188,7 @@ def demo(
 METHODS_HELP = (
     "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout, and for transformers "
     "frozen and lora; a weight follows a colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6, frozen 0.5 of the layers, lora rank 8). With --texts also outreg-texts, itvreg-texts, "
-    "maskreg-texts, simcse-texts.")
+    "maskreg-texts, simcse-texts. mymodule.Name is a loss or regularizer of your own.")
 SETTING_HELP = "Default: what suits the kind of encoder."
 
 
@@ -257,17 +257,37 @@ def compare(
 
 
 def _write_shifts(folder: Path) -> None:
-    "Tests of several kinds of text, and news to train on, as files that `compare` and `diagnose` read."
+    "Training sets and tests of the matrix of shifts, and synthetic ones, as files that `compare` and `diagnose` read."
     import pandas as pd
-    from ...data.sentences import KINDS, load_news, load_sentences
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, pairs in {"train": load_news(), **{kind: load_sentences(kind) for kind in KINDS}}.items():
-        pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels}).to_csv(folder / f"{name}.csv", index=False)
-        echo(f"{folder / name}.csv: {len(pairs):,} pairs")
+    from ...data.products import CATEGORIES
+    from ...data.registry import MissingData
+    from ...data.sentences import KINDS, NEWS
+    from ...settings import WorldConfig
+    from ..config import CorpusConfig
+    from ..runs.tasks.labeled_pairs import PLANTED, evaluation_pairs, training_pairs
+    questions = ("quora", "askubuntu")
+    planted = CorpusConfig(name="catalogue", world=WorldConfig())
+    corpora = {f"train/{name}": CorpusConfig(name=name) for name in (*questions, NEWS, "computers", "shoes")}
+    wanted = {name: (training_pairs, (corpus,)) for name, corpus in ({"planted/train": planted} | corpora).items()}
+    wanted |= {f"planted/{name}": (evaluation_pairs, (name, planted, planted.world)) for name in PLANTED}
+    wanted |= {f"test/{name}": (evaluation_pairs, (name, None, None)) for name in (*questions, *KINDS, *CATEGORIES)}
+    for name, (read, about) in wanted.items():
+        try:
+            pairs = read(*about)
+        except MissingData as e:
+            echo(f"left out: {str(e).splitlines()[0]}", err=True)
+            continue
+        file = folder / f"{name}.csv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame({"left": pairs.left, "right": pairs.right, "label": pairs.labels}).to_csv(file, index=False)
+        echo(f"{file}: {len(pairs.labels):,} pairs")
 
 
 @app.command(rich_help_panel=OWN)
-def data(shifts: Annotated[Path | None, Option(help="Folder for a benchmark of shifts as files: train.csv, and a test for each kind of text.")] = None):
+def data(
+    shifts: Annotated[Path | None, Option(
+        file_okay=False, help="Write the pairs of the matrix of shifts, and synthetic ones, into this folder as CSV files.")] = None,
+):
     """List data files and base encoders: where they are, and how to get the others.
 
     Exits with status 1 if a file differs from the published one."""

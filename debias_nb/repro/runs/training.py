@@ -225,11 +225,6 @@ def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
 
 class MatchingTrainer(QuietTrainer):
     "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
-    reads_weights = True # of a checkpoint; False: they are kept otherwise
-
-    def _load_from_checkpoint(self, checkpoint_path):
-        if self.reads_weights:
-            super()._load_from_checkpoint(checkpoint_path)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -367,10 +362,9 @@ def fine_tune(
     if pairs.asks is not None:
         further |= distinct_batches(pairs, training, method.replay)
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
-    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters) as parts:
+    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters):
         trainer = pair_trainer(
             model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
-        trainer.reads_weights = not parts
         trainer.train()
     model.eval()
     return course
