@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'RANKING_GRIDS', 'PARTS', 'DEFAULTS', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'HeldTexts',
-           'read_held_texts', 'check_untested', 'Method', 'check_strength', 'read_method', 'read_methods', 'Settings',
-           'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows', 'ranking_notes', 'fine_tune']
+           'read_held_texts', 'check_untested', 'Method', 'check_strength', 'own_regularizer', 'read_method',
+           'read_methods', 'Settings', 'settings_for', 'fitting', 'grid_of', 'loss_of', 'training_rows',
+           'ranking_notes', 'fine_tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
 import importlib
@@ -139,22 +140,21 @@ def check_strength(kind: str, strength: float) -> None: # kind: of `STRENGTH`
     else:
         REGULARIZERS[kind](strength)
 
-# %% ../../nbs/explain/08_methods.ipynb #a98da08d
+# %% ../../nbs/explain/08_methods.ipynb #a98da08c
 def own_regularizer(name: str) -> None: # `mymodule.Name`, from the current folder or installed
     "Make a regularizer of one's own a method. Raises `ConfigError` for what is none."
     module, _, called = name.rpartition(".")
     sys.path.insert(0, os.getcwd())
     try:
         kind = getattr(importlib.import_module(module), called)
-    except (ImportError, AttributeError) as e:
+    except Exception as e: # whatever a module raises
         raise ConfigError(f"methods: {name!r}: {e}") from None
     if not (isinstance(kind, type) and issubclass(kind, (Regularizer, Changing))):
         raise ConfigError(f"methods: {name!r} is no Regularizer")
     REGULARIZERS[name] = kind
     STRENGTH[name], GRIDS[name], ABOUT[name] = fields(kind)[0].default, kind.grid, kind.about
 
-
-# %% x
+# %% ../../nbs/explain/08_methods.ipynb #a98da08d
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
