@@ -11,9 +11,8 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from debias_nb.checks import ConfigError
-from debias_nb.data.pairs_file import columns_by_name, named_tests, read_pairs_file
+from debias_nb.data.pairs_file import FORMATS, columns_by_name, named_tests, read_pairs_file
 from debias_nb.data.registry import DataError
-from debias_nb.data.pairs_file import FORMATS
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"
@@ -69,7 +68,6 @@ PAIRS = { # name of the file, content, options, labels
     "records under one key": ("a.json", json.dumps({"data": [{"left": "a", "right": "b", "label": 1}, {"left": "c", "right": "d", "label": 0}]}), {}, [1, 0]),
     "tabs in a .txt": ("a.txt", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", {}, [1, 0]),
     "semicolons, packed": ("a.csv.gz", "left;right;label\na, b;c;1\nd;e;0\n", {}, [1, 0]),
-    "Ditto": ("a.txt", "COL title VAL a lamp COL price VAL -\tCOL title VAL lamp COL price VAL 9\t1\nCOL title VAL a\tCOL title VAL b\t0\n", {}, [1, 0]),
     "Magellan, joined": ("a.csv", "id,left_id,left_title,left_price,right_id,right_title,right_price,label\n0,1,a lamp,9,2,lamp,,1\n1,1,b,,2,c,8,0\n", {}, [1, 0]),
     "columns named": ("a.csv", "q,p,y\na,b,1\nc,d,0\n", {"columns": ("q", "p", "y")}, [1, 0]),
 }
@@ -85,7 +83,6 @@ def test_labeled_pairs_are_told_by_their_names(tmp_path, name, content, options,
 def test_what_is_read_of_pairs(tmp_path):
     def read(name):
         return read_pairs_file(placed(tmp_path, {PAIRS[name][0]: PAIRS[name][1]}) / PAIRS[name][0], **PAIRS[name][2])
-    assert read("Ditto").left[0] == "a lamp" and read("Ditto").right[0] == "lamp 9"
     joined = read("Magellan, joined")
     assert (joined.left, joined.right) == (["a lamp 9", "b"], ["lamp", "c 8"])
     assert joined.note == "read as labeled pairs: left_title, left_price, right_title, right_price, label"
@@ -95,16 +92,6 @@ def test_what_is_read_of_pairs(tmp_path):
     assert read("a list in a .jsonl").frame.line.tolist() == [1, 2] and read("JSON").frame.line.tolist() == [2, 7]
     assert read_pairs_file(placed(tmp_path, {"a.v2.csv.gz": HEAD + TWO}) / "a.v2.csv.gz").name == "a.v2"
     assert read("yes and no").note == "a match is labeled yes" and not read("packed").note
-
-
-def test_rows_of_two_tables(tmp_path):
-    files = {"tableA.csv": "id,title,price\n0,a lamp,9\n1,a chair,\n", "tableB.csv": "id,title\n0,lamp\n1,a table\n",
-             "test.csv": "ltable_id,rtable_id,label\n0,0,1\n1,1,0\n", "valid.csv": "ltable_id,rtable_id,label\n0,0,1\n1,2,0\n"}
-    folder = placed(tmp_path / "shop", files)
-    file = read_pairs_file(folder)
-    assert (file.left, file.right, file.labels.tolist()) == (["a lamp 9", "a chair"], ["lamp", "a table"], [1, 0])
-    with pytest.raises(DataError, match="valid.csv:3: column 'rtable_id'.*tableB.csv"):
-        read_pairs_file(f"{folder}:valid")
 
 
 # ---------------------------------------------------------------- candidates
@@ -177,8 +164,6 @@ FOLDERS = { # files, what is given behind the folder, options
     "MS MARCO": ({"collection.tsv": BARE, "queries.dev.tsv": "0042\tq\n42\tr\n7\ts\n", "qrels.dev.tsv": TREC.replace(" ", "\t")}, ":dev", {}),
     "tables with a header": ({"corpus.csv": "id,title,text\nd1,T,x\nd2,,y\nd3,,z\n", "queries.csv": "id,text\n0042,q\n42,r\n7,s\n",
                               "qrels.csv": "query_id,doc_id,relevance\n0042,d1,1\n0042,d2,0\n42,d2,2\n42,d3,1\n"}, "", {}),
-    "Tevatron": ({"corpus.jsonl": CORPUS.replace("_id", "docid"), "queries.jsonl": lines(
-        {"query_id": "0042", "query_text": "q", "positive_document_ids": ["d1"]}, {"query_id": "42", "query_text": "r", "positive_document_ids": ["d2", "d3"]})}, "", {}),
 }
 
 
@@ -293,7 +278,7 @@ BAD = { # files, what is given, options, words of the message
                        "splits dev, train: name one of them, e.g. .*set:dev"),
     "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1"),
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
-    "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: a text is expected, found 7"),
+    "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "corpus.jsonl:2: a text is expected"),
     "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
     "an empty folder": ({"x/y": ""}, "", {}, "no corpus and no queries"),

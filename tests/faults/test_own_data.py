@@ -342,12 +342,3 @@ def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
     *before, last = said.splitlines()
     assert last == "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"
     assert len(before) <= 2 and "Worker" not in said and "Traceback" not in said # a kernel may name a task that it drops
-
-
-# ---- a loss of one's own
-
-def test_a_name_without_a_colon_is_told_before_torch_is_imported():
-    code = "import sys; from debias_nb.repro.cli import app; app(['score', 'nope'], standalone_mode=False); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "False\n"
-    assert done.stderr == "debias-nb: a loss is named as module:Name, such as mymodule:MyLoss; got 'nope'\n"

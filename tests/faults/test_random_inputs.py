@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.checks import ConfigError
-from debias_nb.files import load_config, load_yaml, parse_yaml
+from debias_nb.files import load_yaml, parse_yaml
 from debias_nb.data.authors import read_texts
 from debias_nb.data.registry import DataError, load_registry
 from debias_nb.repro.pages.expected import load_expected
@@ -70,12 +70,6 @@ tables:
   table1: {caption: One, metric: AUC, unit: percent, tolerance: 1.0, \
 cells: [{row: {method: Base}, column: a, value: 10.0}, {row: {method: ITV}, column: a, value: 2e1, std: 0.1}]}
 lists: {}
-"""
-MANIFEST = """\
-title: Some
-runs:
-  - {experiment: itvreg/demo, profile: small, seeds: [0, 1], why: first}
-  - {grid: grid.yaml, methods: [Base]}
 """
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"}]
 
@@ -199,10 +193,6 @@ def yaml_text(text):
 
 def configuration(project):
     return load_experiment("itvreg/demo", "planted", project)
-
-
-def manifest(path):
-    return load_config(path, Manifest)
 
 
 def printed_cells(project):
