@@ -134,9 +134,8 @@ def _flipped(tests: list[Test], scorers, words: bool) -> dict[str, pd.DataFrame]
             for name, when in (("base", "before"), ("tuned", "after")):
                 if words:
                     found[f"{side} {when}"] = [row.tolist() for row in word_importance(scorers[name], texts)]
-            found[side] = [text[:LONGEST_SHOWN] for text in texts]
-        if "instead" in found:
-            found["instead"] = found.instead.str[:LONGEST_SHOWN]
+        for shown in {"left", "right", "instead"} & set(found):
+            found[shown] = [text[:LONGEST_SHOWN] for text in found[shown]]
     return lost
 
 # %% ../../nbs/explain/11_diagnose.ipynb #36ac6350
