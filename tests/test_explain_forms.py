@@ -10,6 +10,7 @@ from sentence_transformers.sentence_transformer.evaluation import InformationRet
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models as tokenizers, pre_tokenizers
+from tqdm.std import tqdm
 
 import made
 from debias_nb.data.pairs_file import PairFile
@@ -262,3 +263,19 @@ def test_whatever_was_lost_makes_a_page(form, base, tuned):
 def test_one_question_is_too_small(form):
     with pytest.raises(ValueError, match="new.*too few"):
         diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]}, progress=False)
+
+
+@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
+def test_bars_end_where_they_were_to_end(form, monkeypatch, recwarn):
+    "A bar that is closed before its total turns red in a notebook, and stays there."
+    closed = []
+    monkeypatch.setattr(tqdm, "close", lambda bar: bar.disable or closed.append((bar.desc, bar.n, bar.total)))
+    test = each_form()[form]
+    if form == "retrieval": # each query has a text that is not ranked
+        frame = test.frame.assign(itself=59 + test.frame["query"])
+        test = PairFile("r", frame, "of a corpus", form="retrieval", corpus=test.corpus)
+    train = each_form()["pairs"]
+    found = diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), train, {"new": test}, texts=train.left.tolist())
+    assert found.ranks if form != "pairs" else len(found.roc)
+    assert len(closed) >= 4 and all(done == total for _, done, total in closed), closed
+    assert not [one for one in recwarn if "not writable" in str(one.message)]
