@@ -1,5 +1,6 @@
 "Encoders, worlds and experiments that several tests use: small, random, made here."
 import os
+import re
 from html.parser import HTMLParser
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -139,6 +140,15 @@ def read_page(text):
     assert not page.tags & {"script", "link", "img", "iframe", "object"}
     assert "url(" not in text and "@import" not in text
     return page
+
+
+def read_card(text):
+    "What stands in a card where styles and drawings are stripped, as of stored outputs; its rules are for cards alone."
+    style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
+    selectors = [one.strip() for some in re.findall(r"([^{}]+)\{", style) for one in some.split(",")]
+    assert {one for one in selectors if not re.search(r"(^|\] )\.dnb( |$)", one)} <= {"@media (prefers-color-scheme: dark)"}
+    assert not any(re.sub("<[^>]*>", "", drawing).strip() for drawing in re.findall("<svg.*?</svg>", text, re.DOTALL))
+    return " ".join(re.sub("<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
 
 
 def some_pairs(n=120, seed=0):

@@ -8,6 +8,7 @@ import resource
 import shlex
 import sys
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP
 from debias_nb.measures.stats import WORDS
-from made import WORLD, bert, read_page, some_pairs, trial, without_a_vector_for_the_unknown
+from made import WORLD, bert, read_card, read_page, some_pairs, trial, without_a_vector_for_the_unknown
 
 
 def frame(pairs):
@@ -324,6 +325,8 @@ def test_page_twin_and_tables_are_written(reported, files):
     read_page(page)
     assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 4 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "<i>" not in page and "&lt;i&gt;new" in page and "Verdict: " in page
+    told = read_card(reported._repr_html_())
+    assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}" in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
     parts = {"schema", "recommendation", "warnings", "sentences", "found", "levels", "differences", "choices", "next", "facts"}
     assert set(twin) == parts | {"made by"} and twin["recommendation"]["heading"] in page

@@ -447,7 +447,7 @@ def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folde
     assert set(found.verdicts.test) == {"new"} and found.sentences[0].startswith("new: ")
     assert [text.partition(" ")[0] for text in found.warnings[:2]] == ["few:", "one"]
     assert all(text.endswith("it is left out.") for text in found.warnings[:2]) and found.warnings[0] in found.html()
-    told = capsys.readouterr().err
+    told = capsys.readouterr().out
     assert "one is too small for an interval" in told and "new: 40 matches among 120 pairs" in told
     assert list(json.loads(found.json())["left out"]) == ["few", "one"]
     assert {"few", "one"} <= set(found.failing("unsure")) and not {"few", "one"} & set(found.failing("worse"))
@@ -586,6 +586,13 @@ def test_the_page_needs_nothing_and_escapes_all(folders):
     made.read_page(page)
     assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
     assert "width=device-width" in page and "prefers-color-scheme: dark" in page
+
+
+def test_a_stored_card_reads_well_where_styles_and_drawings_are_stripped(tables):
+    told = made.read_card(tables._repr_html_())
+    assert f"Verdict: {tables.decision.call} {tables.decision.heading} {tables.decision.reason}" in told
+    for row in tables.verdicts[tables.verdicts.decides].itertuples():
+        assert re.search(rf"{row.test} {100 * row.base:.1f} → {100 * row.tuned:.1f} AUC\(0.05\), %", told), told
 
 
 def test_page_and_twin_have_the_same_numbers(tables):

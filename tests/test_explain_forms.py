@@ -8,6 +8,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator, RerankingEvaluator
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer, models as tokenizers, pre_tokenizers
+from tqdm.std import tqdm
 
 import made
 from debias_nb.data.pairs_file import PairFile
@@ -218,3 +221,61 @@ def test_a_model_with_more_words_comes_from_the_one_with_fewer(tmp_path):
     assert not doubted and np.isfinite(found.verdicts.change).all() and "WiSE-FT 0.5" not in set(found.scores.scorer)
     doubted, _ = asked(tuned, base)
     assert doubted, "a vocabulary does not shrink"
+
+
+def ranker(yes, no):
+    "A static encoder in which `ask` is the first of two directions, `yes` and `no` are these, and each number has one of its own."
+    words = ["ask", "yes", "no", *map(str, range(60))]
+    tokenizer = Tokenizer(tokenizers.WordLevel({word: i for i, word in enumerate(words)}, unk_token="ask"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = np.zeros((63, 62), "float32")
+    weights[:3, :2] = [[1, 0], yes, no]
+    weights[3:, 2:] = np.eye(60)
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+
+
+def each_form(queries=60):
+    "The same questions as labeled pairs, as candidates, and with a corpus."
+    rows = [(i, f"ask {i}", f"{word} {i}", int(word == "yes"), i + 1) for i in range(queries) for word in ("yes", "no")]
+    frame = pd.DataFrame(rows, columns=["query", "left", "right", "label", "line"])
+    matches = frame[frame.label == 1].reset_index(drop=True).assign(document=range(queries))
+    corpus = [*matches.right, *frame.right[frame.label == 0]]
+    return {
+        "pairs": frame.drop(columns="query"), "candidates": PairFile("c", frame, "of candidates", form="candidates"),
+        "retrieval": PairFile("r", matches, "of a corpus", form="retrieval", corpus=corpus)}
+
+
+FIRST, SECOND = (1, 0), (0, 1)
+OUTCOMES = {"none lost": ((FIRST, SECOND), ((1, .1), SECOND)), "all lost": ((FIRST, SECOND), (SECOND, FIRST)),
+            "all tied": ((FIRST, FIRST), (SECOND, SECOND)), "none was won": ((SECOND, FIRST), ((.1, 1), FIRST))}
+
+
+@pytest.mark.parametrize("base, tuned", OUTCOMES.values(), ids=OUTCOMES)
+@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
+def test_whatever_was_lost_makes_a_page(form, base, tuned):
+    found = diagnose(ranker(*base), ranker(*tuned), tests={"new": each_form()[form]}, progress=False)
+    lost = len(json.loads(found.json())["flips"]["new"])
+    assert (lost > 0) == (base[0] == FIRST and tuned[0] == SECOND and base != (FIRST, FIRST)), lost
+    assert "<title>" in found.html()
+
+
+@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
+def test_one_question_is_too_small(form):
+    with pytest.raises(ValueError, match="new.*too few"):
+        diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]}, progress=False)
+
+
+@pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
+def test_bars_end_where_they_were_to_end(form, monkeypatch, recwarn):
+    "A bar that is closed before its total turns red in a notebook, and stays there."
+    closed = []
+    monkeypatch.setattr(tqdm, "close", lambda bar: bar.disable or closed.append((bar.desc, bar.n, bar.total)))
+    test = each_form()[form]
+    if form == "retrieval": # each query has a text that is not ranked
+        frame = test.frame.assign(itself=59 + test.frame["query"])
+        test = PairFile("r", frame, "of a corpus", form="retrieval", corpus=test.corpus)
+    train = each_form()["pairs"]
+    found = diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), train, {"new": test}, texts=train.left.tolist())
+    assert found.ranks if form != "pairs" else len(found.roc)
+    assert len(closed) >= 4 and all(done == total for _, done, total in closed), closed
+    assert not [one for one in recwarn if "not writable" in str(one.message)]

@@ -7,7 +7,6 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'T
            'sampled_texts', 'WordFindings', 'diagnose']
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f8fd5144
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -134,9 +133,8 @@ def _flipped(tests: list[Test], scorers, words: bool) -> dict[str, pd.DataFrame]
             for name, when in (("base", "before"), ("tuned", "after")):
                 if words:
                     found[f"{side} {when}"] = [row.tolist() for row in word_importance(scorers[name], texts)]
-            found[side] = [text[:LONGEST_SHOWN] for text in texts]
-        if "instead" in found:
-            found["instead"] = found.instead.str[:LONGEST_SHOWN]
+        for shown in {"left", "right", "instead"} & set(found):
+            found[shown] = [text[:LONGEST_SHOWN] for text in found[shown]]
     return lost
 
 # %% ../../nbs/explain/11_diagnose.ipynb #36ac6350
@@ -204,11 +202,11 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> 
 
 
 def _foretell(tests: list[Test], left_out: dict[str, str]) -> None:
-    "Say on standard error, before the work begins, which tests are left out, and how large a change the others find."
+    "Say, before the work begins, which tests are left out, and how large a change the others find."
     for why in left_out.values():
-        print(visible(f"{why}; it is left out."), file=sys.stderr)
+        print(visible(f"{why}; it is left out."))
     for test in tests:
-        print(visible(f"{test.size_told(len(tests))}."), file=sys.stderr)
+        print(visible(f"{test.size_told(len(tests))}."))
 
 
 TRAINED = 200_000 # pairs of training that word frequencies are learned from, at most
@@ -223,11 +221,11 @@ def _fewer_cases(tests: list[Test], scorers: dict[str, Scorer], progress: bool, 
     return smaller
 
 
-def _suspects(train: PairFile | None, scorers: dict[str, Scorer], seed: int, progress: bool) -> np.ndarray: # rows
-    "Pairs of training whose label both models find wrong, among as many as a test's words are looked at."
+def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, seed: int, progress: bool) -> np.ndarray: # rows
+    "Pairs of training whose label both models find wrong, among so many at most."
     if train is None or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
-    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:PairTest.sample])
+    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:most])
     some = train.frame.iloc[rows]
     scores = pair_scores(scorers, some.left.tolist(), some.right.tolist(), "train: scores", progress)
     return rows[suspects(some.label.to_numpy(), scores)]
@@ -371,7 +369,7 @@ def diagnose(
     prompts : tuple of two str, optional
         What stands before left and right texts: names of the models' prompts, or the prompts themselves.
     sample : int, optional
-        Pairs or queries of each test, at most; by default all.
+        Pairs or queries of each test, at most; by default all. No more pairs of training are scored either.
     match : str, optional
         The label that is a match, where labels are words.
     match_from, other_to : float, optional
@@ -446,7 +444,7 @@ def diagnose(
     others = [] if unlabeled is None else unlabeled.texts
     words = _word_findings(scorers, trained, smaller, others, seed, progress)
     seen = None if trained is None else set().union(*map(words_of, [*trained.left, *trained.right]))
-    flawed = flaws(trained, tests, _suspects(trained, scorers, seed, progress))
+    flawed = flaws(trained, tests, _suspects(trained, scorers, sample or PairTest.sample, seed, progress))
     unrelated = pd.DataFrame()
     if unlabeled is not None:
         unrelated = unrelated_scores(scorers, others, seed, threshold, progress)

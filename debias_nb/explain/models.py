@@ -325,6 +325,8 @@ def pair_scores(
             rows = slice(start, start + step)
             for name, values in read(scorers, left[rows], right[rows], folder, bar).items():
                 parts[name].append(values)
+            done = min(start + step, len(left))
+            bar.update(2 * done * len(scorers) - bar.n) # texts that stand twice are read once
     found = {name: np.concatenate(values) for name, values in parts.items()}
     for name, scores in found.items():
         check_finite(name, scores)

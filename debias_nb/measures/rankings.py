@@ -114,7 +114,7 @@ def corpus_levels(
             raise ValueError("scores are not finite")
         scores.mul_(10**DECIMALS).round_()
         if itself is not None:
-            own = torch.from_numpy(itself[start:start + step])
+            own = torch.tensor(itself[start:start + step])
             rows = torch.nonzero(own >= 0)[:, 0]
             scores[rows, own[rows]] = -math.inf
         begin, end = np.searchsorted(query, [start, start + len(scores)])
