@@ -29,6 +29,7 @@ from debias_nb.data.registry import UnknownData
 from debias_nb.repro.config import load_experiment
 from debias_nb.repro.pages.report import executed
 from debias_nb.repro.runs.origin import processor
+from debias_nb.repro.runs.origin import Start
 from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
 from debias_nb.repro.pages.frame import refuse_unknown_parameters
@@ -471,14 +472,14 @@ def invented(run, metrics, **details):
     "A record of a run that nobody made."
     about = {
         "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
-        "device": "cpu", "dtype": "fp32", "seconds": 1., "peak_memory": 1, "curve": {}}
+        "start": Start(), "device": "cpu", "dtype": "fp32", "peak_memory": 1, "curve": {}}
     return make_record(run, metrics, **(about | details))
 
 
 def made_up_numbers(run, i, keep, rng):
     "A record of an invented run; every third of the failures has failed."
     if keep == "failures" and i % 3 == 1:
-        return failed_record(run, "the loss is nan", 7)
+        return failed_record(run, Start(), "the loss is nan", 7)
     tests = [test for test in run.evaluate if test != "superuser"]
     curve = {"step": [1, 2], "erm": [.2, .1]}
     if run.method.regulariser != "none":

@@ -11,9 +11,7 @@ from debias_nb.repro.config import RunConfig
 from debias_nb.repro.runs.tasks import answers, authors, labeled_pairs, titles
 
 RESULTS = Path(__file__).parents[1] / "results"
-PLACES = [
-    "itvreg/table03.planted", "itvreg/table03.small", pytest.param("itvreg/products.small", marks=pytest.mark.slow), "itvreg/table02.planted", "itvreg/table02.small",
-    "scan/table02.planted", "scan/table02.small", "arr/table02.planted", "arr/table02.small", "arr/leakage.planted"]
+PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))
 
 
 def of_pairs(run):

@@ -14,6 +14,7 @@ from debias_nb.repro.pages.search import best_settings, best_training
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
 from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, tally, told
+from debias_nb.repro.runs.origin import Start
 from debias_nb.repro.runs.records import Store, make_record
 
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
@@ -81,7 +82,7 @@ def test_of_settings_that_tie_the_one_with_the_fewest_epochs_is_chosen(tmp_path)
     store = Store(tmp_path)
     for run, value in zip(search.runs(), [.5, .7, .7, .3, .4, .401], strict=True):
         store.append(make_record(
-            run, {"heldout": {"auc05": value}}, data={}, encoder={}, device="cpu", dtype="fp32", seconds=1.,
+            run, {"heldout": {"auc05": value}}, start=Start(), data={}, encoder={}, device="cpu", dtype="fp32",
             peak_memory=0, curve={}))
     assert best_training(search, store.all(), "static") == search.blocks[0].training[1]
     incomplete = [record for record in store.all() if record["id"] != search.runs()[1].id]

@@ -9,8 +9,9 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import warnings
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import cache, partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.repro.runs import origin, parquet as parquets
+from debias_nb.repro.runs.publish import publish, unfounded
 from debias_nb.repro.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
 from debias_nb.repro.runs.records import run_or_load
 from debias_nb.repro.runs.schema import RecordError, encode
@@ -38,7 +40,8 @@ PACKAGE = str(Path(__file__).parents[1])
 
 
 def finish(config, auc=.5, **own):
-    where = dict(data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", seconds=90., peak_memory=1, curve=[])
+    start = origin.Start(time.monotonic() - 90, datetime.now(timezone.utc) - timedelta(seconds=90))
+    where = dict(start=start, data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", peak_memory=1, curve=[])
     return make_record(config, {"quora": {"auc": auc}}, **where | own)
 
 
@@ -269,7 +272,7 @@ def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
         with pytest.raises(error):
             run_or_load(CONFIG, train, store, fresh=True)
         assert store.find(CONFIG) == first[0], "the newest that finished"
-    for wrong in (failed_record(CONFIG, "x"), small(7)):
+    for wrong in (failed_record(CONFIG, origin.Start(), "x"), small(7)):
         with pytest.raises(RecordError, match=CONFIG.id):
             run_or_load(CONFIG, lambda config, wrong=wrong: wrong, store, fresh=True)
 
@@ -287,7 +290,8 @@ def test_a_record_has_the_whole_configuration_its_time_all_digits_of_metrics_and
     assert record["config"].keys() == RunConfig.model_fields.keys()
     assert RunConfig.model_validate(record["config"]) == CONFIG
     times = [datetime.fromisoformat(record[name]) for name in ("started", "finished")]
-    assert times[1] - times[0] == timedelta(seconds=90)
+    assert abs(times[1] - times[0] - timedelta(seconds=90)) < timedelta(seconds=5)
+    assert 90 <= record["seconds"] < 95
 
 
 def test_repeats_are_compared_to_the_last_digit_without_times_and_machine():
@@ -318,7 +322,7 @@ def parquet(store):
 
 def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_to_it(store, parquet):
     first, further = in_world(0), in_world(3)
-    failed = failed_record(seeded(9), "the loss is nan\nin two lines", 3)
+    failed = failed_record(seeded(9), origin.Start(), "the loss is nan\nin two lines", 3)
     newer = small(1, metrics={"quora": {"auc": .75}})
     assert list(parquet.parent.iterdir()) == [parquet]
     for record in (first, further, failed, newer, small(2)):
@@ -450,34 +454,88 @@ def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
         assert store.all() == []
 
 
-def test_lines_of_an_earlier_version_are_named_and_converted(store):
-    lines = store.folder / "itvreg/demo.small.jsonl"
-    lines.parent.mkdir(parents=True)
-    old = [small(0), small(1, curve=[1.]), small(1), small(2)]
-    content = b"".join(text(record | {"checksum": "0"}) + b"\n" for record in old) + b"<<<<<<<\n[1]\n"
-    lines.write_bytes(content)
-    for read in (store.all, partial(store.find, seeded(0)), partial(store.publish, *PLACE), lambda: list(store.entries())):
-        with pytest.raises(RecordError, match="demo.small.jsonl: .* `debias-nb convert .*records`"):
-            read()
-    newer = small(2, metrics={"quora": {"auc": .75}})
-    store.append(newer)
-    assert store.with_lines() == [PLACE]
-    told = store.convert(*PLACE)
-    assert [one.partition(" is left out")[0].rpartition(": ")[2] for one in told] == ["line 5", "line 6"]
-    assert sorted(store.all(), key=lambda one: one["seed"]) == [small(0), small(1), newer]
-    assert lines.with_name(f"{lines.name}.old").read_bytes() == content and store.with_lines() == []
-
-
-def test_code_that_nobody_can_look_up_is_named(store):
-    known = frozenset({"a" * 40})
-    places = [("a" * 40, False), ("b" * 40, False), ("a" * 40, True)]
-    for seed, (commit, dirty) in enumerate(places):
-        store.append(small(seed, environment={"commit": commit, "dirty": dirty}))
+@pytest.fixture
+def clone(tmp_path):
+    """A clone in which a run was named, made and published, and a folder for its records. Its history: a commit before, that
+    of the run, and a newer one that names it, too."""
+    config = tmp_path / "configs/itvreg/demo.small.yaml"
+    config.parent.mkdir(parents=True)
+    one = CONFIG.model_dump(mode="json", exclude_defaults=True)
+    block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0], "evaluate": ["quora"]}
+    said = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration", "scale": "made up",
+            "encoders": [one["encoder"]], "methods": [one["method"]], "blocks": [block | {"training": one["training"]}]}
+    for seeds in ([1], [0], [0, 2]):
+        block["seeds"] = seeds
+        said["blocks"] = [block | {"training": one["training"]}]
+        config.write_text(json.dumps(said))
+        commit(tmp_path)
+    before, of_run, newer = reversed(origin.history(tmp_path))
+    store = Store(tmp_path / "results")
+    store.append(finish(CONFIG) | {"environment": {"commit": of_run, "dirty": False}})
     store.publish(*PLACE)
-    first, second = store.unfounded(known)
-    assert "1 records name the commit bbbbbbbb, which is not in this history" in first + second
-    assert "1 records were made with changes that stand in no commit" in first + second
-    assert store.unfounded(known, "arr") == []
+    return tmp_path, before, newer
+
+
+def found_in(root):
+    return [told.removeprefix(f"{root}/results/") for told in unfounded(root, origin.history(root))]
+
+
+PARQUET = "itvreg/demo.small.parquet"
+
+
+def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
+    root, _, _ = clone
+    path = root / "results" / PARQUET
+    assert found_in(root) == []
+    rewritten(path, "metrics", lambda n, old: old.replace("0.5", "0.51"))
+    altered = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
+    assert found_in(root) == altered and unfounded(root, origin.history(root), "arr") == []
+    with pytest.raises(RecordError, match=f"nothing is published\n.*{altered[0]}"):
+        publish("itvreg/demo", "small", root)
+    path.rename(path.with_name("other.small.parquet"))
+    assert len(found_in(root)) == 3, "one that is gone, one that is new, and what is in it was never named"
+
+
+def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_fit(clone):
+    root, before, newer = clone
+    path = root / "results" / PARQUET
+    good = path.read_bytes()
+    tale = origin.history(root) | {newer: origin.history(root)[newer] + 3600}
+
+    def found(column, change):
+        path.write_bytes(good)
+        rewritten(path, column, lambda n, old: change(old))
+        digest = files.sha256_file(path)
+        (root / "results/sha256.txt").write_text(f"{digest}  {PARQUET}\n")
+        return [told.partition(".parquet: ")[2] for told in unfounded(root, tale)]
+
+    def of(commit, dirty=False):
+        return lambda old: json.dumps({"commit": commit, "dirty": dirty})
+
+    assert found("environment", str) == []
+    assert found("environment", of(before)) == [
+        f"1 records are of runs that the configuration did not name at their commit, {before[:8]}"]
+    assert found("environment", of(newer)) == [f"1 records ended before their commit, {newer[:8]}, was made"]
+    assert found("environment", of("b" * 40)) == ["1 records name the commit bbbbbbbb, which is not in this history"]
+    assert found("environment", of(newer, True)) == ["1 records were made with changes that stand in no commit"]
+    assert "ended before their commit" in found("started", lambda old: old.replace("202", "201"))[0]
+
+
+def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):
+    began = {"commit": "a" * 40, "dirty": False}
+
+    def stops(config):
+        monkeypatch.setattr(origin, "git_state", lambda: {"commit": "b" * 40, "dirty": True})
+        raise TrainingFailed(2, "the loss is nan")
+
+    monkeypatch.setattr(origin, "git_state", lambda: began)
+    start = origin.Start()
+    with pytest.raises(TrainingFailed):
+        run_or_load(CONFIG, stops, store)
+    [failed] = store.all()
+    for record in (failed, finish(CONFIG, start=start)):
+        assert {name: record["environment"][name] for name in began} == began
+        assert record["started"] == start.time.isoformat(timespec="seconds")
 
 
 @pytest.mark.parametrize("paper", ["arr", "itvreg", "scan"])
@@ -492,7 +550,7 @@ def test_every_published_record_is_the_record_of_its_run(paper):
                 assert store.records(*place)
     commits = origin.history(store.folder.parent)
     if commits is not None:
-        assert store.unfounded(commits, paper) == []
+        assert unfounded(store.folder.parent, commits, paper) == []
 
 
 # where a run was made
@@ -530,7 +588,7 @@ def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatc
         (tmp_path / name).write_text("1")
     commit(tmp_path)
     clean = origin.git_state(tmp_path)
-    assert origin.history(tmp_path) == {clean["commit"]} and clean["dirty"] is False
+    assert set(origin.history(tmp_path)) == {clean["commit"]} and clean["dirty"] is False
     assert origin.git_state(tmp_path / "nbs") == nothing, "a repository that merely surrounds the project says nothing of it"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nbs"))
     assert origin.git_state(tmp_path) == clean, "inside a hook"

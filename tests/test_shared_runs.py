@@ -10,6 +10,7 @@ from debias_nb.repro.config import BlockConfig, ColumnConfig, CorpusConfig, Expe
 from debias_nb.repro.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
 from debias_nb.repro.pages.pictures import svg
+from debias_nb.repro.runs.origin import Start
 from debias_nb.repro.runs.records import Store, make_record
 from debias_nb.repro.runs.runner import execute, narrow, run_all
 from debias_nb.repro.runs.tasks.labeled_pairs import _part_of, catalogue, evaluation_pairs
@@ -50,7 +51,7 @@ def invented(run, value):
     metrics = {split: {"p1": value} for split in run.evaluate}
     data = {"train": {"fingerprint": "ab"}}
     encoder = {"name": "x", "fingerprint": "cd"}
-    spent = dict(device="cpu", dtype="fp32", seconds=1., peak_memory=1)
+    spent = dict(start=Start(), device="cpu", dtype="fp32", peak_memory=1)
     return make_record(run, metrics, data=data, encoder=encoder, curve={}, **spent)
 
 

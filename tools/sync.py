@@ -269,14 +269,14 @@ def pages_of(paths: list[Path], root: Path = ROOT) -> list[str]: # as `debias-nb
 
 
 def unfounded(root: Path = ROOT) -> list[str]:
-    "Published records of code that nobody can look up; nothing where there is no git, which is said."
+    "Published records that cannot be what they say; nothing where there is no git, which is said."
+    from debias_nb.repro.runs import publish
     from debias_nb.repro.runs.origin import NO_HISTORY, history
-    from debias_nb.repro.runs.records import Store
     commits = history(root)
     if commits is None:
         print(f"records: {NO_HISTORY}")
         return []
-    return [found.removeprefix(f"{root}/") for found in Store(root / "results").unfounded(commits)]
+    return [found.removeprefix(f"{root}/") for found in publish.unfounded(root, commits)]
 
 
 def runs_again(root: Path = ROOT) -> None:

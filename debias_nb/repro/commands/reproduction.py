@@ -272,10 +272,11 @@ def status(
 ):
     """Say which cells of which tables have a number, and why others have none.
 
-    Exits with status 1 if records in results/ were made by code that is not in the history of this clone."""
+    Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
+    of this clone, before their commit, or of runs that its configurations did not name."""
     from ..pages.report import all_cells, status_json
     from ..runs.origin import NO_HISTORY, history
-    from ..runs.records import Store
+    from ..runs.publish import unfounded
     root = project_here()
     cells = all_cells(fresh=fresh, paper=paper)
     if json_:
@@ -286,10 +287,10 @@ def status(
     if commits is None:
         echo(NO_HISTORY, err=True)
         return
-    unfounded = Store(root / "results").unfounded(commits, paper)
-    for told in unfounded:
+    found = unfounded(root, commits, paper)
+    for told in found:
         echo(told, err=True)
-    if unfounded:
+    if found:
         raise Exit(1)
 
 

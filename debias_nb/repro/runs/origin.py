@@ -3,7 +3,10 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import time
 from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 
 from ...checks import ConfigError
@@ -38,12 +41,13 @@ def git_state(
     return {"commit": None, "dirty": None}
 
 
-def history(root: Path) -> frozenset[str] | None: # None: nobody knows
+def history(root: Path) -> dict[str, int] | None: # commit -> its time in seconds; None: nobody knows
     "The commits that the clone at `root` goes back to; a shallow one does not know them, nor does a folder without git."
     with suppress(OSError, subprocess.SubprocessError):
         is_whole = git(root, "rev-parse", "--is-shallow-repository") == "false"
         if is_whole and Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
-            return frozenset(git(root, "rev-list", "HEAD").split())
+            lines = git(root, "log", "--format=%H %ct").splitlines()
+            return {commit: int(seconds) for commit, seconds in map(str.split, lines)}
     return None
 
 
@@ -74,6 +78,18 @@ def environment() -> dict: # python, packages (name -> version), commit, dirty, 
         "cpu": processor(), "cores": os.cpu_count()}
 
 
+@dataclass(frozen=True)
+class Start:
+    "When a run began, and what it is made with: what is committed or changed while it runs is none of it."
+    clock: float = field(default_factory=time.monotonic)
+    time: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    environment: dict = field(default_factory=environment)
+
+    @property
+    def seconds(self) -> float: # until now
+        return time.monotonic() - self.clock
+
+
 def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
     "Where a run was made, as `make_record` wants it."
     import resource
@@ -85,7 +101,7 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
     return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
-def unknown_code(environment: dict, known: frozenset[str]) -> str: # known: as of `history`; "": it can be looked up
+def unknown_code(environment: dict, known: dict[str, int]) -> str: # known: as of `history`; "": it can be looked up
     "Why the code that made a record cannot be looked up."
     commit = environment["commit"]
     if environment["dirty"] or commit is None:

@@ -1,10 +1,17 @@
-"Records of this machine become records of the project."
+"Records of this machine become records of the project, and what these must hold."
+import json
+import re
+import subprocess
 import warnings
+from collections import Counter
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
-from ..config import Profile, configured, load_experiment
-from .origin import NO_HISTORY, history, unknown_code
-from .parquet import published
+from ...files import parse_yaml
+from ..config import ExperimentConfig, Profile, configured, load_experiment
+from .origin import NO_HISTORY, git, history, unknown_code
+from .parquet import published, published_columns
 from .records import Store, comparable
 from .runner import own_store
 from .schema import RecordError
@@ -50,12 +57,13 @@ def publish(
     replace: bool = False, # records that are there and say otherwise
 ) -> tuple[list[str], list[str]]: # ids: added, and there already
     """Add this machine's records of an experiment to those in `results/`, all of them or none: nothing that is there is left
-    out. Raises `RecordError` naming the runs of which another record is there, or whose code is in no commit."""
+    out. Raises `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
+    `results/` that something else has changed."""
     known, new = ready(name, profile, root)
     commits = history(root)
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
-    wrong = []
+    wrong = Store(root / "results").altered()
     for record, there in new:
         why = unknown_code(record["environment"], commits) if commits is not None else ""
         if why:
@@ -68,3 +76,48 @@ def publish(
     for record, _ in new:
         target.append(record)
     return [record["id"] for record, _ in new], known
+
+
+WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now
+
+
+@lru_cache(maxsize=None)
+def announced(commit: str, place: tuple[str, str, str], root: Path) -> frozenset[str]: # place: paper, experiment, profile
+    "Ids of the runs that the configuration of an experiment named at a commit; none where there was no such file."
+    paper, experiment, profile = place
+    try:
+        text = git(root, "show", f"{commit}:configs/{paper}/{experiment}.{profile}.yaml")
+    except subprocess.CalledProcessError:
+        return frozenset()
+    said = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{paper}/{experiment}.{profile}.yaml at {commit[:8]}")
+    of_runs = {name: said[name] for name in ExperimentConfig.model_fields if name in said and name != "tables"}
+    return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
+
+
+def unfounded(
+    root: Path,                # of the clone
+    known: dict[str, int],     # as of `history`
+    paper: str | None = None,  # None: all
+) -> list[str]:
+    """Sentences on published records that are not as they were published, whose code nobody can look up, that ended before
+    the commit which they name, or of runs that no configuration named at that commit."""
+    store = Store(root / "results")
+    found = [told for told in store.altered() if paper in (None, Path(told.partition(":")[0]).parent.name)]
+    for place in store.places():
+        path = store.folder / place[0] / f"{place[1]}.{place[2]}.parquet"
+        if not path.is_file() or paper not in (None, place[0]):
+            continue
+        names = ["id", "started", "seconds", "environment"]
+        columns = published_columns(path, names)
+        wrong = Counter()
+        for run, started, seconds, environment in zip(*map(columns.get, names)):
+            made = json.loads(environment)
+            commit = made["commit"]
+            why = unknown_code(made, known)
+            if not why and run not in announced(commit, place, root):
+                why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
+            if not why and datetime.fromisoformat(started).timestamp() + seconds < known[commit]:
+                why = f"ended before their commit, {commit[:8]}, was made"
+            wrong[why] += 1
+        found += [f"{path}: {count} records {why}" for why, count in wrong.items() if why]
+    return found

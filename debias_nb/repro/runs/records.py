@@ -8,28 +8,30 @@ but named with file, row and field, and stays where it is. Of runs in further wo
 replicates and single values: a comparison over worlds takes each world as one value. A reader takes both, and the finished
 record of a run counts, that of the folder first; a failure counts where none finished.
 
-The commit in a record is that of the code that ran, and `dirty` tells whether this was changed since; outputs of a
-notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine: `comparable`.
+The commit in a record is that of the code when the run began, and `dirty` tells whether this was changed then; outputs
+of a notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine: `comparable`.
 """
 import fcntl
 import hashlib
 import json
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 
-from ...files import once_per_state
+from ...files import once_per_state, sha256_file
 from ..config import RunConfig
-from .origin import environment, unknown_code
-from .parquet import published, published_columns, rows_of, write, write_published
+from .origin import Start
+from .parquet import published, rows_of, write, write_published
 from .schema import SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
+
+
+HASHES = "sha256.txt" # of published files, as `sha256sum --check` reads it
 
 
 class WorkerLost(RuntimeError):
@@ -47,20 +49,18 @@ class TrainingFailed(RuntimeError):
         return self.reason if self.step is None else f"step {self.step}: {self.reason}"
 
 
-def _made(config: RunConfig, status: str, seconds: float, own: dict) -> dict:
+def _made(config: RunConfig, status: str, start: Start, own: dict) -> dict:
     "A record with what its kind has of its own, as it will be read back; the run ends now."
-    finished = datetime.now(timezone.utc)
-    started = finished - timedelta(seconds=seconds)
     return json.loads(json.dumps({
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
         "config": config.recorded().model_dump(mode="json", exclude_defaults=False),
         "seed": config.seed,
-        "started": started.isoformat(timespec="seconds"),
-        "finished": finished.isoformat(timespec="seconds"),
-        "seconds": round(seconds, 3),
-        "environment": environment(),
+        "started": start.time.isoformat(timespec="seconds"),
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "seconds": round(start.seconds, 3),
+        "environment": start.environment,
         **own,
     }, default=lambda array: array.tolist()))
 
@@ -69,11 +69,11 @@ def make_record(
     config: RunConfig,
     metrics: dict,                   # evaluation set -> metric -> float
     *,
+    start: Start,
     data: dict,                      # name of a data set -> its fingerprints and counts
     encoder: dict,                   # name, fingerprint, ... of the base encoder
     device: str,                     # `cpu`, or the accelerator's name
     dtype: str,                      # `fp32`, `bf16` or `fp64`
-    seconds: float,                  # wall time of the run, which ends now
     peak_memory: int,                # bytes
     curve: dict | list,              # what was logged during training
     replicates: dict | None = None,  # evaluation set -> metric -> bootstrap replicates, kept with 5 significant digits
@@ -84,20 +84,19 @@ def make_record(
     for test, own in (replicates or {}).items(): # there are thousands, and they only serve intervals
         kept[test] = {
             metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
-    return _made(config, "finished", seconds, {
+    return _made(config, "finished", start, {
         "metrics": metrics, "replicates": kept, "data": data, "encoder": encoder, "curve": curve, "device": device,
         "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
 
 
 def failed_record(
     config: RunConfig,
-    error: str,                 # what went wrong
-    step: int | None = None,    # at which training step
-    *,
-    seconds: float = 0.,        # wall time until then
+    start: Start,
+    error: str,              # what went wrong
+    step: int | None = None, # at which training step
 ) -> dict: # as it will be read back
     "The record of a run that failed: no metrics, but `error` and `step`."
-    return _made(config, "failed", seconds, {"error": error, "step": step, "metrics": {}, "extra": {}})
+    return _made(config, "failed", start, {"error": error, "step": step, "metrics": {}, "extra": {}})
 
 
 def latest(
@@ -172,18 +171,18 @@ class Store:
         "Of which experiments there are files of runs."
         return [place for place in self.places() if any(self.live(*place).glob("*.json"))]
 
-    def unfounded(self, known: frozenset[str], paper: str | None = None) -> list[str]: # known: as of `history`
-        "Sentences on published records whose code nobody can look up: it is in no history, or was changed when they were made."
-        found = []
-        for place in self.places():
-            path = self._published(*place)
-            if path.is_file() and paper in (None, place[0]):
-                made = Counter(published_columns(path, ["environment"])["environment"])
-                for text, count in made.items():
-                    why = unknown_code(json.loads(text), known)
-                    if why:
-                        found.append(f"{path}: {count} records {why}")
-        return found
+    def hashes(self) -> dict[str, str]: # published file, from the folder on -> sha256 when it was published
+        "What `sha256.txt` says."
+        path = self.folder / HASHES
+        lines = path.read_text().splitlines() if path.is_file() else []
+        return {name: digest for digest, name in map(str.split, lines)}
+
+    def altered(self) -> list[str]:
+        "Sentences on published files that are not as they were when they were published."
+        said = self.hashes()
+        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in self.folder.glob("*/*.parquet")}
+        odd = sorted(name for name in said | there if said.get(name) != there.get(name))
+        return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]
 
     def _read(self, path: Path) -> dict:
         "The record of a file, which is called as its run is. Raises `Misfit`, `OSError`."
@@ -293,7 +292,13 @@ class Store:
                     file.unlink()
         with suppress(OSError): # something is left in it
             self.live(paper, experiment, profile).rmdir()
+        if rows:
+            with self.claimed(HASHES, wait=True): # not inside the other claim, which would end with it
+                hashes = self.hashes() | {path.relative_to(self.folder).as_posix(): sha256_file(path)}
+                lines = [f"{digest}  {name}\n" for name, digest in sorted(hashes.items())]
+                write(self.folder / HASHES, "".join(lines).encode())
         return done
+
 
 def run_or_load(
     config: RunConfig,
@@ -307,7 +312,7 @@ def run_or_load(
     found = store.find(config) # also when fresh: damage is told before the training, not after it
     if found and not fresh:
         return found
-    start = time.monotonic()
+    start = Start()
     try:
         record = train(config)
         if (record["id"], record["status"]) != (config.id, "finished"):
@@ -317,7 +322,7 @@ def run_or_load(
         except Misfit as e: # other runs can go on
             raise TrainingFailed(None, str(e)) from None
     except TrainingFailed as e:
-        store.append(failed_record(config, e.reason, e.step, seconds=time.monotonic() - start))
+        store.append(failed_record(config, start, e.reason, e.step))
         raise
 
 

@@ -23,7 +23,7 @@ from statistics import median
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from ...data.registry import only_pinned
-from .origin import this_machine
+from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
 from ..config import ExperimentConfig, RunConfig
@@ -80,17 +80,17 @@ def execute(
     quiet()
     settle_libraries()
     task = task_of(run)
-    start = time.monotonic()
+    start = Start()
     with single_thread():
         trained = (train or task.train)(run)
-        seconds = time.monotonic() - start
+        seconds = start.seconds
         tested = task.test(run, trained)
     extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
     extra |= trained.extra | tested.extra | (told or {})
     encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
     record = make_record(
-        run, tested.metrics, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
-        seconds=time.monotonic() - start, curve=trained.curve, replicates=tested.replicates, extra=extra, **this_machine())
+        run, tested.metrics, start=start, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
+        curve=trained.curve, replicates=tested.replicates, extra=extra, **this_machine())
     record["environment"] |= surroundings()
     deterministic = torch.are_deterministic_algorithms_enabled()
     if deterministic or torch.cuda.is_available():
