@@ -588,14 +588,17 @@ def test_what_trains_nothing_is_computed_again(nothing_run, monkeypatch, auc, ex
     assert (f"{run.id}, unseen, auc05" in done.stdout) == bool(exit_code)
 
 
-# records that are merged
+# one run alone
 
-@pytest.mark.parametrize("given, says", [(".", "holds no records"), ("out", "did you mean out/version"), ("nowhere", "nowhere")])
-def test_a_folder_without_records_is_not_merged(project, given, says):
-    Store(project.folder / "out/version").append(invented(experiment(["Finetuned"], [0]).runs()[0], {"iid": {"auc05": .5}}))
-    done = shell("merge", given)
-    assert done.exit_code == 2 and says in done.stderr and "records added" not in done.stdout
-    assert "records added" in shell("merge", "out/version").stdout
+def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch):
+    asked = experiment(["Finetuned"], [0, 1])
+    wanted = asked.runs()[1].id
+    monkeypatch.setattr("debias_nb.repro.config.load_experiment", lambda name, profile: asked)
+    made = []
+    monkeypatch.setattr(runner, "execute", lambda run: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
+    assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
+    done = shell("run", "toy/a", "--only", wanted[:-1])
+    assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr
 
 
 # exit codes
