@@ -45,7 +45,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench lab-check sync check-sync check-fresh clean
+.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench lab-check sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -85,7 +85,7 @@ reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
 	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python test-types
 
-test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them; the outputs are compared with those that are stored
+test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
 # A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
@@ -96,7 +96,7 @@ SELECTED = not slow
 test-python: $(VENV)/.stamp | .cache
 	$(PYTEST) -m "$(SELECTED)"
 
-test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, bundles, recipes, benches
+test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, recipes, benches
 	$(PYTEST) -m slow
 
 # Trials of different lengths: whoever is done takes what is left. Each reader gets 1,000 random inputs.
@@ -146,22 +146,26 @@ bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ra
 lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs
 
-# ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that rest on them.
-sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some
-	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend library
+# ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone.
+sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some notebooks
+	$(BIN)/nbdev_export
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)
-	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py --mend $(if $(ONLY),--only $(ONLY))
+	$(MAKE) --no-print-directory made
 
-# CHECKS='notebooks library' makes these alone.
-check-sync: $(VENV)/.stamp | .cache ## say whether library, notebooks, reports and README.md agree
-	OMP_NUM_THREADS=1 $(BIN)/python tools/sync.py $(CHECKS)
+# What is made of the notebooks and the records without a training.
+made:
+	$(BIN)/nbdev_export
+	$(BIN)/python tools/notebooks.py
+	$(BIN)/debias-nb report
+	$(BIN)/python tools/readme.py
 
-# The clone is younger than the environment, which is taken as it is: --old-file.
-check-fresh: $(VENV)/.stamp | .cache ## run `make reports` in a fresh clone, and say whether the pages are those that are committed
+# In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.
+check: $(VENV)/.stamp | .cache ## in a fresh clone: run `make reports`, make the library, papers' outputs, pages and README.md anew; git says what differs
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
-	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" \
-	&& $(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV)) reports \
-	&& OMP_NUM_THREADS=1 $(abspath $(BIN))/python tools/sync.py reports
+	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 \
+	&& make="$(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV))" \
+	&& $$make reports && $(abspath $(BIN))/python tools/outputs.py --keep $$(cd "$$fresh" && find nbs/papers -name '*.ipynb') \
+	&& $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
 	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info

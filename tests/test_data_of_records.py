@@ -8,6 +8,8 @@ import pytest
 
 from debias_nb.data.registry import MissingData
 from debias_nb.repro.config import RunConfig
+from debias_nb.repro.runs.origin import NO_HISTORY, history
+from debias_nb.repro.runs.publish import unfounded
 from debias_nb.repro.runs.tasks import answers, authors, labeled_pairs, titles
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -67,3 +69,9 @@ def test_the_data_of_a_committed_record_are_made_again(place):
         assert found == {name: recorded.get(name) for name in found}, run.id
     if not compared:
         pytest.skip("its data are not here")
+
+
+def test_every_record_can_be_traced_to_a_commit_that_names_it():
+    commits = history(RESULTS.parent)
+    assert commits, NO_HISTORY
+    assert unfounded(RESULTS.parent, commits) == []

@@ -1,6 +1,5 @@
 """The files around the library agree with each other, and the tools that keep it whole find what is wrong."""
 import ast
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import lock as locking
-import sync
 from notebooks import is_skipped, local, notebooks, outside_code, relink, settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -233,86 +231,6 @@ def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
     assert files_in(tmp_path) == {*kept, "Makefile"}
 
 
-# The tools, on a project of two notebooks.
-
-def as_cell(number, kind, source):
-    cell = {"id": f"cell{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
-    if kind == "code":
-        return cell | {"cell_type": "code", "outputs": [], "execution_count": None}
-    return cell | {"cell_type": "markdown"}
-
-
-def notebook(path, *cells):
-    "Writes a notebook of cells, each of a kind and a source."
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nb = {
-        "cells": [as_cell(number, kind, source) for number, (kind, source) in enumerate(cells)],
-        "metadata": {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}},
-        "nbformat": 4, "nbformat_minor": 5}
-    path.write_text(json.dumps(nb, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
-
-
-ONE = [
-    ("md", "# One\n\n> First."), ("code", "#| default_exp one"), ("code", "#| export\ndef one(): return 1"),
-    ("code", "one()")]
-TWO = [
-    ("md", "# Two\n\n> Second."), ("code", "#| default_exp two"), ("code", "#| export\nfrom toy.one import one")]
-
-
-@pytest.fixture
-def toy(tmp_path):
-    "A project of two notebooks, which export the library `toy`."
-    text = re.sub(r"^lib_path = .*$", "lib_path = toy", read("settings.ini"), flags=re.M)
-    (tmp_path / "settings.ini").write_text(text, "utf-8")
-    notebook(tmp_path / "nbs/00_one.ipynb", *ONE)
-    notebook(tmp_path / "nbs/01_two.ipynb", *TWO)
-    sync.mend_notebooks(tmp_path)
-    return tmp_path
-
-
-def edit(path, old, new):
-    path.write_text(path.read_text().replace(old, new))
-
-
-def first_lines(found):
-    return [entry.splitlines()[0] for entry in found]
-
-
-@pytest.mark.slow
-def test_an_edited_a_missing_and_a_left_over_module_are_found_and_mended(toy):
-    sync.tool("nbdev_export", cwd=toy)
-    edit(toy / "toy/one.py", "return 1", "return 2")
-    edit(toy / "nbs/01_two.ipynb", "default_exp two", "default_exp zwei")
-    (toy / "toy/mine.py").write_text("x = 1\n") # what was written by hand is left to whoever wrote it
-    found = sync.library(toy)
-    assert first_lines(found) == [
-        "toy/one.py: differs", "toy/two.py: no notebook exports it", "toy/zwei.py: missing"]
-    assert "-def one(): return 2" in found[0] and "+def one(): return 1" in found[0]
-
-    sync.mend_library(toy)
-    assert (toy / "toy/zwei.py").exists() and not (toy / "toy/two.py").exists()
-    assert (toy / "toy/mine.py").read_text() == "x = 1\n"
-    assert sync.library(toy) == []
-
-
-def test_unclean_notebooks_are_found_and_mended_and_keep_their_tags(toy):
-    path = toy / "nbs/00_one.ipynb"
-    nb = json.loads(path.read_text())
-    cell = nb["cells"][3]
-    output = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
-    cell |= {"execution_count": 7, "metadata": {"tags": ["parameters"], "scrolled": True}, "outputs": [output]}
-    path.write_text(json.dumps(nb))
-    foreign = f"nbs/00_one.ipynb: cell 3 ({cell['id']}): its output belongs to another source"
-    unclean, *others = sync.unclean(toy)
-    assert unclean.startswith("nbs/00_one.ipynb: ") and others == [foreign]
-
-    sync.mend_notebooks(toy)
-    mended = json.loads(path.read_text())["cells"][3]
-    assert mended["execution_count"] is None and mended["metadata"] == {"tags": ["parameters"]}
-    assert mended["outputs"], "outputs stay"
-    assert sync.unclean(toy) == [foreign]
-
-
 def test_code_is_left_alone_by_what_rewrites_text():
     text = "[a](b) `[a](b)`\n\n```python\nd = {'[a](b)': 1}\n```\n\n![p](q.png)"
     assert relink(text, str.upper) == text.replace("[a](b) `", "[a](B) `").replace("q.png", "Q.PNG")
@@ -392,18 +310,3 @@ def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
             fetched += 1
             assert "--require-hashes" in line or told, line
     assert fetched
-
-
-# one notebook alone
-
-@pytest.mark.parametrize("name, pages", [
-    ("papers/itvreg/table05", {"itvreg/table05", "contents"}),
-    ("papers/arr/claims", {"arr/claims", "claims", "contents"}), ("own_pairs", set()),
-])
-def test_the_pages_that_rest_on_a_notebook(name, pages):
-    assert set(sync.pages_of([ROOT / f"nbs/{name}.ipynb"])) == pages
-
-
-def test_all_pages_rest_on_intervals():
-    papers = {path.relative_to(ROOT / "nbs/papers").with_suffix("").as_posix() for path in PAPERS}
-    assert set(sync.pages_of([ROOT / "nbs/measures/stats.ipynb"])) == papers

@@ -1,9 +1,11 @@
 """The recipes of CONTRIBUTING.md, followed to the letter in a copy of the project: each gives what it promises."""
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -23,7 +25,6 @@ from debias_nb.repro.pages.comparisons import overall
 from debias_nb.repro.pages.verdicts import read_ledger
 from debias_nb.measures.stats import WORDS
 from made import WORLD, shrunk
-from sync import tool
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -92,6 +93,14 @@ def change_cell(path: Path, diff: str):
 
 
 # The copy
+
+def tool(name, *args, cwd):
+    "Run a command of this environment. Raises `RuntimeError` with what it printed when it fails."
+    env = {key: value for key, value in os.environ.items() if key != "IN_TEST"} # nbdev exports nothing where this is set
+    done = subprocess.run([Path(sys.executable).parent / name, *args], cwd=cwd, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{name} {' '.join(args)}: {(done.stdout + done.stderr)[-3000:]}")
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 import outputs
-import sync
-from notebooks import ROOT
+import notebooks
+from notebooks import ROOT, joined
 
 CONFIGURATION = """\
 # Written by tools/lab.py.
 import sys
 sys.path.insert(0, {tools!r})
-for name in ("lab", "outputs", "sync", "notebooks"): # of another clone, whose configuration was read before this one
+for name in ("lab", "outputs", "notebooks"): # of another clone, whose configuration was read before this one
     sys.modules.pop(name, None)
 from lab import clean_before_saving
 c.FileContentsManager.pre_save_hook = clean_before_saving
@@ -30,13 +30,13 @@ def is_here(file: Path) -> bool:
 
 
 def cleaned(content: dict) -> dict: # of a notebook
-    "The notebook as sync.py wants it, with the outputs that outputs.py keeps."
+    "The notebook as notebooks.py cleans it, with the outputs that outputs.py keeps."
     nb = json.loads(json.dumps(content))
     for cell in nb["cells"]:
-        cell["source"] = outputs.joined(cell["source"])
+        cell["source"] = joined(cell["source"])
         if cell["cell_type"] == "code":
             cell["outputs"] = outputs.all_kept(cell["outputs"])
-    return json.loads(sync.cleaned(json.dumps(nb), ROOT))
+    return json.loads(notebooks.cleaned(nb))
 
 
 def clean_before_saving(model: dict, path: str, contents_manager, **more) -> None: # as Jupyter calls it

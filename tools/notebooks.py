@@ -1,6 +1,10 @@
-"What the tools share: where the notebooks are, what their cells say of themselves, and where their links lead."
+"""What the tools share: where the notebooks are, how they lie in their files, and where their links lead.
+
+python tools/notebooks.py    clean every notebook as nbdev_clean does, with the kernel and the folded cells that JupyterLab has
+"""
 import ast
 import configparser
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -24,6 +28,11 @@ def settings(root: Path = ROOT) -> configparser.SectionProxy:
     parser = configparser.ConfigParser()
     parser.read(root / "settings.ini", "utf-8")
     return parser["DEFAULT"]
+
+
+def joined(value) -> str:
+    "Text that is one string, or several."
+    return value if isinstance(value, str) else "".join(value)
 
 
 def flags(cell) -> dict[str, str]:
@@ -108,6 +117,17 @@ def settle(nb: dict) -> None: # nb: as it lies in its file
             cell["metadata"]["jupyter"] = {"source_hidden": True}
 
 
+def cleaned(nb: dict) -> str: # nb: as it lies in its file
+    "A notebook's text without counts, with its outputs, and with the metadata that settings.ini allows and all have."
+    from execnb.nbio import nb2str
+    from nbdev.clean import clean_nb
+    config = settings()
+    allowed = [config[f"allowed_{kind}metadata_keys"].split() for kind in ("", "cell_")]
+    clean_nb(nb, False, *allowed, config.getboolean("clean_ids"))
+    settle(nb)
+    return nb2str(nb)
+
+
 def change_shown(cell, change) -> None:
     "Change the Markdown that a code cell shows. change: a function of a text."
     for output in cell.outputs:
@@ -138,3 +158,8 @@ def local(address: str, folder: str) -> tuple[str, str] | None:
         return None
     path, hash_, part = address.partition("#")
     return posixpath.normpath(posixpath.join(folder, path)), hash_ + part
+
+
+if __name__ == "__main__":
+    for notebook in notebooks():
+        notebook.write_text(cleaned(json.loads(notebook.read_text("utf-8"))), "utf-8")

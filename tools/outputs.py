@@ -1,66 +1,27 @@
-"""Run the library notebooks as nbdev tests them, and keep or compare their outputs.
+"""Run notebooks and keep what they show.
 
-python tools/outputs.py          run every notebook; say where a stored output is not what the run gave
-python tools/outputs.py --keep   run every notebook; store what it gave, unless another processor has stored the same
+python tools/outputs.py                        run every notebook of the library; fails where a cell raises
+python tools/outputs.py --keep [NOTEBOOK...]   run these, or all, and store their outputs
 
-Text is compared with a tolerance for numbers on the family of processors that made it, and by its shape elsewhere:
-trained numbers differ between processors. Pictures are compared by presence. Paper notebooks run on the stored records
-alone, and tools/sync.py runs them for their pages: here their stored outputs are compared with the pages, byte by byte.
-An output whose cell has changed since is refused everywhere. Cells tagged `real` show what published data and encoders are here, and are compared only where the
-same files are;
-cells tagged `varies` show what no two runs share (a commit, a date), and are compared by their shape; what cells tagged
+Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained. Cells
+tagged `real` show what published data and encoders are here, and are stored where there are some; what cells tagged
 `timing` print is not stored.
 """
 import argparse
-import hashlib
 import json
-import math
 import multiprocessing
 import multiprocessing.connection
 import os
-import platform
 import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from notebooks import ROOT, notebooks, settings
+from notebooks import ROOT, cleaned, joined, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 65_000                # bytes of a picture
-RELATIVE, ABSOLUTE = 1e-3, 1e-3 # tolerance of numbers in text
-ELSEWHERE = .05                 # and of those that another processor stored: what training makes of its rounding
-NUMBER = re.compile(r"[-+−]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
-STAMP = "kept_outputs"          # key of a notebook's metadata: the processor, and the source of each output
-
-
-def processor() -> str:
-    "The family of this machine's processor, as `AuthenticAMD 25/17`."
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    found = [re.search(rf"^{key}\s*:\s*(.+)$", text, re.M) for key in ("vendor_id", "cpu family", "model")]
-    maker, family, model = (match[1] if match else "?" for match in found)
-    return f"{maker} {family}/{model}"
-
-
-def digits_of(text: str) -> str:
-    "Eight digits that stand for a text."
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def stamp(cell) -> str:
-    "Eight digits that stand for the source of a cell."
-    return digits_of("".join(cell["source"]))
-
-
-def joined(value) -> str:
-    "Text that is one string, or several."
-    return value if isinstance(value, str) else "".join(value)
-
-
 def without_paths(text: str) -> str:
     "Text in which this machine's folders have no names."
     places = [str(ROOT), os.environ.get("DEBIAS_NB_DATA"), os.environ.get("DEBIAS_NB_MODELS"), str(Path.home())]
@@ -163,218 +124,45 @@ def run_together(paths: list[Path]) -> list[tuple]:
         return [run_paper(path) for path in paths]
 
 
-def numbers(text: str) -> list[float]:
-    "The numbers of a text in their order; not a number for a version."
-    found = []
-    for number in NUMBER.findall(text):
-        try:
-            found.append(float(number.replace("−", "-").replace(",", "")))
-        except ValueError: # 1.2.3 is a version
-            found.append(math.nan)
-    return found
-
-
-def without_numbers(text: str) -> str:
-    "The words of a text: a mark for each number, a space for any space and for the lines that tables draw."
-    return re.sub(r"\s+|-{2,}", " ", NUMBER.sub("#", text))
-
-
-def same_text(old: str, new: str, relative: float = RELATIVE, absolute: float = ABSOLUTE) -> bool:
-    "Whether two texts are the same but for small differences of their numbers."
-    if without_numbers(old) != without_numbers(new):
-        return False
-    for before, after in zip(numbers(old), numbers(new)):
-        if not (math.isnan(before) or math.isclose(before, after, rel_tol=relative, abs_tol=absolute)):
-            return False
-    return True
-
-
-def same_kind(kind: str, old: str, new: str, exactly: bool) -> bool:
-    "Whether one kind of output agrees: text by its words and numbers, or by its shape alone; a picture by being there."
-    if kind.startswith("image/"):
-        return True
-    if exactly:
-        return same_text(old, new)
-    shapes = [(re.findall(r"<th>(.*?)</th>", html), html.count("<tr")) for html in (old, new)]
-    return kind != "text/html" or shapes[0] == shapes[1]
-
-
-def by_kind(output: dict) -> dict[str, str]:
-    "The parts of an output as text, by their kind."
-    data = output.get("data", {"stream": output.get("text", "")})
-    return {kind: joined(value) for kind, value in data.items()}
-
-
-def differs(old: list, new: list, exactly: bool) -> str:
-    "What differs between the stored and the new outputs of a cell, in words; empty where nothing does."
-    if len(old) != len(new):
-        return f"{len(old)} outputs are stored, {len(new)} were made"
-    for one, other in zip(map(by_kind, old), map(by_kind, new)):
-        if one.keys() != other.keys():
-            return f"{', '.join(one)} is stored, {', '.join(other)} was made"
-        for kind in one:
-            if not same_kind(kind, one[kind], other[kind], exactly):
-                return f"{kind} differs:\n      stored: {one[kind][:300]!r}\n      made:   {other[kind][:300]!r}"
-    return ""
-
-
-def stale(nb: dict) -> list[str]:
-    "The cells whose stored outputs belong to another source."
-    known = nb["metadata"].get(STAMP, {}).get("sources", {})
-    found = []
-    for n, cell in enumerate(nb["cells"]):
-        if cell["cell_type"] == "code" and cell["outputs"] and known.get(cell["id"]) != stamp(cell):
-            found.append(f"cell {n} ({cell['id']}): its output belongs to another source")
-    return found
-
-
-def stale_outputs(root: Path = ROOT) -> list[str]:
-    "The stale cells of all notebooks. Nothing is run."
-    return [
-        f"{path.relative_to(root)}: {words}" for path in notebooks(root) for words in stale(json.loads(path.read_text("utf-8")))]
-
-
 def tags(cell) -> list[str]:
     "The tags of a cell."
     return cell["metadata"].get("tags", [])
 
 
-def data_here() -> str:
-    "Eight digits that stand for the files in the folders of data and encoders; empty where neither is set."
-    folders = filter(None, map(os.environ.get, ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")))
-    files = [
-        f"{path.relative_to(folder)} {path.stat().st_size}"
-        for folder in folders for path in Path(folder).rglob("*") if path.is_file()]
-    return digits_of("\n".join(sorted(files))) if files else ""
-
-
-def is_left_as_it_is(cell, same_data: bool) -> bool:
-    """Whether nothing can be said here of a cell's outputs.
-    same_data: whether data are here as when they were stored; to store them, whether there are any."""
-    return cell["cell_type"] != "code" or "timing" in tags(cell) or ("real" in tags(cell) and not same_data)
-
-
-def compared(path: Path, outputs: list) -> list[str]:
-    "Where the stored outputs of a notebook are not what a run gave."
-    nb = json.loads(path.read_text("utf-8"))
-    stored = nb["metadata"].get(STAMP, {})
-    exactly = stored.get("processor") == processor()
-    same_data = stored.get("data") == data_here()
-    found = stale(nb)
-    for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
-        if is_left_as_it_is(cell, same_data):
-            continue
-        words = differs(cell["outputs"], all_kept(new), exactly and "varies" not in tags(cell))
-        if words:
-            found.append(f"cell {n} ({cell['id']}): {words}")
-    return found
-
-
 PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
 
 
-def name_profile(path: Path, nb: dict) -> str: # path: of a paper notebook
-    "Its cell of parameters names the profile whose page is stored. What was named instead; empty where that was right."
+def name_profile(path: Path, nb: dict) -> None: # path: of a paper notebook
+    "Its cell of parameters names the profile whose page is stored."
     from debias_nb.repro.pages.frame import profiles_of
     from debias_nb.repro.pages.report import richest
     name = name_of(path)
     for cell in nb["cells"]:
         source = joined(cell["source"])
-        found = PROFILE.search(source)
-        if "parameters" in tags(cell) and found and profiles_of(name):
-            named = PROFILE.sub(rf'\1"{richest(name)}"', source)
-            if named != source:
-                cell["source"] = named.splitlines(keepends=True)
-                return found[0]
-    return ""
+        if "parameters" in tags(cell) and profiles_of(name):
+            cell["source"] = PROFILE.sub(rf'\1"{richest(name)}"', source).splitlines(keepends=True)
 
 
-ALT = re.compile(r"!\[[^\]]*\]") # what is told of a figure; outputs are stored without it
-
-
-def page_of_stored(path: Path) -> dict[str, bytes]: # file -> content
-    "The page that the stored outputs of a paper notebook make, with its figures."
-    from debias_nb.repro.pages.report import Shown, files_of, on_page, shown_output
-    shown = []
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    for cell in cells:
-        if cell["cell_type"] == "markdown":
-            shown.append(Shown("text/markdown", joined(cell["source"])))
-        for output in cell.get("outputs", []):
-            data = by_kind(output)
-            printed = data.pop("stream", None)
-            shown.append(shown_output(data) if printed is None else Shown("text/plain", printed))
-    return files_of(name_of(path), on_page(cells, shown))
-
-
-def compared_with_page(path: Path) -> list[str]:
-    "Where the stored outputs of a paper notebook are not what its page in reports/ shows."
-    from debias_nb.repro.pages.report import page_path
-    nb = json.loads(path.read_text("utf-8"))
-    found = stale(nb)
-    wrong = name_profile(path, nb)
-    if wrong:
-        found.append(f"its parameters say {wrong}, which is not the profile of its page")
-    folder = page_path(name_of(path)).parent
-    for file, made in page_of_stored(path).items():
-        page = ROOT / "reports" / folder / file
-        where = page.relative_to(ROOT)
-        if not page.is_file():
-            found.append(f"{where}: there is no such page")
-        elif file.endswith(".svg"):
-            if page.read_bytes() != made:
-                found.append(f"{where}: the stored picture is another one")
-        elif ALT.sub("![]", page.read_text("utf-8")) != ALT.sub("![]", made.decode()):
-            found.append(f"{where}: the stored outputs make another page")
-    return found
-
-
-def says_the_same(nb: dict, outputs: list) -> bool:
-    """Whether what another processor stored in a notebook of the library may stay: no cell has been edited since, none
-    shows more or less than it did, and numbers differ as they do between processors."""
-    if nb["metadata"].get(STAMP, {}).get("processor", processor()) == processor() or stale(nb):
-        return False
-    for cell, new in zip(nb["cells"], outputs):
-        if is_left_as_it_is(cell, bool(data_here())):
-            continue
-        made = all_kept(new)
-        if differs(cell["outputs"], made, exactly=False):
-            return False
-        for one, other in zip(map(by_kind, cell["outputs"]), map(by_kind, made)):
-            texts = [kind for kind in one if not kind.startswith("image/") and "varies" not in tags(cell)]
-            if not all(same_text(one[kind], other[kind], ELSEWHERE, ELSEWHERE) for kind in texts):
-                return False
-    return True
+def is_kept(cell) -> bool:
+    "Whether the outputs of a cell are stored here."
+    there_are_data = os.environ.get("DEBIAS_NB_DATA") or os.environ.get("DEBIAS_NB_MODELS")
+    return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell) or bool(there_are_data))
 
 
 def keep(path: Path, outputs: list) -> list[str]:
-    "Store what a run gave, unless another processor has stored the same. Refuses a picture that is too large."
-    from execnb.nbio import nb2str
+    "Store what a run gave. Refuses a picture that is too large."
     nb = json.loads(path.read_text("utf-8"))
     if is_of_paper(path):
         name_profile(path, nb)
-    elif says_the_same(nb, outputs):
-        return []
-    stored = json.dumps(nb["cells"])
-    by = nb["metadata"].get(STAMP, {}).get("processor")
     refused = []
-    data = data_here() or nb["metadata"].get(STAMP, {}).get("data", "")
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
-        if is_left_as_it_is(cell, bool(data_here())):
+        if not is_kept(cell):
             continue
         cell["outputs"] = all_kept(new)
-        for output in cell["outputs"]:
-            sizes = [len(v) for kind, v in by_kind(output).items() if kind.startswith("image/")]
-            if sizes and max(sizes) > LARGEST:
-                refused.append(f"cell {n} ({cell['id']}): a picture of {max(sizes):,} bytes")
-    sources = {cell["id"]: stamp(cell) for cell in nb["cells"] if cell["cell_type"] == "code" and cell["outputs"]}
-    nb["metadata"].pop(STAMP, None)
-    if sources:
-        is_same = by and json.dumps(nb["cells"]) == stored # whichever processor says it
-        nb["metadata"][STAMP] = {"processor": by if is_same else processor(), "sources": sources}
-        if any("real" in tags(cell) for cell in nb["cells"]): # its outputs depend on the data
-            nb["metadata"][STAMP]["data"] = data
-    path.write_text(nb2str(nb), "utf-8")
+        pictures = [value for output in cell["outputs"] for kind, value in output.get("data", {}).items() if kind == "image/png"]
+        if max(map(len, pictures), default=0) > LARGEST:
+            refused.append(f"cell {n} ({cell['id']}): a picture of {max(map(len, pictures)):,} bytes")
+    path.write_text(cleaned(nb), "utf-8")
     return refused
 
 
@@ -415,37 +203,31 @@ def told(path: Path, found: list[str], seconds: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all")
+    parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all, or without --keep those of the library")
     parser.add_argument("--keep", action="store_true", help="store the outputs")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    wanted = {Path(name).resolve() for name in args.notebooks}
-    paths = [path for path in notebooks() if not wanted or path in wanted]
-    if not paths:
-        parser.error("no such notebook is run")
+    known = notebooks()
+    paths = [Path(name).resolve() for name in args.notebooks] or [path for path in known if args.keep or not is_of_paper(path)]
+    for path in paths:
+        if path not in known:
+            parser.error(f"{path} is no notebook of this project")
     if len(paths) > 1: # each process has the libraries, and need not load them again
         from debias_nb.repro.runs.runner import settle_libraries
         settle_libraries()
-    look = keep if args.keep else compared
-    wrong = 0
     papers = [path for path in paths if is_of_paper(path)]
     groups = [[path] for path in paths if path not in papers] # each alone, since it trains and sets things
-    if papers and args.keep: # together, and first, since they take longest
-        groups.insert(0, papers)
+    together = {} # those of a paper read the records once; they are first, since they take longest
+    for path in papers:
+        together.setdefault(path.parent, []).append(path)
+    groups = sorted(together.values(), key=len, reverse=True) + groups
+    wrong = 0
     for done in run_apart(groups, args.workers):
         for path, outputs, error, seconds in done:
-            found = [error] if outputs is None else look(path, outputs)
+            found = [error] if outputs is None else keep(path, outputs) if args.keep else []
             wrong += bool(found)
             told(path, found, seconds)
-    if papers and not args.keep:
-        from debias_nb.repro.pages.frame import only_stored
-        with only_stored(short=True): # records are read once
-            for path in papers:
-                started = time.monotonic()
-                found = compared_with_page(path)
-                wrong += bool(found)
-                told(path, found, time.monotonic() - started)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 

@@ -1,5 +1,4 @@
-"README.md as nbs/index.ipynb makes it, which is run first; tools/sync.py compares and writes it."
-import difflib
+"Writes README.md as nbs/index.ipynb makes it, which is run first: `python tools/readme.py`."
 import re
 import sys
 from pathlib import Path
@@ -84,9 +83,5 @@ def readme(root: Path = ROOT) -> str:
     return NOTE + text.strip("\n") + "\n"
 
 
-def difference(root: Path = ROOT) -> list[str]:
-    "A unified diff from README.md to what the notebook gives; empty when they agree."
-    target = root / TARGET
-    old = target.read_text("utf-8") if target.is_file() else ""
-    new = readme(root)
-    return list(difflib.unified_diff(old.splitlines(), new.splitlines(), TARGET, SOURCE, lineterm="", n=1))
+if __name__ == "__main__":
+    (ROOT / TARGET).write_text(readme(), "utf-8")
