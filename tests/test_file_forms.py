@@ -277,6 +277,22 @@ def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
     assert two.note == f"{one.note}; left alone: before/corpus.jsonl, corpus-backup.jsonl, corpus.jsonl~, qrels/test copy.tsv, queries2.jsonl"
 
 
+def test_wrong_answers_that_read_like_the_right_one_are_told():
+    triplets = {"anchor": ["q", "r", "s"], "positive": ["An egg", "p", "t"], "negative": ["an  EGG", "q", "an egg"]}
+    assert read_pairs_file(triplets).note.endswith("; 1 negatives are the match of their query but for case and spaces")
+    corpus = {"d1": "An egg", "d2": "an egg ", "d3": "a mole", "d4": "a mole", "d5": "z"}
+    tables = {"queries": {"q": "x", "r": "y"}, "corpus": corpus, "relevant_docs": {"q": ["d1", "d5"], "r": ["d3", "d4"]}}
+    assert read_pairs_file(tables).note.endswith("; 1 relevant texts stand in the corpus again, where they are not judged relevant")
+    tables["relevant_docs"]["q"] = ["d1", "d2", "d5"]
+    assert "again" not in read_pairs_file(tables).note
+
+
+def test_what_a_threshold_takes_out_of_ndcg_is_told():
+    tables = {"queries": {"q": "x"}, "corpus": {"d": "a", "e": "b", "f": "c"}, "relevant_docs": {"q": {"d": 3, "e": 1, "f": 0}}}
+    assert read_pairs_file(tables, match_from=3).left_out == {"judgments with a grade below 3, from nDCG too,": 2}
+    assert read_pairs_file(tables).left_out == {"judgments with a grade below 1": 1}
+
+
 @pytest.mark.parametrize("grades, advice", [
     ([0, 1, 2, 3], "--match-from 2 (match_from=2), and --other-to 0 where"), ([5, 4, 1], "--match-from 4 (match_from=4)"),
     ([.25, .75, .8], "--match-from 0.75 (match_from=0.75)"), ([-1, 0, 2], "--match-from 2 (match_from=2), and --other-to -1 where"),

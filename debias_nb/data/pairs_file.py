@@ -709,7 +709,7 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     own_place = np.where((own_place >= 0) & readable.to_numpy()[own_place], moved[own_place], -1)
     frame = pd.DataFrame({
         "left": queries.text.to_numpy()[kept["at"]], "right": corpus.text.to_numpy()[kept.document], "line": kept.line.to_numpy(),
-        "label": np.maximum(1, kept.grade).astype(int) if (grade % 1 == 0).all() else 1})
+        "label": np.maximum(1, kept.grade).astype(int).to_numpy() if (grade % 1 == 0).all() else 1})
     frame["query"] = pd.factorize(kept["at"])[0]
     frame["document"], frame["itself"] = moved[kept.document], own_place
     if asked.group:
@@ -717,6 +717,23 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
             raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
         frame["group"] = queries[asked.group].to_numpy()[kept["at"]]
     return frame, corpus.text[readable].tolist(), {what: int(n) for what, n in counts.items() if n}
+
+
+def copies_told(frame: pd.DataFrame, corpus: list[str] | None) -> str:
+    "How many texts count as wrong answers that read like the right one; nothing where none does."
+    def alike(texts):
+        return pd.Series([" ".join(text.casefold().split()) for text in texts], dtype=object)
+    if "query" not in frame:
+        return ""
+    text = alike(frame.right)
+    if corpus is None:
+        right = frame.label == 1
+        matches = pd.MultiIndex.from_arrays([frame["query"][right], text[right]])
+        count = (~right & pd.MultiIndex.from_arrays([frame["query"], text]).isin(matches)).sum()
+        return f"{count:,} negatives are the match of their query but for case and spaces" if count else ""
+    relevant = text.groupby([frame["query"], text]).transform("size")
+    count = (relevant < text.map(alike(corpus).value_counts())).sum()
+    return f"{count:,} relevant texts stand in the corpus again, where they are not judged relevant" if count else ""
 
 
 # ---------------------------------------------------------------- what a reader gives
@@ -949,7 +966,7 @@ def read_pairs_file(
         sha256 = sha256_file(path)
     else:
         sha256 = fingerprint([frame.to_numpy().tolist(), corpus])
-    note = "; ".join(filter(None, [note, asked.told]))
+    note = "; ".join(filter(None, [note, asked.told, copies_told(frame, corpus)]))
     return PairFile(name or label, frame, sha256, found.names if found else (), path, group, note, found.form if found else "retrieval", corpus, left_out)
 
 
