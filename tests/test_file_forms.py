@@ -31,7 +31,7 @@ def placed(folder, files):
             pq.write_table(pa.table(content), path)
         else:
             data = content if isinstance(content, bytes) else content.encode()
-            path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+            path.write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
     return folder
 
 
@@ -70,6 +70,7 @@ PAIRS = { # name of the file, content, options, labels
     "semicolons, packed": ("a.csv.gz", "left;right;label\na, b;c;1\nd;e;0\n", {}, [1, 0]),
     "Magellan, joined": ("a.csv", "id,left_id,left_title,left_price,right_id,right_title,right_price,label\n0,1,a lamp,9,2,lamp,,1\n1,1,b,,2,c,8,0\n", {}, [1, 0]),
     "columns named": ("a.csv", "q,p,y\na,b,1\nc,d,0\n", {"columns": ("q", "p", "y")}, [1, 0]),
+    "texts named, with a label beside": ("a.csv", "q,p,score\na,b,1\nc,d,0\n", {"columns": ("q", "p")}, [1, 0]),
 }
 
 
@@ -78,6 +79,33 @@ def test_labeled_pairs_are_told_by_their_names(tmp_path, name, content, options,
     file = read_pairs_file(placed(tmp_path, {name: content}) / name, **options)
     assert file.form == "pairs" and file.labels.tolist() == labels
     assert all(isinstance(text, str) for text in [*file.left, *file.right])
+
+
+@pytest.mark.parametrize("label", ["label", "labels", "score", "Scores", "relevance"])
+@pytest.mark.parametrize("texts", [
+    "anchor,positive", "question,passage", "user_input,context", "document,sentence", "prompt,reply", "premise,text2", "id,title_a,title_b"])
+def test_a_label_makes_labeled_pairs_whatever_the_texts_are_called(texts, label):
+    "As sentence-transformers has it: the label by its name, texts by their order."
+    names = texts.split(",")
+    rows = dict(zip(names, (["1", "2"], ["an egg", "a mole"], ["eggs", "planes"])[-len(names):]))
+    for table in (rows | {label: [1, 0]}, {label: [1, 0]} | rows):
+        file = read_pairs_file(table)
+        assert file.form == "pairs" and file.labels.tolist() == [1, 0] and {*file.columns} == {*names[-2:], label}
+    if "id" not in names:
+        assert read_pairs_file(rows, form="retrieval", columns=tuple(names)).form == "retrieval"
+
+
+@pytest.mark.parametrize("names, told", [
+    ("left,right,premise,hypothesis,label", "left, right, label, or as labeled pairs: premise, hypothesis, label"),
+    ("text1,text2,score,label", "text1, text2, label, or as labeled pairs: text1, text2, score; name them, e.g. --columns text1,text2,label"),
+    ("anchor,positive,negative,labels", "labeled pairs: anchor, positive, labels, or as triplets"),
+    ("question,answer,document", "matches without labels: question, answer, or as"),
+    ("one,two,three,label", "no column 'left'.*name the columns"),
+])
+def test_names_that_can_be_read_in_two_ways_are_refused(names, told):
+    table = {name: [0, 1] if name in ("label", "labels", "score") else ["an egg", "a mole"] for name in names.split(",")}
+    with pytest.raises(DataError, match=told):
+        read_pairs_file(table)
 
 
 def test_what_is_read_of_pairs(tmp_path):
@@ -214,6 +242,72 @@ def test_what_is_left_out_of_retrieval_is_counted(tmp_path):
     assert strict.left == ["r"] and strict.left_out["queries without a grade of 2 or more"] == 3
 
 
+def published(folder, wrong, queries=120):
+    "A set whose judgments hold some wrong lines."
+    many = range(queries)
+    judgments = "".join(f"q{i}\td{i}\t1\n" for i in many) + "".join(f"{line}\n" for line in wrong)
+    return placed(folder, {
+        "corpus.jsonl": lines({"_id": "blank", "text": "\u200b"}, *({"_id": f"d{i}", "text": f"text {i}"} for i in many)),
+        "queries.jsonl": lines(*({"_id": f"q{i}", "text": f"query {i}"} for i in many), {"_id": "none", "text": "no match"}),
+        "qrels/test.tsv": f"query-id\tcorpus-id\tscore\n{judgments}"})
+
+
+@pytest.mark.parametrize("wrong, left_out", [
+    ("q3\tgone\t1", "judgments of a text that is not there"), ("gone\td3\t2", "judgments of a query that is not there"),
+    ("q3\tblank\t1", "judgments of a query or text that has nothing to read"), ("none\td3\t0", "queries without a grade of 1 or more"),
+])
+def test_sets_as_they_are_published(tmp_path, wrong, left_out):
+    "Up to one judgment in a hundred may be wrong; more are refused, with what reads them where there is something."
+    folder = published(tmp_path / "set", [wrong])
+    file = read_pairs_file(folder)
+    assert len(file) == 120 and file.left_out[left_out] == 1 and len(file.corpus) == 120
+    with pytest.raises(DataError, match="set/qrels/test.tsv:(4[12]|42): "):
+        read_pairs_file(published(tmp_path / "set", [wrong], 40))
+    tables = {"queries": {"q": "an egg", "r": "a mole"}, "corpus": {"d": "eggs"}, "relevant_docs": {"q": ["d"], "r": ["e"]}}
+    with pytest.raises(DataError, match="text 'e' is not in .*one in a hundred"):
+        read_pairs_file(tables)
+
+
+def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
+    beside = {"corpus-backup.jsonl": CORPUS.replace("d1", "e1"), "queries2.jsonl": QUERIES, "qrels/test copy.tsv": QRELS, "before/corpus.jsonl": CORPUS,
+              "._corpus.jsonl": "x", "corpus.jsonl~": CORPUS}
+    usual, crowded = placed(tmp_path / "one/set", BEIR), placed(tmp_path / "two/set", BEIR | beside)
+    one, two = read_pairs_file(usual), read_pairs_file(crowded)
+    assert two.frame.equals(one.frame) and two.corpus == one.corpus and two.sha256 == one.sha256
+    assert two.note == f"{one.note}; left alone: before/corpus.jsonl, corpus-backup.jsonl, corpus.jsonl~, qrels/test copy.tsv, queries2.jsonl"
+
+
+def test_wrong_answers_that_read_like_the_right_one_are_told():
+    triplets = {"anchor": ["q", "r", "s"], "positive": ["An egg", "p", "t"], "negative": ["an  EGG", "q", "an egg"]}
+    assert read_pairs_file(triplets).note.endswith("; 1 negatives are the match of their query but for case and spaces")
+    corpus = {"d1": "An egg", "d2": "an egg ", "d3": "a mole", "d4": "a mole", "d5": "z"}
+    tables = {"queries": {"q": "x", "r": "y"}, "corpus": corpus, "relevant_docs": {"q": ["d1", "d5"], "r": ["d3", "d4"]}}
+    assert read_pairs_file(tables).note.endswith("; 1 relevant texts stand in the corpus again, where they are not judged relevant")
+    tables["relevant_docs"]["q"] = ["d1", "d2", "d5"]
+    assert "again" not in read_pairs_file(tables).note
+
+
+def test_what_a_threshold_takes_out_of_ndcg_is_told():
+    tables = {"queries": {"q": "x"}, "corpus": {"d": "a", "e": "b", "f": "c"}, "relevant_docs": {"q": {"d": 3, "e": 1, "f": 0}}}
+    assert read_pairs_file(tables, match_from=3).left_out == {"judgments with a grade below 3, from nDCG too,": 2}
+    assert read_pairs_file(tables).left_out == {"judgments with a grade below 1": 1}
+
+
+@pytest.mark.parametrize("grades, advice", [
+    ([0, 1, 2, 3], "--match-from 2 (match_from=2), and --other-to 0 where"), ([5, 4, 1], "--match-from 4 (match_from=4)"),
+    ([.25, .75, .8], "--match-from 0.75 (match_from=0.75)"), ([-1, 0, 2], "--match-from 2 (match_from=2), and --other-to -1 where"),
+])
+def test_the_advice_on_grades_is_followed(grades, advice):
+    table = {"left": [f"an egg {i}" for i in grades], "right": ["eggs"] * len(grades), "label": grades}
+    with pytest.raises(DataError, match=re.escape(f"; grades are read by {advice}")):
+        read_pairs_file(table)
+    least = float(advice.split()[1])
+    assert read_pairs_file(table, match_from=least).labels.tolist() == [int(grade >= least) for grade in grades]
+    with pytest.raises(DataError) as e:
+        read_pairs_file(table | {"label": [3] * len(grades)})
+    assert "--match-from" not in str(e.value), "one grade alone has no other side"
+
+
 ALONE = { # name, content, options
     "anchor and positive": ("a.csv", "anchor,positive\nq,p\nr,s\nq,t\nr,q\nq,q\n", {}),
     "a list of answers": ("a.jsonl", lines({"query": "q", "positive": ["p", "t", "q"]}, {"query": "r", "positive": ["s", "q"]}), {}),
@@ -264,7 +358,7 @@ BAD = { # files, what is given, options, words of the message
     "an unknown query": (BEIR | {"qrels/test.tsv": QRELS + "9\td1\t1\n"}, "", {}, "test.tsv:6: query '9' is not in .*queries.jsonl"),
     "an unknown text": (BEIR | {"qrels/test.tsv": QRELS + "7\td9\t1\n"}, "", {}, "test.tsv:6: text 'd9' is not in .*corpus.jsonl"),
     "an unknown text that is not relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td9\t0\n"}, "", {}, "test.tsv:6: text 'd9'"),
-    "nothing relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0\n"}, "", {}, "test.tsv:6: query '7' has no relevant text"),
+    "nothing relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0\n"}, "", {}, "test.tsv:6: query '7' has no relevant text.*--match-from 1"),
     "two grades": (BEIR | {"qrels/test.tsv": QRELS + "42\td2\t1\n"}, "", {}, "test.tsv:6: .*judged twice, .*line 4"),
     "a grade in words": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\tyes\n"}, "", {}, "test.tsv:6: a grade is expected, found 'yes'"),
     "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
@@ -273,13 +367,14 @@ BAD = { # files, what is given, options, words of the message
     "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),
     "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
     "no judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES}, "", {}, "no judgments among its files"),
+    "an empty file of judgments": (BEIR | {"qrels/test.tsv": ""}, "", {}, "test.tsv: no judgments"),
     "no such split": (BEIR, ":dev", {}, "no judgments of a split 'dev'; there are test"),
     "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
                        "splits dev, train: name one of them, e.g. .*set:dev"),
     "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1"),
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
-    "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "corpus.jsonl:2: a text is expected"),
+    "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: a text is expected in .*corpus.jsonl:2, found ''"),
     "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
     "an empty folder": ({"x/y": ""}, "", {}, "no corpus and no queries"),
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "a.jsonl:2: rows of two forms: "),
@@ -297,7 +392,7 @@ BAD = { # files, what is given, options, words of the message
     "no negative at all": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": []})}, "/a.jsonl", {}, "no query with a negative"),
     "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'no', 'yes'.*--match yes"),
     "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match 1"),
-    "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 4"),
+    "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 4.5 "),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*match is 'true', labels are 'no', 'yes'"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
@@ -328,6 +423,34 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, files, given, opt
 def test_options_that_do_not_fit(options, words):
     with pytest.raises(DataError, match=words):
         read_pairs_file({"left": ["a", "b"], "right": ["c", "d"], "label": [1, 0]}, **options)
+
+
+def test_columns_are_put_together_by_their_keys(tmp_path):
+    rows = pd.DataFrame({"anchor": ["q", "r", "s"], "positive": ["p", "t", "u"], "negative": ["m", "n", "o"]}, index=["x", "y", "z"])
+    mixed = {name: rows[name].sample(frac=1, random_state=place).to_dict() for place, name in enumerate(rows)}
+    path = placed(tmp_path, {"a.json": json.dumps(mixed)}) / "a.json"
+    for table in (path, mixed, {name: pd.Series(cells) for name, cells in mixed.items()}):
+        file = read_pairs_file(table)
+        assert {*zip(file.left, file.right, file.labels)} == {*zip([*rows.anchor] * 2, [*rows.positive, *rows.negative], [1] * 3 + [0] * 3)}
+    with pytest.raises(DataError, match="the keys of column 'positive' are not those of column 'anchor'"):
+        read_pairs_file(mixed | {"positive": {"x": "p", "y": "t", "w": "u"}})
+
+
+def test_columns_of_other_libraries():
+    table = Dataset.from_dict({"left": ["a", "b"], "right": ["c", "d"], "label": [1, 0]})
+    for columns in ({name: table[name] for name in table.column_names}, {"left": pa.array(["a", "b"]), "right": iter("cd"), "label": table["label"]}):
+        file = read_pairs_file(columns)
+        assert (file.left, file.right, file.labels.tolist()) == (["a", "b"], ["c", "d"], [1, 0])
+    assert len(read_pairs_file({"anchor": "q", "positive": ["p", "r"], "negative": ["n"]})) == 3, "one row"
+    for nothing in ({}, {"left": [], "right": [], "label": []}, pd.DataFrame(columns=["anchor", "positive"]), table.select([])):
+        with pytest.raises(DataError, match="no pairs"):
+            read_pairs_file(nothing)
+
+
+@pytest.mark.parametrize("name, told", [("a\0.csv", "NUL"), ("a\udc80.csv", "no UTF-8"), (f"{'long' * 80}.csv", "name too long")])
+def test_names_of_files_that_cannot_be(tmp_path, name, told):
+    with pytest.raises(DataError, match=told):
+        read_pairs_file(tmp_path / name)
 
 
 def test_splits_are_named():

@@ -278,6 +278,16 @@ def test_a_pass_without_gradient_is_not_shared(bert):
     assert frozen(batch_of(bert, PAIR)[0])["outreg"] > 1e-3, "and none of an encoder that is not trained"
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_labels_that_are_no_numbers_are_refused(bert, wrong):
+    features, labels = batch_of(bert, [*PAIR, "score"])
+    loss = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(1.)], base=copy.deepcopy(bert))
+    assert loss(features, labels)["base"].isfinite() and loss(features, torch.tensor([1, 0] * 3))["base"].isfinite()
+    labels[4] = wrong
+    with pytest.raises(ValueError, match="labels: row 4 is not finite"):
+        loss(batch_of(bert, PAIR)[0], labels)
+
+
 def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders):
     base = encoders["bert"]
     model = stepped(base)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -30,6 +31,7 @@ LABEL = ("label", "labels", "score", "scores", "is_duplicate", "gold_label", "si
 NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?|negative_passages")
 QUERY_ID = ("query-id", "query_id", "qid", "query")
 TEXT_ID = ("corpus-id", "corpus_id", "docid", "doc_id", "pid", "did", "document")
+ROW_ID = re.compile(r".*id|idx|index|unnamed: ?\d+|") # what numbers the rows is no text
 ID = ("_id", "id", *TEXT_ID[:5], *QUERY_ID[:3])
 TEXT = ("text", "contents", "content", "query", "query_text", "question", "passage", "document")
 FORMS = ("pairs", "candidates", "retrieval")
@@ -55,26 +57,31 @@ class Columns:
         return f"{word or ('triplets' if len(self.negatives) == 1 else 'an anchor with several negatives')}: {', '.join(self.names)}"
 
 
-def roles(header: list[str], form: str | None = None) -> Columns | None: # None: the names tell no form
-    "The roles of columns, by their names."
+def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
+    "The roles of columns: the label by its name, texts by theirs, or by their order where there are two beside a label."
     known = {}
     for name in header:
         known.setdefault(name.casefold(), name)
-    def of(names):
-        return tuple(known[name] for name in names if name in known)[:1]
-    def sides(start): # of tables that were joined, `left_title` with `right_title`
-        return tuple(name for low, name in known.items() if low.startswith(start) and not low.endswith("id"))
-    label = next(iter(of(LABEL)), None)
-    left, right = of(LEFT) or of(ANCHOR) or sides("left_"), of(RIGHT) or of(POSITIVE) or sides("right_")
+    labels = [known[name] for name in LABEL if name in known]
     negatives = tuple(name for low, name in known.items() if NEGATIVE.fullmatch(low))
-    found = {}
-    if left and right and label:
-        found["pairs"] = Columns("pairs", left, right, label)
-    if of(ANCHOR) and of(POSITIVE) and negatives:
-        found["candidates"] = Columns("candidates", of(ANCHOR), of(POSITIVE), None, negatives)
-    elif left and right and (form == "retrieval" or of(ANCHOR) and of(POSITIVE) and not label):
-        found["retrieval"] = Columns("retrieval", left, right)
-    return found.get(form) or next(iter(found.values()), None)
+    matches = [(known[one], known[other]) for one in ANCHOR for other in POSITIVE if {one, other} <= known.keys()]
+    named = [(known[one], known[other]) for one, other in zip(LEFT, RIGHT) if {one, other} <= known.keys()]
+    sides = [((left,), (right,)) for left, right in matches + named]
+    if not sides: # of tables that were joined, `left_title` with `right_title`
+        texts = [name for low, name in known.items() if not ROW_ID.fullmatch(low)]
+        joined = [tuple(name for name in texts if name.casefold().startswith(side)) for side in ("left_", "right_")]
+        sides = [joined] if all(joined) else []
+    others = [name for low, name in known.items() if name not in labels and not ROW_ID.fullmatch(low)]
+    if labels and not sides and len(others) == 2:
+        sides = [((others[0],), (others[1],))]
+    found = {
+        "pairs": [Columns("pairs", *side, label) for side in sides for label in labels],
+        "candidates": [Columns("candidates", (left,), (right,), None, negatives) for left, right in matches if negatives],
+        "retrieval": [Columns("retrieval", *side) for side in sides if not negatives],
+    }
+    if found.get(form):
+        return found[form]
+    return found["pairs"] + found["candidates"] or found["retrieval"][:len(matches)]
 
 
 def _unknown(name: str, header: list[str]) -> DataError:
@@ -100,8 +107,11 @@ def _unknown(name: str, header: list[str]) -> DataError:
 FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet") # of tables
 ENDINGS = (*FORMATS, ".txt") # each may be followed by .gz
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
+LONGEST = 2**28 # bytes of a line, or of a cell
 AGAIN = "write the file again as UTF-8"
+csv.field_size_limit(LONGEST)
 DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
 
 
@@ -119,7 +129,13 @@ def folder_and_split(source: str | os.PathLike) -> tuple[Path, str | None]: # `F
 def check_file(path: str | os.PathLike) -> None:
     "Raises `DataError` for a name with another ending, and for a file that is not there. A folder may have any name."
     path, _ = folder_and_split(path)
-    if path.is_dir() and ending(path) not in ENDINGS:
+    if UNREAD.search(str(path)):
+        raise DataError(f"{quoted(str(path))}: the name holds NUL or bytes that are no UTF-8")
+    try:
+        is_folder = path.is_dir()
+    except OSError as e: # a name that is too long
+        raise DataError(f"{quoted(str(path))}: {e.strerror}") from None
+    if is_folder and ending(path) not in ENDINGS:
         return
     if ending(path) not in ENDINGS:
         raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, with or without .gz, or be that of a folder")
@@ -134,7 +150,12 @@ def decoded(path: Path) -> str:
     "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
     try:
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
-            data = file.read()
+            pieces = []
+            while piece := file.read(LONGEST):
+                pieces.append(piece)
+                if len(piece) == LONGEST and b"\n" not in piece and b"\r" not in piece:
+                    raise DataError(f"{path}: a line of more than {LONGEST:,} bytes")
+        data = b"".join(pieces)
         text = data.decode("utf-8").lstrip("\ufeff")
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path}: the file is damaged, or not packed with gzip ({e})") from None
@@ -214,11 +235,13 @@ def _read(path: Path, wanted):
     if ending(path) == ".parquet":
         import pyarrow.parquet as pq
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
             columns = [column.to_pylist() for column in table.columns]
+        except MemoryError:
+            raise
         except Exception as e: # whatever reading makes of damage
-            raise DataError(f"{path}: {str(e).splitlines()[0]}") from None
+            raise DataError(f"{path}: {(str(e) or type(e).__name__).splitlines()[0]}") from None
         rows = pd.concat([pd.Series(cells, dtype=object) for cells in columns], axis=1) if columns else pd.DataFrame()
         return rows.set_axis(table.column_names, axis=1).set_axis(range(1, len(rows) + 1)), ""
     if ending(path) in (".csv", ".tsv", ".txt"):
@@ -231,14 +254,40 @@ def _read(path: Path, wanted):
         return _in_memory(str(path), found[0][1]), ""
     lines, rows = zip(*found) if found else ((), ())
     forms = {}
-    for line, row in found:
-        is_of = roles(list(row))
-        if is_of:
-            forms.setdefault(is_of.form, (line, is_of.told))
+    for header, line in {tuple(row): line for line, row in reversed(found)}.items():
+        for is_of in roles(list(header))[:1]:
+            forms[is_of.form] = min(forms.get(is_of.form, (line, "")), (line, is_of.told))
     if len(forms) > 1 and not wanted(["\0"]): # no columns were named
-        (first, usual), (line, told), *_ = forms.values()
+        (first, usual), (line, told), *_ = sorted(forms.values())
         raise DataError(f"{path}:{line}: rows of two forms: {told}; in line {first} {usual}")
     return pd.DataFrame(list(rows), list(lines), dtype=object), ""
+
+
+def _is_rows(source) -> bool:
+    return isinstance(source, list) and bool(source) and all(isinstance(row, dict) for row in source)
+
+
+def _joined(name: str, columns: dict) -> pd.DataFrame:
+    "Columns side by side: lists, columns of `datasets` or Arrow by place, dicts and series by key. Cells alone are one row."
+    if not columns:
+        return pd.DataFrame()
+    if not all(isinstance(cells, Iterable) and not isinstance(cells, (str, bytes)) for cells in columns.values()):
+        return pd.DataFrame([columns], dtype=object)
+    found = {}
+    for key, cells in columns.items():
+        listed = cells if isinstance(cells, (dict, pd.Series)) else cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
+        found[str(key)] = pd.Series(listed, dtype=object)
+    if len({len(cells) for cells in found.values()}) > 1:
+        lengths = ", ".join(f"{key} {len(cells):,}" for key, cells in found.items())
+        raise DataError(f"{name}: columns of one length are expected, found {lengths}")
+    (one, first), *others = found.items()
+    for key, cells in others:
+        if cells.index.equals(first.index):
+            continue
+        if not first.index.is_unique or {*cells.index} != {*first.index}:
+            raise DataError(f"{name}: the keys of column {key!r} are not those of column {one!r}")
+        found[key] = cells.reindex(first.index)
+    return pd.DataFrame(found, dtype=object)
 
 
 def _in_memory(name: str, source):
@@ -246,16 +295,13 @@ def _in_memory(name: str, source):
     if isinstance(source, dict):
         if is_retrieval(source):
             return source
-        tables = [value for value in source.values() if isinstance(value, pd.DataFrame) or hasattr(value, "to_pandas") or isinstance(value, list) and value and isinstance(value[0], dict)]
+        tables = [value for value in source.values() if hasattr(value, "columns") or hasattr(value, "column_names") or _is_rows(value)]
         if tables and len(tables) == len(source):
             if len(tables) > 1:
                 raise DataError(f"{name}: {len(source)} splits, {', '.join(map(str, source))}: pass one of them, e.g. ds[{[*source][-1]!r}]")
             return _in_memory(name, tables[0])
-        lengths = {key: len(cells) for key, cells in source.items() if isinstance(cells, (list, tuple, np.ndarray, pd.Series))}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"{name}: columns of one length are expected, found {', '.join(f'{key} {n:,}' for key, n in lengths.items())}")
-        source = pd.DataFrame({str(key): list(cells.values()) if isinstance(cells, dict) else list(cells) for key, cells in source.items()}, dtype=object)
-    elif isinstance(source, list) and source and all(isinstance(row, dict) for row in source):
+        source = _joined(name, source)
+    elif _is_rows(source):
         source = pd.DataFrame(source, dtype=object)
     elif hasattr(source, "to_pandas"):
         source = source.to_pandas()
@@ -267,7 +313,6 @@ def _in_memory(name: str, source):
 # ---------------------------------------------------------------- what a cell is
 
 SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
-UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
 FROM_PANDAS = "; pandas and datasets make that of NA, null and None: pass the path of the file instead"
 
@@ -351,11 +396,28 @@ def labels_of(name: str, cells: pd.Series, asked: "Reading") -> tuple[pd.Series,
 def _advice(kinds: dict) -> str: # of cells their numbers
     "How labels that are none of 0 and 1 can be read."
     numbers = {*kinds.values()}
+    if numbers == {-1, 1}:
+        return "; labels of -1 and 1 are read by --match 1 (match=1)"
     if None not in numbers:
-        return "; labels of -1 and 1 are read by --match 1 (match=1)" if numbers == {-1, 1} else (
-            "; grades are read by --match-from 4 (match_from=4), and --other-to 2 where those between are left out")
+        return grades_advice(numbers)
     named = sorted(filter(None, map(str.strip, kinds)))
-    return f"; they are {', '.join(map(quoted, named))}: say which one is a match, --match {named[-1]} (match={named[-1]!r})" if 0 < len(named) <= 10 else ""
+    if not 0 < len(named) <= 10:
+        return ""
+    return f"; they are {', '.join(map(quoted, named))}: say which one is a match, --match {named[-1]} (match={named[-1]!r})"
+
+
+def grades_advice(numbers) -> str:
+    "A threshold that lets grades be read, with some on both sides: the first one above the middle."
+    grades = sorted({float(number) for number in numbers})
+    upper = [grade for grade in grades if 2 * grade > grades[0] + grades[-1]]
+    if not upper:
+        return ""
+    least = str(upper[0]).removesuffix(".0")
+    told = f"; grades are read by --match-from {least} (match_from={least})"
+    lower = grades[:grades.index(upper[0])]
+    if len(lower) < 2:
+        return told
+    return f"{told}, and --other-to {str(lower[-2]).removesuffix('.0')} where those between are left out"
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
@@ -435,6 +497,12 @@ HELD = {"judgments": ("qrels", "qrel"), "queries": ("queries", "query", "topics"
 SPLITS = ("test", "dev", "validation", "val", "train")
 HOLDS = "a folder of queries holds files called corpus, queries and qrels, as BEIR writes them"
 MOST = 10**6 # of a grade
+NO_MATCH = "such queries are left out by --match-from 1 (match_from=1)"
+
+
+def tolerated(count: int) -> int: # of judgments or queries
+    "How many may be left out for what is wrong with them: one in a hundred, as in sets that are published."
+    return round(count / 100)
 
 
 def is_retrieval(given) -> bool:
@@ -468,6 +536,8 @@ def _texts(name: str, frame: pd.DataFrame, what: str) -> pd.DataFrame: # index: 
 
 
 def _judgments(name: str, frame: pd.DataFrame) -> pd.DataFrame: # query, document, grade; index: line
+    if not len(frame.columns):
+        raise DataError(f"{name}: no judgments")
     query, document, grade = _column(frame, QUERY_ID), _column(frame, TEXT_ID), _column(frame, ("score", "relevance", "rel", "label", "grade"))
     if not (query and document):
         raise DataError(f"{name}: judgments are expected, in columns such as query-id, corpus-id and score; found {', '.join(map(repr, frame.columns[:8]))}")
@@ -492,13 +562,24 @@ def _judgment_file(path: Path) -> pd.DataFrame:
 
 
 def _folder(path: Path, split: str | None, asked: "Reading"):
-    "Files by the words of their names."
-    files = {}
+    "Files by the words of their names; of those with the same role the ones with the fewest other words."
+    found = []
     for file in sorted(path.rglob("*")):
-        words = re.findall("[a-z]+", file.relative_to(path).as_posix().lower())
+        place = file.relative_to(path)
+        words = re.findall("[a-z]+|[0-9]+", place.as_posix().lower())
         role = next((role for role, names in HELD.items() if {*names} & {*words}), None)
-        if role and file.is_file():
-            part = next((one for one in SPLITS if one in words), None) or (file.name.partition(".")[0] if role == "judgments" and file.parent != path else None)
+        if role and file.is_file() and not any(part.startswith(".") for part in place.parts):
+            part = next((one for one in SPLITS if one in words), None)
+            if part is None and role == "judgments" and file.parent != path:
+                part = file.name.partition(".")[0]
+            others = [word for word in words if word not in (*HELD[role], part, ending(file)[1:], "gz")]
+            readable = ending(file) in (*ENDINGS, ".qrels", ".qrel")
+            found.append((role, part, (not readable, len(others)), file))
+    files, alone = {}, []
+    for role, part, others, file in found:
+        if others > min(one[2] for one in found if one[:2] == (role, part)):
+            alone.append(file.relative_to(path).as_posix())
+        else:
             files.setdefault(role, {}).setdefault(part, []).append(file)
     files.setdefault("judgments", files.get("data", {}))
     missing = [what for what in ("corpus", "queries") if what not in files]
@@ -528,7 +609,8 @@ def _folder(path: Path, split: str | None, asked: "Reading"):
     used = [*of("queries"), *of("corpus"), *of("judgments")]
     found = pd.concat([_judgment_file(file) for file in of("judgments")])
     rows, corpus, left_out = judged(", ".join(map(str, of("judgments"))), tables["queries"], tables["corpus"], found, asked)
-    return rows, corpus, left_out, used, f"read as queries, corpus and judgments{f' of the split {split}' if split else ''}"
+    note = f"read as queries, corpus and judgments{f' of the split {split}' if split else ''}"
+    return rows, corpus, left_out, used, "; ".join([note, *([f"left alone: {', '.join(alone)}"] if alone else [])])
 
 
 def _dicts(name: str, given: dict, asked: "Reading"):
@@ -537,7 +619,7 @@ def _dicts(name: str, given: dict, asked: "Reading"):
         raise DataError(f"{name}: queries and corpus without relevant_docs")
     def texts(role):
         of = given[role]
-        if isinstance(of, dict) and not all(isinstance(cells, list) for cells in of.values()):
+        if isinstance(of, dict) and not all(isinstance(cells, Iterable) and not isinstance(cells, (str, dict)) for cells in of.values()):
             of = [{"id": one, "text": text} if not isinstance(text, dict) else {"id": one, **text} for one, text in of.items()]
         found = _texts(f"{name}: {role}", _in_memory(name, of).set_axis([str(row["id"]) for row in of]) if isinstance(of, list) else _in_memory(name, of), "texts")
         found.attrs["name"] = f"{name}: {role}"
@@ -558,22 +640,37 @@ def _dicts(name: str, given: dict, asked: "Reading"):
 
 def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: "Reading"): # index: ids; ids; query, document, grade
     "Queries with their relevant texts. Raises `DataError` naming lines of unknown ids, of what is no grade, and of a query without a relevant text."
-    def refuse(wrong, told):
+    def refuse(wrong, told, more=""):
         bad = [(line, told(row)) for line, row in found[np.asarray(wrong, bool)].iterrows()]
         if bad:
-            raise bad_lines(name, bad, len(found), "judgments")
+            raise DataError(f"{bad_lines(name, bad, len(found), 'judgments')}{more}")
     for table in (queries, corpus):
         again = table.index.duplicated()
         if again.any():
             one, row = table.index[again][0], table[again].iloc[0]
             raise DataError(f"{table.attrs['name']}:{row['line']}: the id {one!r} stands twice, first in line {table['line'].loc[one].iloc[0]}")
-    refuse(~found["query"].isin(queries.index), lambda row: f"query {quoted(row['query'])} is not in {queries.attrs['name']}")
-    refuse(~found.document.isin(corpus.index), lambda row: f"text {quoted(row.document)} is not in {corpus.attrs['name']}")
     grade = pd.to_numeric(found.grade.map(number_of)).astype(float)
     refuse(grade.isna() | (grade.abs() > MOST), lambda row: f"a grade is expected, found {quoted(row.grade)}")
     least = 1 if asked.match_from is None else asked.match_from
     if asked.match_from is None:
-        refuse(grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}; say from which grade on a text is relevant, e.g. --match-from 0.5 (match_from=0.5)")
+        advice = grades_advice(grade)
+        refuse(grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
+    no_query, no_text = ~found["query"].isin(queries.index), ~found.document.isin(corpus.index)
+    readable = {what: {*table.index[table.text.map(is_text)]} for what, table in (("query", queries), ("document", corpus))}
+    empty = (grade >= least) & ~no_query & ~no_text & ~(found["query"].isin(readable["query"]) & found.document.isin(readable["document"]))
+    def told(row):
+        if row["query"] not in queries.index:
+            return f"query {quoted(row['query'])} is not in {queries.attrs['name']}"
+        if row.document not in corpus.index:
+            return f"text {quoted(row.document)} is not in {corpus.attrs['name']}"
+        at, table = (row.document, corpus) if row["query"] in readable["query"] else (row["query"], queries)
+        return f"a text is expected in {table.attrs['name']}:{table.line[at]}, found {quoted(table.text[at])}"
+    flawed = no_query | no_text | empty
+    if flawed.sum() > tolerated(len(found)):
+        refuse(flawed, told, "; up to one in a hundred would be left out")
+    flaws = {"judgments of a query that is not there": no_query.sum(), "judgments of a text that is not there": (no_text & ~no_query).sum(),
+             "judgments of a query or text that has nothing to read": empty.sum()}
+    found, grade = found[~flawed], grade[~flawed]
     found = found.assign(grade=grade, line=found.index)
     twice = found.duplicated(["query", "document"])
     first = found[~twice].set_index(["query", "document"])
@@ -592,29 +689,27 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     place = corpus.index.get_indexer(kept.document)
     own = relevant & (place == itself[one].to_numpy())
     answered = relevant.groupby(one).transform("any")
-    if asked.match_from is None and not answered.all():
+    if asked.match_from is None and one[~answered].nunique() > tolerated(one.nunique()):
         row = kept[~answered].iloc[0]
-        raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: none of its {(one == row['query']).sum():,} grades is 1 or more")
+        grades = f"none of its {(one == row['query']).sum():,} grades is 1 or more"
+        raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
     readable = corpus.text.map(is_text)
-    counts = {"judgments that stand twice": twice.sum(), f"judgments with a grade below {least:g}": (~relevant).sum(), "judgments of a query's own text": own.sum(),
-              f"queries without a grade of {least:g} or more": one[~answered].nunique(), "queries without a judgment": len(queries) - one.nunique(),
-              "texts of the corpus that have nothing to read": (~readable).sum()}
+    below = f"judgments with a grade below {least:g}{', from nDCG too,' if (relevant < (kept.grade > 0)).any() else ''}"
+    counts = flaws | {
+        "judgments that stand twice": twice.sum(), below: (~relevant).sum(), "judgments of a query's own text": own.sum(),
+        f"queries without a grade of {least:g} or more": one[~answered].nunique(), "queries without a judgment": len(queries) - one.nunique(),
+        "texts of the corpus that have nothing to read": (~readable).sum()}
     kept = kept[relevant & ~own].assign(document=place[relevant & ~own])
     if kept.empty:
         raise DataError(f"{name}: no query with a relevant text")
     kept["at"] = queries.index.get_indexer(kept["query"])
     kept = kept.sort_values("at", kind="stable")
-    for table, rows in ((corpus, kept.document), (queries, kept["at"])):
-        bad = table.iloc[np.unique(rows)]
-        bad = bad[~bad.text.map(is_text)]
-        if len(bad):
-            raise bad_lines(table.attrs["name"], [(row.line, f"a text is expected, found {quoted(row.text)}") for row in bad.itertuples()], len(table))
     moved = readable.cumsum().to_numpy() - 1
     own_place = itself[kept["query"]].to_numpy()
     own_place = np.where((own_place >= 0) & readable.to_numpy()[own_place], moved[own_place], -1)
     frame = pd.DataFrame({
         "left": queries.text.to_numpy()[kept["at"]], "right": corpus.text.to_numpy()[kept.document], "line": kept.line.to_numpy(),
-        "label": np.maximum(1, kept.grade).astype(int) if (grade % 1 == 0).all() else 1})
+        "label": np.maximum(1, kept.grade).astype(int).to_numpy() if (grade % 1 == 0).all() else 1})
     frame["query"] = pd.factorize(kept["at"])[0]
     frame["document"], frame["itself"] = moved[kept.document], own_place
     if asked.group:
@@ -622,6 +717,23 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
             raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
         frame["group"] = queries[asked.group].to_numpy()[kept["at"]]
     return frame, corpus.text[readable].tolist(), {what: int(n) for what, n in counts.items() if n}
+
+
+def copies_told(frame: pd.DataFrame, corpus: list[str] | None) -> str:
+    "How many texts count as wrong answers that read like the right one; nothing where none does."
+    def alike(texts):
+        return pd.Series([" ".join(text.casefold().split()) for text in texts], dtype=object)
+    if "query" not in frame:
+        return ""
+    text = alike(frame.right)
+    if corpus is None:
+        right = frame.label == 1
+        matches = pd.MultiIndex.from_arrays([frame["query"][right], text[right]])
+        count = (~right & pd.MultiIndex.from_arrays([frame["query"], text]).isin(matches)).sum()
+        return f"{count:,} negatives are the match of their query but for case and spaces" if count else ""
+    relevant = text.groupby([frame["query"], text]).transform("size")
+    count = (relevant < text.map(alike(corpus).value_counts())).sum()
+    return f"{count:,} relevant texts stand in the corpus again, where they are not judged relevant" if count else ""
 
 
 # ---------------------------------------------------------------- what a reader gives
@@ -699,8 +811,7 @@ class Reading:
         "How many columns of a header are those that were asked for, else have a role."
         if self.columns:
             return len({*self.columns} & {*header}) if header != ["\0"] else 1
-        found = roles(header, self.form)
-        return len(found.names) if found else 0
+        return max((len(found.names) for found in roles(header, self.form)), default=0)
 
     def check_form(self, name: str, form: str, told: str, graded: bool) -> None:
         if self.form not in (None, form):
@@ -719,9 +830,13 @@ class Reading:
 def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
     "The roles of columns: as they were named, else by their names."
     header = list(frame.columns)
-    found = roles(header, asked.form)
-    if asked.columns is None and found is None:
+    ways = roles([column for column in header if column != asked.group], asked.form)
+    if asked.columns is None and not ways:
         raise _unknown(name, header)
+    if asked.columns is None and len(ways) > 1:
+        readings = f"as {ways[0].told}, or as {ways[1].told}"
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {','.join(ways[0].names)}")
+    found = next(iter(ways), None)
     advice = "name the columns of one file by --columns NAME=left,right,label"
     if found and asked.columns and not {*asked.columns} <= {*header}:
         advice = f"by its columns it looks like {found.told}"
@@ -733,6 +848,10 @@ def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
     if asked.columns is None:
         return found
     left, right, *others = asked.columns
+    if not others and asked.form != "retrieval": # the label by its name
+        others = [column for column in header if column.casefold() in LABEL and column not in asked.columns]
+        if len(others) > 1:
+            raise DataError(f"{name}: the columns {' and '.join(map(repr, others))} may hold labels; name one of them, --columns {left},{right},{others[0]}")
     if not others:
         return Columns("retrieval", (left,), (right,))
     third = others[0].casefold()
@@ -847,7 +966,7 @@ def read_pairs_file(
         sha256 = sha256_file(path)
     else:
         sha256 = fingerprint([frame.to_numpy().tolist(), corpus])
-    note = "; ".join(filter(None, [note, asked.told]))
+    note = "; ".join(filter(None, [note, asked.told, copies_told(frame, corpus)]))
     return PairFile(name or label, frame, sha256, found.names if found else (), path, group, note, found.form if found else "retrieval", corpus, left_out)
 
 
@@ -893,14 +1012,27 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # a path, 
     return path, None
 
 
+def _looks_like_rows(lines: list[str]) -> bool:
+    "Whether lines are objects of JSON, begin with a header, or all have as many cells, of which none begins with a space."
+    if all(line.strip()[0] + line.strip()[-1] == "{}" for line in lines):
+        return True
+    for sign in DELIMITERS:
+        rows = list(csv.reader(lines, delimiter=sign))
+        header = {cell.strip().casefold() for cell in rows[0]}
+        if len(header) > 1 and header & {"text", *ID, *LABEL, *LEFT, *RIGHT}:
+            return True
+        if {len(row) for row in rows} == {len(rows[0])} and len(header) > 1 and not any(cell[:1] == " " for row in rows for cell in row[1:]):
+            return True
+    return False
+
+
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
         lines = [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
-        tabs = {line.count("\t") for line in lines}
-        if len(lines) > 1 and (len(tabs) == 1 and tabs != {0} or all(line.strip()[0] + line.strip()[-1] == "{}" for line in lines)):
-            raise DataError(f"texts of {path}: its lines look like rows of a table; call it .tsv or .jsonl, as in new.tsv:column")
+        if len(lines) > 1 and _looks_like_rows(lines[:1_000]):
+            raise DataError(f"texts of {path}: its lines look like rows of a table; call it .csv, .tsv or .jsonl, as in new.csv:column")
         return lines
     table, _ = _read(path, lambda header: column in header)
     if column not in table:

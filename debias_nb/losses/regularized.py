@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ..checks import check_finite
 from .batches import Batch, TextStream, embeddings_by_column, encode, every_row, precision_seen, watched
 from ..encoders.tokens import Tokens, check_same_make, copied, encoder_fingerprint, own_dropout, tell_prompts
 from ..encoders.tokens import unit_rows
@@ -478,6 +479,8 @@ class Regularized(torch.nn.Module):
             self._take_up(encoder)
         if self.base is not None and next(self.base.parameters()).device != encoder.device:
             self.base.to(encoder.device)
+        if torch.is_tensor(labels) and labels.is_floating_point():
+            check_finite("labels", labels.unsqueeze(-1).flatten(1))
         draws = self.draws(features)
         batch = Batch(self.model, encoder, self.base, features, draws, self.at_once, self.memory, labels, self.streams)
         read_columns(self.loss, batch, self.regularizers)
