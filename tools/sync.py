@@ -8,7 +8,7 @@ readme     README.md is what nbs/index.ipynb gives
 records    the code that made those of results/ is in the history of this clone, without changes
 reports    nbs/papers/, results/, bench/ and expected/ give reports/ byte for byte, from another folder, with another
            order of sets, in another time zone; left out are reports/diagnose/, the pages of tools/diagnose_cases.py, which
-           trains on published data, reports/RELIABILITY.md, reports/MUTANTS.md and
+           trains on published data, reports/answered/, whose records are in the history, reports/RELIABILITY.md, reports/MUTANTS.md and
            reports/REPEATS.md, which tell of trials that were made once
 
 --only NOTEBOOK...   with --mend: of the reports, only the pages that rest on these notebooks are made anew
@@ -179,7 +179,7 @@ def mend_readme(root: Path = ROOT) -> None:
 
 
 # What comes of trainings on published data (tools/diagnose_cases.py) and of trials (tests/faults/), not of results/.
-MADE_ELSEWHERE = ("reports/diagnose/", "reports/RELIABILITY.md", "reports/MUTANTS.md", "reports/REPEATS.md")
+MADE_ELSEWHERE = ("reports/diagnose/", "reports/answered/", "reports/RELIABILITY.md", "reports/MUTANTS.md", "reports/REPEATS.md")
 
 
 def reports(root: Path = ROOT) -> list[str]:
