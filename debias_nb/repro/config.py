@@ -102,13 +102,13 @@ class ReplayConfig(Strict):
 
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
+    once = {"share": None}
     name: str
     setting: str | None = None   # of a search that tries several of one method: what rows say of it in brackets
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
     regulariser: str = "none"    # of `REGULARIZER_NAMES`
     weight: NotNegative = 0.     # the paper's lambda
-    share: Annotated[float, Field(gt=0, lt=1)] | None = None # of the gradient, in place of `weight`: lambda follows it
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
@@ -139,7 +139,6 @@ class MethodConfig(Settings):
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"
         yield regularized and augmented, "a regulariser or an augmentation, not both"
         yield self.weight and not regularized, "a weight without a regulariser"
-        yield self.share is not None and (self.weight or not regularized), "`share` belongs to a regulariser without a `weight`"
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularized, "`rows` without a regulariser"
