@@ -16,7 +16,6 @@ from debias_nb.losses.authors import distillation, history_summary, pair_log_pro
 from debias_nb.losses.authors import supervised_contrastive, topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows
-from debias_nb.repro.runs.content_masking import ContentMasking
 from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 
@@ -184,10 +183,6 @@ REFUSED = [ # the name that the message has
     ("SentenceTransformer", lambda model: ContrastiveAuthorLoss(torch.nn.Linear(2, 2))),
     ("texts", lambda model: ProductOfExperts(model, ["red"])),
     ("authors", lambda model: MulticlassLoss(model, 1)),
-    ("temperature", lambda model: ContentMasking(model, TEXTS, 0.)),
-    ("probability", lambda model: ContentMasking(model, TEXTS, probability=1.5)),
-    ("frequent", lambda model: ContentMasking(model, TEXTS, frequent=-1)),
-    ("texts", lambda model: ContentMasking(model, "one text")),
 ]
 
 
@@ -380,50 +375,6 @@ def test_epochs_differ_and_repeats_do_not(static, tmp_path):
     assert summary["batches"] == 6 and summary["pairs"] == 12 and summary["excess"] > 0
     assert 0 < summary["B_min"] <= summary["B"] <= summary["B_max"] < 1
     assert np.isclose(summary["teacher_temperature"], .1 / (1 - summary["B"]))
-
-
-# ---- masked content
-
-def masked_share(loss, tokens):
-    "How many of the ordinary tokens of a batch are gone or are the mask token, and which."
-    after = loss.masked(tokens)
-    changed = tokens.ordinary & ((after.ids != tokens.ids) | ~after.mask)
-    return changed
-
-
-@pytest.mark.parametrize("kind", ["static", "transformer"])
-def test_content_is_masked_and_frequent_tokens_are_not(kind, request):
-    model = request.getfixturevalue(kind)
-    tokens = tokenize(model, TEXTS)
-    loss = ContentMasking(model, TEXTS, frequent=4, probability=.4)
-    counts = torch.bincount(tokens.ids[tokens.ordinary])
-    assert len(loss.kept) == 4 and counts[loss.kept].min() >= counts.sort().values[-4]
-    steps = []
-    for _ in range(40):
-        steps.append(masked_share(loss, tokens))
-        loss.history.append({})
-    changed = torch.stack(steps)
-    content = tokens.ordinary & ~torch.isin(tokens.ids, loss.kept)
-    assert not changed[:, ~content].any(), "frequent and special tokens stay"
-    assert abs(changed[:, content].float().mean() - .4) < .03
-    assert not torch.equal(changed[0], changed[1]), "each step draws anew"
-    again = ContentMasking(model, TEXTS, frequent=4, probability=.4)
-    assert torch.equal(masked_share(again, tokens), changed[0])
-    other = ContentMasking(model, TEXTS, frequent=4, probability=.4, seed=1)
-    assert not torch.equal(masked_share(other, tokens), changed[0])
-
-
-def test_no_text_loses_all_and_a_test_masks_nothing(static):
-    tokens = tokenize(static, TEXTS)
-    loss = ContentMasking(static, TEXTS, frequent=0, probability=1.)
-    assert torch.equal(loss.masked(tokens).mask, tokens.mask), "each would lose every token"
-    some = ContentMasking(static, TEXTS, .1, frequent=4, probability=1.)
-    plain = ContrastiveAuthorLoss(static, .1)
-    column, labels = batch(static, range(8))
-    with torch.no_grad():
-        assert torch.equal(some([dict(column)], labels), plain([dict(column)], labels))
-    assert not torch.equal(some([dict(column)], labels), plain([dict(column)], labels))
-    assert len(some.history) == 1
 
 
 # ---- counts, ids, summaries

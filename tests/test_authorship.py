@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
 from debias_nb.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics, paper_split
-from debias_nb.data.author_splits import query_target, random_split, sample_topics, topic_cosines, topic_model, unlike_topics
+from debias_nb.data.author_splits import query_target, topic_model
 from debias_nb.data.authors import SOURCES, Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
 from debias_nb.data.authors import read_texts, strip_quotes, strip_signatures
 from debias_nb.data.registry import DataError, MissingData, load_registry
@@ -317,69 +317,6 @@ def test_a_topic_of_the_same_name_on_the_other_side_is_another_topic(training):
     same = nearest_topics(training, others, 99)
     assert (same["test topic"] == same["training topic"]).all() and (same.cosine > .999).all()
     assert same.cosine.is_monotonic_decreasing and nearest_topics(training, others, 2).equals(same.head(2))
-
-
-# ---------------------------------------------------------------- topics that are unlike
-
-
-@pytest.fixture(scope="module")
-def alike(training):
-    "Ten topics: those of training, and four that are mixtures of one of them each with something new."
-    mixed = world("cross", .7)
-    return Texts(
-        "alike", training.author + mixed.author, training.topic + mixed.topic, training.text + mixed.text)
-
-
-def test_each_choice_is_least_like_those_before_it(alike):
-    cosines, names = topic_cosines(alike)
-    places = [list(names).index(topic) for topic in unlike_topics(alike, len(names))]
-    assert places[0] == cosines.mean(1).argmin() and sorted(places) == list(range(len(names)))
-    for k in range(1, len(places)):
-        left = places[k:]
-        means = cosines[np.ix_(left, places[:k])].mean(1)
-        assert means[0] == pytest.approx(means.min(), abs=1e-6)
-
-
-@pytest.mark.parametrize("unlike", [True, False])
-def test_a_sample_of_topics_has_as_many_texts_of_each_and_divides(alike, unlike):
-    sample = sample_topics(alike, .6, 30, unlike, seed=1)
-    assert set(Counter(sample.topic).values()) == {30} and len(set(sample.topic)) == 6
-    assert set(rows_of(sample)) <= set(rows_of(alike)) and len(set(sample.text)) == len(sample)
-    assert sample_topics(alike, .6, 30, unlike, seed=1).fingerprint == sample.fingerprint
-    other = sample_topics(alike, .6, 30, unlike, seed=2)
-    assert other.fingerprint != sample.fingerprint
-    assert not unlike or set(other.topic) == set(sample.topic), "only what is drawn is another"
-    split = random_split(sample, .5, .5, seed=1)
-    assert not set(split.train.topic) & set(split.tests["cross"].topic)
-    assert not set(split.train.author) & set(split.tests["cross"].author)
-
-
-def test_topics_with_too_few_texts_are_not_sampled(alike):
-    counts = Counter(alike.topic)
-    least = sorted(counts.values())[-4]
-    sample = sample_topics(alike, .5, least)
-    assert all(counts[topic] >= least for topic in sample.topic)
-    whole = sample_topics(alike, .5)
-    assert Counter(whole.topic) == {topic: counts[topic] for topic in set(whole.topic)}
-
-
-@pytest.mark.parametrize("parameters, named", [
-    ({"keep": 1.}, "keep"), ({"keep": 0.}, "keep"), ({"keep": .05}, "keep: 0.05 of 10 topics .* is 0"),
-    ({"keep": .96}, "not all"), ({"each": 0}, "each must be at least 1"), ({"each": 9999}, "of 0 topics"),
-])
-def test_a_sample_that_cannot_be_is_refused(alike, parameters, named):
-    with pytest.raises(ValueError, match=named):
-        sample_topics(alike, **parameters)
-
-
-def test_a_count_of_topics_out_of_range_is_refused(alike):
-    for count in (1, 11):
-        with pytest.raises(ValueError, match=f"count must lie in 2 to 10, the number of topics, got {count}"):
-            unlike_topics(alike, count)
-    one_topic = alike.take([topic == alike.topic[0] for topic in alike.topic])
-    for refused in (lambda: sample_topics(replace(alike, topic=None)), lambda: topic_cosines(one_topic)):
-        with pytest.raises(ValueError, match="topics"):
-            refused()
 
 
 def test_a_topic_model_knows_the_topics_of_training_and_no_others(training):

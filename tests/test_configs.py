@@ -325,8 +325,6 @@ MASKED = {"regulariser": "itvreg", "mask_share": .5}
     (MethodConfig, {"name": "x", "regulariser": "outreg", "trained": False}, "not trained"),
     (MethodConfig, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
     (MethodConfig, {"name": "x", "weight": 1}, "weight"),
-    (MethodConfig, {"name": "x", **MASKED, "weight": 1, "share": .2}, "share"),
-    (MethodConfig, {"name": "x", **MASKED, "share": 1}, "share"),
     (MethodConfig, {"name": "x", "rows": .5}, "rows"),
     (MethodConfig, {"name": "x", "authors": {"counted": "bow"}}, "counted"),
     (TrainConfig, {**PLAIN, "loss": "hinge"}, "margin"),

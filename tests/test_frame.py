@@ -290,10 +290,9 @@ INSTALLS = {
 @pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
 def test_what_is_installed_is_checked_or_said_not_to_be(name, tmp_path):
     "As `make` would do it in a folder without an environment."
-    for file in ("Makefile", "pyproject.toml", "requirements/constraints.txt"):
+    for file in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / file, tmp_path)
-    for file in ROOT.glob("requirements/*.lock"):
-        shutil.copy(file, tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     target = name if name == "test-lower" else f".venv/{INSTALLS[name]}"
     stamp = tmp_path / ".venv/.stamp"
     if not name.startswith("venv"): # the environment is there

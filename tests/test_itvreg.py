@@ -187,23 +187,6 @@ def test_a_share_of_the_rows_is_regularised(model, base, vectors):
     assert loss.draws(columns_of(model)).some_rows(4, .5).tolist() == bits.argsort(kind="stable")[:2].tolist()
 
 
-def test_a_term_has_the_share_of_the_gradient_that_is_asked_for(model, base):
-    "By the median of the last three measurements; of a gradient that is rounding nothing follows."
-    student = copy.deepcopy(model)
-    loss = make_loss(MethodConfig(name="ours", regulariser="outreg", share=.2), student, FrozenBase(base), Course(3))
-    weights = list(student.parameters())
-    terms = loss(columns_of(student), torch.tensor(LABELS))
-    lengths = [torch.autograd.grad(term, weights, retain_graph=True)[0].norm() for term in terms.values()]
-    assert float(lengths[1] / sum(lengths)) == pytest.approx(.2, rel=1e-4)
-    known, own = loss.followed["weight"], terms.raw["outreg"]
-    loss.followed["measured"] = [[8., 2.], [8., 2.]]
-    loss.follow(weights, {"base": 900 * own}, own)
-    assert loss.followed["weight"] == pytest.approx(.25 * 4) != known
-    loss.followed["measured"] = [[8., 1e-9], [8., 1e-9]]
-    loss.follow(weights, {"base": own}, own)
-    assert loss.followed["weight"] == pytest.approx(1.)
-
-
 def test_dropout_of_a_further_pass_is_named_by_seed_and_step(model, tmp_path):
     course = Course(3)
     course.history = [{}] * 5 # the sixth step

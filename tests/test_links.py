@@ -1,6 +1,8 @@
 "Every relative link of the notebooks, of what they show, and of the pages leads to a file."
 import json
 import posixpath
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,15 @@ def folder_of(path):
 @pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path):
     assert not lost(path, folder_of(path))
+
+
+def test_the_commits_of_answered_questions_hold_what_their_commands_run():
+    answered = ROOT / "reports" / "answered"
+    rows = [line for line in (answered / "README.md").read_text("utf-8").splitlines() if "](./" in line]
+    assert {re.search(r"\]\(\./(\w+\.md)\)", row)[1] for row in rows} == {page.name for page in answered.glob("*.md")} - {"README.md"}
+    for row in rows:
+        commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`", row).groups()
+        assert f"| {commit} |" in row
+        for held in (f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet", f"nbs/papers/{paper}/{name}.ipynb"):
+            subprocess.run(["git", "cat-file", "-e", f"{commit}:{held}"], cwd=ROOT, check=True)
+            assert not (ROOT / held).exists(), f"{held}: {row}"

@@ -148,7 +148,7 @@ def test_runs_are_counted_against_those_announced():
     assert [run.id for run in experiment.runs()] == [run.id for run in without.runs()]
 
 
-@pytest.mark.parametrize("name", ["practice", "other_texts", "balance", "gradient_share"])
+@pytest.mark.parametrize("name", ["practice", "other_texts", "balance"])
 def test_where_seeds_were_cut_the_page_says_how_many_runs_were_announced(name):
     experiment = load_experiment(f"itvreg/{name}", "small")
     assert experiment.announced.runs > len(experiment.runs())

@@ -128,34 +128,6 @@ def test_what_does_not_fit_is_refused_by_name():
             refused()
 
 
-def test_a_sample_of_topics_belongs_to_splits_that_are_drawn():
-    for asked, named in (
-        ({"scheme": "hits"}, "needs a share of topics to `keep`"),
-        ({"keep": .5}, "`keep` belongs to the schemes"),
-        ({"scheme": "random", "each": 9}, "`each` goes with `keep`"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            SplitConfig(**asked)
-    assert SplitConfig(scheme="random").model_dump(exclude_defaults=True) == {"scheme": "random"}, "ids stay"
-    corpus = CorpusConfig(
-        name="amazon2023_user_category", task="authors", split=SplitConfig(scheme="hits", keep=.5, each=10))
-    drawn = run_of(CL, corpus=corpus, eval_world=None).in_world(4)
-    assert drawn.corpus.split.seed == 4 and drawn.id != run_of(CL, corpus=corpus, eval_world=None).id
-
-
-@pytest.mark.parametrize("scheme", ["hits", "random"])
-def test_a_corpus_is_sampled_before_it_is_divided(monkeypatch, scheme):
-    rows = [{"author": f"a{i % 12}", "topic": f"topic {t}", "text": f"word{t} other{t % 3} text {i} {t}"}
-            for t in range(8) for i in range(24)]
-    monkeypatch.setattr(authors, "load_texts", lambda name, **cleaned: Texts(
-        name, *([row[key] for row in rows] for key in ("author", "topic", "text"))))
-    corpus = CorpusConfig(
-        name="reddit_tldr_users", task="authors", split=SplitConfig(scheme=scheme, keep=.5, each=20))
-    split = author_split.__wrapped__(corpus)
-    assert len({topic for texts in split.parts().values() for topic in texts.topic}) == 4
-    assert sum(map(len, split.parts().values())) <= 4 * 20
-
-
 # ---- who is found
 
 def shelf(people, topics=None):
@@ -205,7 +177,6 @@ def test_resamples_draw_authors_with_all_their_queries():
     AuthorsConfig(student="arr"),
     AuthorsConfig(student="arr", variant="released"),
     AuthorsConfig(gamma=1.),
-    AuthorsConfig(masked=.4, frequent=20),
     AuthorsConfig(student="corrected", gamma=.5),
 ])
 def test_every_method_trains_and_repeats(method):

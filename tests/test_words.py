@@ -83,7 +83,7 @@ def test_docstrings_have_the_words_of_the_field(path):
 EXPLAIN = ROOT / "debias_nb/explain"
 
 
-@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.j2")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.html.j2")), ids=lambda path: path.name)
 def test_what_a_diagnosis_writes_has_the_words_of_the_field(path):
     assert coined(template_text(path)) == []
 

@@ -356,7 +356,7 @@ def contents(names: dict[str, str]) -> list:
         {"Your own pairs": [{"Check your own encoder": own[0]}, *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers]},
-        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS"))]},
+        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")), {"Answered questions": by_folder["reports/answered"]}]},
         {"How it is made": [*rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['TESTS', 'FEATURES', 'COMMON', 'AuthorSplit', 'among', 'divide', 'paper_split', 'random_split', 'topic_model',
-           'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'topic_cosines', 'unlike_topics',
-           'sample_topics', 'Halves', 'query_target']
+           'leakage', 'nearest_topics', 'topic_clusters', 'leakage_aware_split', 'Halves', 'query_target']
 
 # %% ../../nbs/data/15_author_splits.ipynb #5ca9a012
 from collections import Counter
@@ -353,64 +352,6 @@ def leakage_aware_split(
         "authors chosen": len(by),
     }
     return divide(texts, f"{texts.name}, aware of leakage", by, on, counts, share, **further)
-
-# %% ../../nbs/data/15_author_splits.ipynb #5e0c9d11
-def topic_cosines(
-    texts: Texts, # with at least two topics
-) -> tuple[np.ndarray, np.ndarray]: # (topics, topics) and (topics,), the names
-    "How alike topics are: cosines of their mean TF-IDF vectors. Raises `ValueError` for fewer than two topics."
-    means, topics = _means(_weigher(texts.text).transform(texts.text), texts.topic)
-    rows = _unit(means)
-    return rows @ rows.T, topics
-
-
-def unlike_topics(
-    texts: Texts, # with at least two topics
-    count: int,   # from 2 to the number of topics
-) -> list[str]: # in the order in which they were chosen
-    """Topics that are unlike one another, one at a time (after Sawatphol et al. 2024).
-    Raises `ValueError` for fewer than two topics, and for a count that is out of range."""
-    cosines, topics = topic_cosines(texts)
-    n = len(topics)
-    if not 2 <= count <= n:
-        raise ValueError(f"{texts.name}: count must lie in 2 to {n}, the number of topics, got {count}")
-    alike = cosines.sum(1) # with all others; from the second choice on, with those that are chosen
-    chosen = []
-    while len(chosen) < count:
-        chosen.append(int(alike.argmin()))
-        alike = cosines[:, chosen].sum(1)
-        alike[chosen] = np.inf
-    return topics[chosen].tolist()
-
-
-def sample_topics(
-    texts: Texts,        # with topics
-    keep: float = .5,    # share of the topics that are kept, in (0, 1)
-    each: int | None = None, # texts drawn of each topic, of which others have fewer and are left out; None: all
-    unlike: bool = True, # False: topics are drawn at random
-    seed: int = 0,       # not negative; draws what is drawn
-) -> Texts:
-    """Texts on a share of the topics: those that are least alike (HITS), or any.
-    Raises `ValueError` for a share that is none, one or all of the topics, and as `unlike_topics`."""
-    check_range("keep", keep, "()", 1)
-    least = 1 if each is None else each
-    if least < 1:
-        raise ValueError(f"each must be at least 1, got {each}")
-    enough = {topic for topic, n in Counter(texts.topic or ()).items() if n >= least}
-    count = round(keep * len(enough))
-    if not 2 <= count < len(enough):
-        raise ValueError(f"{texts.name}: keep: {keep} of {len(enough)} topics with {least} texts or more is {count}; "
-                         "two are needed at least, and not all")
-    rng = default_rng([seed, 7]) # a stream of its own
-    if unlike:
-        chosen = unlike_topics(texts.take(among(texts.topic, enough)), count)
-    else:
-        chosen = rng.permutation(sorted(enough))[:count].tolist()
-    rows = []
-    for topic in sorted(chosen):
-        own = np.flatnonzero(among(texts.topic, {topic}))
-        rows.append(own if each is None else rng.choice(own, each, replace=False))
-    return _part(texts, f"on {count} {'unlike' if unlike else 'random'} topics", np.concatenate(rows))
 
 # %% ../../nbs/data/15_author_splits.ipynb #d8065fba
 class Halves(NamedTuple):

@@ -58,29 +58,24 @@ class AuthorsConfig(Settings):
     """How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that
     (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
     `corrected` has a teacher less the topic (ours)."""
-    counted: Literal["bow", "tfidf", "char", "function words", "topics"] | None = None # what is counted; nothing is trained.
-    # `topics`: how far a text points to each topic of training
+    once = {"masked": 0., "frequent": 300}
+    counted: Literal["bow", "tfidf", "char", "function words"] | None = None # what is counted; nothing is trained
     base: Literal["cl", "mll"] = "cl"
     student: Literal["none", "arr", "corrected"] = "none"
     variant: Literal["paper", "released"] = "paper" # of Eq. 3 (ARR)
     bias: Probability | None = None # B of all batches; None: Eq. 2 (ARR); 0: plain self-distillation
     gamma: NotNegative = 0.      # strength of the topic model, in a product of experts or a corrected teacher
     epochs: Natural | None = None # of what is kept, where they are others than the block's
-    masked: Probability = 0.     # of a token that is not frequent to be masked in a step of training (PCM)
-    frequent: Natural = 300      # so many tokens are never masked, the most frequent in training
 
     def rules(self):
         changed = self.variant != "paper" or self.bias is not None
         product = self.student == "none" and self.base == "cl"
-        plain = product and not self.gamma
         yield self.counted and self.model_copy(update={"counted": None}) != AuthorsConfig(), (
             "what is counted takes no loss and no student")
         yield self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`"
         yield self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`"
         yield self.gamma and not product and self.student != "corrected", (
             "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
-        yield self.masked and not plain, "`masked` belongs to the base `cl` without a student and without `gamma`"
-        yield self.frequent != 300 and not self.masked, "`frequent` goes with `masked`"
 
 
 class TextsConfig(Strict):
@@ -107,13 +102,13 @@ class ReplayConfig(Strict):
 
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
+    once = {"share": None}
     name: str
     setting: str | None = None   # of a search that tries several of one method: what rows say of it in brackets
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
     regulariser: str = "none"    # of `REGULARIZER_NAMES`
     weight: NotNegative = 0.     # the paper's lambda
-    share: Annotated[float, Field(gt=0, lt=1)] | None = None # of the gradient, in place of `weight`: lambda follows it
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
@@ -144,7 +139,6 @@ class MethodConfig(Settings):
         yield not self.trained and further, "an encoder that is not trained takes no regulariser"
         yield regularized and augmented, "a regulariser or an augmentation, not both"
         yield self.weight and not regularized, "a weight without a regulariser"
-        yield self.share is not None and (self.weight or not regularized), "`share` belongs to a regulariser without a `weight`"
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         yield self.rows < 1 and not regularized, "`rows` without a regulariser"

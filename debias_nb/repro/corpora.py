@@ -35,34 +35,22 @@ class Settings(Strict):
         yield from ()
 
 
-DRAWN = ("random", "hits") # schemes whose authors and topics a seed draws
-
-
 class SplitConfig(Settings):
     """How the texts of authors are divided (`data/15_author_splits`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
-    `random` draws authors and topics by its seed; `hits` does so on topics that are unlike one another; `published` takes
-    the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;
+    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;
     `across` sets authors and topics of training apart, a quarter of each."""
-    once = {"size": None, "similarity": .1, "linkage": "average"}
-    scheme: Literal["paper", "aware", "random", "hits", "published"] = "paper"
+    once = {"size": None, "similarity": .1, "linkage": "average", "keep": 1., "each": None}
+    scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # share of the authors that are for training
     topics: Annotated[float, Field(gt=0, lt=1)] = .5 # share of the topics that are
     share: Share = .8            # of the candidates, picked for training
     validation: Literal["inside", "across"] = "inside"
-    seed: Count = 0 # draws what is picked and held out, and a `random` or `hits` split
-    keep: Share = 1.             # share of the topics that are sampled first: unlike ones (`hits`), or any (`random`)
-    each: Natural | None = None  # texts drawn of each sampled topic, of which others have fewer and are left out
+    seed: Count = 0 # draws what is picked and held out, and a `random` split
 
     @property
     def drawn(self) -> bool: # whether authors and topics are drawn by its seed
-        return self.scheme in DRAWN
-
-    def rules(self):
-        samples = self.keep < 1
-        yield self.scheme == "hits" and not samples, "scheme `hits` needs a share of topics to `keep`, below 1"
-        yield samples and not self.drawn, "`keep` belongs to the schemes `hits` and `random`"
-        yield self.each is not None and not samples, "`each` goes with `keep`"
+        return self.scheme == "random"
 
 
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks

@@ -20,7 +20,7 @@ from ...encoders.tokens import Tokens, device_of, embed, encode_tokens, is_stati
 from ...encoders.interventions import choose, intervene, random_bits, row_keys
 from ...losses.pair_losses import Hinge, LeastSquares, cosines
 from ...processes import averaged, mean_of_rows
-from ...losses.regularized import Draws, Regularized, gradient_length
+from ...losses.regularized import Draws, Regularized
 from ...losses.regularizers import REGULARIZERS, Intervening, Regularizer, WordDropout
 from ..config import MethodConfig, TrainConfig
 
@@ -216,41 +216,6 @@ class ITVAug(Regularized):
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
 
 
-FIRST = 20      # batches that are all measured
-EVERY = 5       # and later each fifth
-WINDOW = 3      # measurements, by whose medians λ goes
-ROUNDING = 1e-6 # of the other gradients: a term with a shorter one has none, as before the first step
-
-
-class ByShare(Regularized):
-    """A regularizer whose λ follows the training, so that its term has a share p of the gradient: p / (1 - p) times the
-    length of the loss's gradient over that of its own. It is 0 until the term has a gradient."""
-
-    def __init__(self, model, loss, one: Regularizer, base, draws, share: float): # share: in (0, 1)
-        super().__init__(model, loss, [one], base, draws)
-        self.share = share
-        self.followed = {"batches": 0, "measured": [], "weight": 0.}
-
-    def weighted(self, batch, terms, raw):
-        (name, term), = raw.items()
-        if torch.is_grad_enabled():
-            self.follow([weight for weight in batch.encoder.parameters() if weight.requires_grad], terms, term)
-        return terms | {name: self.followed["weight"] * term}
-
-    def follow(self, parameters: list, terms: dict, term: torch.Tensor) -> None:
-        "A batch of training has come."
-        now = self.followed
-        now["batches"] += 1
-        if now["batches"] > FIRST and now["batches"] % EVERY:
-            return
-        rest = sum(float(gradient_length(other, parameters)) for other in terms.values())
-        own = float(gradient_length(term, parameters))
-        now["measured"] = [*now["measured"], [rest, own]][-WINDOW:]
-        rest, own = np.median(now["measured"], axis=0).tolist()
-        if own > ROUNDING * rest:
-            now["weight"] = self.share / (1 - self.share) * rest / own
-
-
 @dataclass
 class GOR(Regularizer):
     """Spread the texts of each column over the sphere: sentence-transformers' GlobalOrthogonalRegularizationLoss with its own
@@ -316,10 +281,7 @@ def make_loss(
         if method.texts:
             settings |= {"texts": texts, "seed": course.seed}
         one = kind(method.weight, rows=method.rows, **settings)
-        if method.share is None:
-            loss = Regularized(model, loss, [one], base, draws)
-        else:
-            loss = ByShare(model, loss, one, base, draws, method.share)
+        loss = Regularized(model, loss, [one], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step

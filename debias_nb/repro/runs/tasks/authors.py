@@ -24,15 +24,14 @@ from ....losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, Mul
 from ....losses.authors import history_summary
 from ....losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
 from ....data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
-from ....data.author_splits import query_target, random_split, sample_topics, topic_model
+from ....data.author_splits import query_target, random_split
 from ....data.authors import SOURCES, Texts, describe, load_texts, planted_texts
 from ....checks import ConfigError, check_known
 from ....settings import EncoderConfig
-from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, unit_rows, weights_hash
+from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, weights_hash
 from ....encoders.loading import best_device, load_encoder
 from ....trainer import QuietTrainer
 from ....measures.metrics import bootstrap_weights
-from ..content_masking import ContentMasking
 from ..records import TrainingFailed
 from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
@@ -77,7 +76,7 @@ def _read(name: str, corpus: CorpusConfig) -> Texts:
     return load_texts(name, quotes="quotes" in corpus.cleaned, signatures="signatures" in corpus.cleaned)
 
 
-SCHEMES = {"paper": paper_split, "random": random_split, "hits": random_split, "aware": leakage_aware_split}
+SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
 
 
 @lru_cache(maxsize=2)
@@ -105,8 +104,6 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
     else:
         divide = SCHEMES[settings.scheme]
         texts = _read(corpus.name, corpus)
-        if settings.keep < 1:
-            texts = sample_topics(texts, settings.keep, settings.each, settings.scheme == "hits", settings.seed)
         split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
     if settings and settings.validation == "across":
         return _validated_across(split, settings.seed)
@@ -172,8 +169,7 @@ def author_loss(
     temperature: float,       # tau > 0
     rows=None,                # (n, V) of the topic model; a function that gives them
     teacher=None,             # (n, d) vectors of the training texts, for a student
-    seed: int = 0,            # of a classifier's first weights, or of what is masked
-    tokens=None,              # of the training texts, where some are masked
+    seed: int = 0,            # of a classifier's first weights
 ):
     "The loss that a method is trained with. Raises `ValueError` for a student without a teacher, and as the losses do."
     if method.student != "none" and teacher is None:
@@ -186,8 +182,6 @@ def author_loss(
         return ProductOfExperts(model, NumberedTexts(rows(), labels), temperature, method.gamma)
     if method.base == "mll":
         return MulticlassLoss(model, int(labels.max()) + 1, seed)
-    if method.masked:
-        return ContentMasking(model, tokens, temperature, method.frequent, method.masked, seed)
     return ContrastiveAuthorLoss(model, temperature)
 
 
@@ -314,7 +308,7 @@ def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # te
     model = beginning(encoder, corpus, seed)
     labels = author_ids(author_split(corpus).train.author)
     tokens = _tokens(encoder, corpus, "train")
-    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed, tokens)
+    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
     of_students = training.student_epochs if method.student != "none" else None
     epochs = method.epochs or of_students or training.epochs
     fit_authors(model, loss, tokens, labels, training, epochs, seed, encoder.dtype)
@@ -436,10 +430,6 @@ class AuthorsTask(Task):
         about = {f"train {corpus.name}": _about(split.train)}
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
-        if method.counted == "topics":
-            points = topic_model(split.train)
-            return Trained(lambda part: unit_rows(torch.from_numpy(points(split.parts()[part].text))),
-                           "none: topics of the training texts", data=about)
         if method.counted: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
             rows = text_rows(method.counted, split.train.text, words)
