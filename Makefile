@@ -34,7 +34,7 @@ export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME N
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
 
-BENCHES = start regularized importance ranking diagnose gpu
+BENCHES = start regularized importance ranking diagnose
 
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation

@@ -15,7 +15,6 @@ import pytest
 
 import common
 import diagnose
-import gpu
 import importance
 import made
 import ranking
@@ -32,7 +31,6 @@ VARIANTS = { # options of a quick run -> what is compared, the reference first
     "importance --encoder tiny-static": [importance.OURS, importance.TOGETHER, importance.SINGLY, importance.STEPWISE],
     "start": list(start.VARIANTS),
     "ranking": [ranking.OURS, ranking.PREPARED, ranking.CONVERTED],
-    **{f"gpu --shape {shape}": list(variants) for shape, variants in gpu.VARIANTS.items()},
 }
 NEEDS = {"importance": "captum", "ranking": "pytrec_eval"} # of the extra bench
 
@@ -105,14 +103,6 @@ def test_ir_measures_is_asked_for_the_same_values():
             ranking.agreement(ours, changed)
     with pytest.raises(RuntimeError, match="map of question q7"):
         ranking.agreement(ours, theirs.drop(("map", "q7")))
-
-
-def test_operations_of_a_step():
-    "Of the weights that each token is multiplied with, and of attention."
-    distilbert = 2 * 42_467_328 * 32 + 4 * 6 * 768 * 32**2 # a text forwards
-    pairs = gpu.PAPERS["900 x 32"]
-    assert gpu.step_flop("900 x 32", "plain", pairs) == 900 * 2 * 3 * distilbert
-    assert gpu.step_flop("900 x 32", "ITVReg", pairs) == 900 * 3 * 3 * distilbert
 
 
 # ---- what they have in common
