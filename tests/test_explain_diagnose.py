@@ -744,6 +744,7 @@ WRONG = { # options, words of the message
     "one prompt": (dict(prompts="query"), "--prompts", "LEFT,RIGHT"),
     "train": (dict(test=["train=new.csv"]), "'train'"),
     "model": (dict(out="r"), "./none: no such folder"),
+    "a model that is made here": (dict(base="tiny-static", out="r"), "tiny-static", "lies in no folder", "FOLDER"),
 }
 
 

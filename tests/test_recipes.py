@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from debias_nb.data.registry import inventory, load_registry
 from debias_nb.data.worlds import Catalog
+from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
 from debias_nb.repro.runs.publish import unpublished
@@ -105,9 +106,9 @@ def tool(name, *args, cwd):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     "A copy of the project, which is the current folder; its data, and what is made there, stay there."
-    for name in ("nbs", "debias_nb", "configs", "expected"):
+    for name in ("nbs", "debias_nb", "configs", "expected", "reports", "tests", "tools"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for name in ("settings.ini", ".gitignore"):
+    for name in ("settings.ini", ".gitignore", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -129,20 +130,22 @@ def test_a_method_becomes_a_row(project):
     config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
     tool("nbdev_export", cwd=project)
 
+    tool("pytest", "-p", "no:cacheprovider", "tests/test_notebooks.py", "-k", "takes_a_name and regularizers", cwd=project)
+
     few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
     tool("debias-nb", *command("Add a method"), *few, cwd=project)
 
     files = (project / "_runs/itvreg/table03.planted").glob("*.json")
     records = [json.loads(file.read_text("utf-8")) for file in files] # this process knows no such method, and would leave its runs out
     of = {record["config"]["method"]["name"]: record for record in records}
-    assert of.keys() == {"Base", "Finetuned", "Centered"}
-    assert of["Centered"]["status"] == "finished"
-    assert of["Centered"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
-    assert min(of["Centered"]["curve"]["raw"]) > 0
+    assert of.keys() == {"Base", "Finetuned", "MeanZero"}
+    assert of["MeanZero"]["status"] == "finished"
+    assert of["MeanZero"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(of["MeanZero"]["curve"]["raw"]) > 0
     [executed] = (project / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
     page = executed.read_text("utf-8")
-    assert "| Centered |" in page
-    assert ">Centered</text>" in page
+    assert "| MeanZero |" in page
+    assert ">MeanZero</text>" in page
 
     offers = {}
     for name, split in {"train": Catalog(WORLD).labeled_pairs(), "new": Catalog(WORLD).test_pairs("unseen")}.items():
@@ -151,10 +154,11 @@ def test_a_method_becomes_a_row(project):
         pd.DataFrame({"left": left, "right": right, "label": split.labels}).head(300).to_csv(offers[name], index=False)
     compared = commands("Add a method")[1]
     given = dict(zip(compared[1::2], compared[2::2])) | {"--train": offers["train"], "--test": f"new={offers['new']}"}
-    given |= {"--base": "tiny-static", "--seeds": "2", "--epochs": "1", "--out": "out"}
+    load_encoder("tiny-static").save("base", create_model_card=False)
+    given |= {"--base": "base", "--seeds": "2", "--epochs": "1", "--out": "out"}
     tool("debias-nb", compared[0], *chain(*given.items()), cwd=project)
     rows = pd.read_csv("out/differences.csv")
-    assert set(rows.method) >= {"outreg", "centered"}
+    assert set(rows.method) >= {"outreg", "meanzero"}
 
 
 FORUM = { # the files whose hashes the recipe has
@@ -202,7 +206,8 @@ def test_a_table_becomes_a_page(project):
     shutil.copy(project / source, project / target)
     with opened(project / target) as nb:
         [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
-        nb.cells[parameters + 1 :] = [new_code_cell(page.text)]
+        nb.cells[parameters + 1 : -1] = [new_code_cell(page.text)]
+        nb.cells[0].source = "# Two remedies\n\n> Do they help?"
     git = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=/dev/null"]
     for step in (["init", "--quiet"], ["add", "."], [*git, "commit", "--quiet", "--message=a table"]):
         subprocess.run(["git", *step], check=True)
@@ -213,7 +218,9 @@ def test_a_table_becomes_a_page(project):
     tool("debias-nb", *publish, cwd=project)
     assert unpublished(project) == {}
 
-    written = write_page("itvreg/remedies", project / "pages")
+    tool("pytest", "-p", "no:cacheprovider", "tests/test_frame.py", "-k", "paper_notebook_has and remedies", cwd=project)
+    written = write_page("itvreg/remedies", project / "reports")
+    tool("pytest", "-p", "no:cacheprovider", "tests/test_pages_reviewed.py", "-k", "remedies", cwd=project)
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
     text = written[0].read_text("utf-8")
     assert "4 of 4 runs completed" in text

@@ -127,7 +127,11 @@ def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a
         raise EncoderError(f"{source}: no such folder")
     name, _, revision = source.partition("@")
     carded = {card.hub: short for short, card in encoder_cards().items()}
-    config = EncoderConfig(name=carded.get(name, name), kind="transformer", revision=revision or None)
+    try:
+        config = EncoderConfig(name=carded.get(name, name), kind="transformer", revision=revision or None)
+    except ValueError: # a name of `settings` alone, such as tiny-static
+        made = f"encoder {name!r} is made here and lies in no folder"
+        raise EncoderError(f"{made}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
     try:
         return find_folder(config, check=partial(check_folder, plain=True))
     except EncoderError:
