@@ -426,7 +426,7 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
     labels, left_out = labels_of(name, frame[columns.label], asked)
     found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
-    found = found.assign(group=_groups(frame, asked)) if asked.group else found
+    found = found.assign(group=_groups(name, frame, asked)) if asked.group else found
     found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if found.label.nunique() < 2:
         there = f" (match is {asked.match!r}, labels are {', '.join(quoted(one) for one in sorted(set(map(str, frame[columns.label])))[:8])})" if asked.match is not None else ""
@@ -434,8 +434,9 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
     return found, None, left_out
 
 
-def _groups(frame: pd.DataFrame, asked: "Reading") -> pd.Series:
+def _groups(name: str, frame: pd.DataFrame, asked: "Reading") -> pd.Series:
     cells = frame[asked.group]
+    check(name, cells, ~cells.map(str).str.contains(UNREAD), "a name of a group is expected")
     return cells.map(str).str.strip().where(cells.notna(), "").replace("", "(none)")
 
 
@@ -456,7 +457,7 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading") ->
     found = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
     found.insert(1, "left", left.to_numpy()[found.row])
     found["line"] = frame.index.to_numpy()[found.row]
-    return found.assign(group=_groups(frame, asked).to_numpy()[found.row]) if asked.group else found
+    return found.assign(group=_groups(name, frame, asked).to_numpy()[found.row]) if asked.group else found
 
 
 def _candidates(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
@@ -843,6 +844,8 @@ def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
     for column in [*(asked.columns or found.names), *([asked.group] if asked.group else [])]:
         if header.count(column) > 1:
             raise DataError(f"{name}: {header.count(column)} columns are called {column!r}")
+        if UNREAD.search(column):
+            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if column not in header:
             raise DataError(f"{name}: no column {column!r}{nearest(column, header)}; {advice}")
     if asked.columns is None:
@@ -869,6 +872,7 @@ Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | Pa
 OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 
 
+@pd.option_context("future.infer_string", False) # whose texts hold no half of a character, which is told with its line
 def read_pairs_file(
     source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *, form: str | None = None,
     match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
@@ -1026,6 +1030,7 @@ def _looks_like_rows(lines: list[str]) -> bool:
     return False
 
 
+@pd.option_context("future.infer_string", False)
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
