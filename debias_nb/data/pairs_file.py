@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, nearest, quoted
+from ..checks import ConfigError, nearest, quoted, visible
 from ..files import each_key_once, fingerprint, sha256_file
 from .pairs import fold
 from .registry import DataError, bad_lines
@@ -264,7 +264,7 @@ def _read(path: Path, wanted):
 
 
 def _is_rows(source) -> bool:
-    return isinstance(source, list) and bool(source) and all(isinstance(row, dict) for row in source)
+    return isinstance(source, list) and all(isinstance(row, dict) for row in source)
 
 
 def _joined(name: str, columns: dict) -> pd.DataFrame:
@@ -295,7 +295,7 @@ def _in_memory(name: str, source):
     if isinstance(source, dict):
         if is_retrieval(source):
             return source
-        tables = [value for value in source.values() if hasattr(value, "columns") or hasattr(value, "column_names") or _is_rows(value)]
+        tables = [value for value in source.values() if hasattr(value, "columns") or hasattr(value, "column_names") or _is_rows(value) and value]
         if tables and len(tables) == len(source):
             if len(tables) > 1:
                 raise DataError(f"{name}: {len(source)} splits, {', '.join(map(str, source))}: pass one of them, e.g. ds[{[*source][-1]!r}]")
@@ -428,6 +428,8 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
     found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
     found = found.assign(group=_groups(name, frame, asked)) if asked.group else found
     found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
+    if found.empty:
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}")
     if found.label.nunique() < 2:
         there = f" (match is {asked.match!r}, labels are {', '.join(quoted(one) for one in sorted(set(map(str, frame[columns.label])))[:8])})" if asked.match is not None else ""
         raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed{there}")
@@ -567,19 +569,19 @@ def _folder(path: Path, split: str | None, asked: "Reading"):
     found = []
     for file in sorted(path.rglob("*")):
         place = file.relative_to(path)
-        words = re.findall("[a-z]+|[0-9]+", place.as_posix().lower())
+        words = re.findall(r"[^\W\d_]+|\d+", place.as_posix().lower())
         role = next((role for role, names in HELD.items() if {*names} & {*words}), None)
         if role and file.is_file() and not any(part.startswith(".") for part in place.parts):
             part = next((one for one in SPLITS if one in words), None)
             if part is None and role == "judgments" and file.parent != path:
                 part = file.name.partition(".")[0]
             others = [word for word in words if word not in (*HELD[role], part, ending(file)[1:], "gz")]
-            readable = ending(file) in (*ENDINGS, ".qrels", ".qrel")
+            readable = ending(file) in (*ENDINGS, ".qrels", ".qrel") and not UNREAD.search(place.as_posix())
             found.append((role, part, (not readable, len(others)), file))
     files, alone = {}, []
     for role, part, others, file in found:
         if others > min(one[2] for one in found if one[:2] == (role, part)):
-            alone.append(file.relative_to(path).as_posix())
+            alone.append(visible(file.relative_to(path).as_posix()))
         else:
             files.setdefault(role, {}).setdefault(part, []).append(file)
     files.setdefault("judgments", files.get("data", {}))
@@ -881,13 +883,15 @@ def read_pairs_file(
 
     The names of the columns tell which one it is:
 
-    - labeled pairs: `left, right, label`, `sentence1, sentence2, label` (or `labels`, `score`), `question1, question2,
-      is_duplicate`, `text1, text2, label`, `premise, hypothesis, label`, or `left_*` and `right_*` with a label;
+    - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
+      texts by theirs (`left, right`, `sentence1, sentence2`, `question, answer`, ...), else by their order, where there are
+      two; or `left_*` and `right_*` with a label;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
       positive_passages, negative_passages`;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR, MTEB and TREC write them (`FOLDER:dev` for another
       split than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
-      alone, where all positives are searched.
+      alone, where all positives are searched. Up to one judgment in a hundred may name what is not there: these are left
+      out and counted.
 
     Parameters
     ----------
@@ -898,7 +902,8 @@ def read_pairs_file(
         A `PairFile` is given back as it is.
     columns : tuple of str, optional
         What the file calls its columns, where the names do not tell: left text, right text and label; anchor, positive and
-        negatives; or anchor and positive. A label is 0 or 1, also written 1.00 or true.
+        negatives; or two texts, beside a label that is told by its name, else anchor and positive. A label is 0 or 1, also
+        written 1.00 or true.
     group : str, optional
         A column that says what kind of pair each one is; of a folder a column of its queries.
     name : str, optional
@@ -920,8 +925,8 @@ def read_pairs_file(
     Raises
     ------
     DataError
-        Naming file, line and column of what is no text or no label; where a column or a class is missing; where
-        judgments name what is not there, or a query has no relevant text.
+        Naming file, line and column of what is no text or no label; where a column or a class is missing, or columns can be
+        read in several ways; where many judgments name what is not there, or many queries have no relevant text.
 
     Examples
     --------
