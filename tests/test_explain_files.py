@@ -1,5 +1,6 @@
 "Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -123,6 +124,7 @@ BAD = { # name of a file, its content, words of the message
     "key missing": ("a.jsonl", JSON + '{"left": "a", "label": 1}', "a.jsonl:3: ", "'right'"),
     "number": ("a.jsonl", JSON + '{"left": "a", "right": 7, "label": 1}', "a.jsonl:3: ", "'right'", "7"),
     "half a character": ("a.jsonl", JSON + '{"left": "a", "right": "b\\ud83d", "label": 1}', "a.jsonl:3: ", "'right'"),
+    "half a character in a name": ("a.jsonl", JSON.replace("right", "right\\udc00"), "a.jsonl: ", "cannot be printed"),
     "brackets": ("a.jsonl", JSON + "[" * 100_000, "a.jsonl:3: "),
     "no Parquet": ("a.parquet", "PAR0 this is none", "a.parquet: "),
     "another ending": ("a.xlsx", "", "a.xlsx: ", ".csv"),
@@ -247,6 +249,29 @@ def test_what_never_ends_is_no_file(tmp_path, monkeypatch, read, name):
     waiting(tmp_path / "train.tsv")
     with pytest.raises((DataError, ConfigError), match=f"{name}: a file is expected"):
         read(tmp_path / name)
+
+
+HALF = "x\udfff"
+HALVES = { # a table in which half of a character stands, how it is read, what is said of it
+    "a label": ({"left": ["a", "b"], "right": ["c", "d"], "label": ["1", HALF]}, "'label'.*found"),
+    "a match": ({"anchor": ["a", "b"], "positive": ["c", HALF]}, "'positive'"),
+    "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]}, "'negative'"),
+    "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}}, "a text is expected"),
+    "an id": ({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {"q": [HALF]}}, "is not in"),
+}
+
+
+@pytest.mark.parametrize("table, told", HALVES.values(), ids=HALVES)
+def test_half_a_character_is_told_wherever_it_stands(tmp_path, table, told):
+    for source in (table, texts_of(tmp_path, "a.json", json.dumps(table))):
+        with pytest.raises(DataError, match=told):
+            read_pairs_file(source)
+
+
+def test_half_a_character_in_a_group(tmp_path):
+    path = texts_of(tmp_path, "a.jsonl", JSON.replace("}", ', "kind": "b\\udc00"}', 1))
+    with pytest.raises(DataError, match="a.jsonl:1: column 'kind': a name of a group is expected"):
+        read_pairs_file(path, group="kind")
 
 
 MISSING = pd.array(["x", None, "y"], dtype="string")

@@ -270,11 +270,11 @@ def test_sets_as_they_are_published(tmp_path, wrong, left_out):
 
 def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
     beside = {"corpus-backup.jsonl": CORPUS.replace("d1", "e1"), "queries2.jsonl": QUERIES, "qrels/test copy.tsv": QRELS, "before/corpus.jsonl": CORPUS,
-              "._corpus.jsonl": "x", "corpus.jsonl~": CORPUS}
+              "._corpus.jsonl": "x", "corpus.jsonl~": CORPUS, "corpus\udcff.jsonl": CORPUS}
     usual, crowded = placed(tmp_path / "one/set", BEIR), placed(tmp_path / "two/set", BEIR | beside)
     one, two = read_pairs_file(usual), read_pairs_file(crowded)
     assert two.frame.equals(one.frame) and two.corpus == one.corpus and two.sha256 == one.sha256
-    assert two.note == f"{one.note}; left alone: before/corpus.jsonl, corpus-backup.jsonl, corpus.jsonl~, qrels/test copy.tsv, queries2.jsonl"
+    assert two.note == f"{one.note}; left alone: before/corpus.jsonl, corpus-backup.jsonl, corpus.jsonl~, corpus\\udcff.jsonl, qrels/test copy.tsv, queries2.jsonl"
 
 
 def test_wrong_answers_that_read_like_the_right_one_are_told():
@@ -393,6 +393,7 @@ BAD = { # files, what is given, options, words of the message
     "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'no', 'yes'.*--match yes"),
     "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match 1"),
     "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 4.5 "),
+    "no label at all": ({"a.csv": HEAD + "a,b,-\nc,d,\n"}, "/a.csv", {"match": "yes"}, "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*match is 'true', labels are 'no', 'yes'"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
@@ -442,7 +443,7 @@ def test_columns_of_other_libraries():
         file = read_pairs_file(columns)
         assert (file.left, file.right, file.labels.tolist()) == (["a", "b"], ["c", "d"], [1, 0])
     assert len(read_pairs_file({"anchor": "q", "positive": ["p", "r"], "negative": ["n"]})) == 3, "one row"
-    for nothing in ({}, {"left": [], "right": [], "label": []}, pd.DataFrame(columns=["anchor", "positive"]), table.select([])):
+    for nothing in ({}, [], {"left": [], "right": [], "label": []}, pd.DataFrame(columns=["anchor", "positive"]), table.select([])):
         with pytest.raises(DataError, match="no pairs"):
             read_pairs_file(nothing)
 

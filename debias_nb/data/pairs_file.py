@@ -1,5 +1,5 @@
-"""Your own tests. Any source becomes one data frame, whose index is the line; the roles of its columns tell the form: labeled pairs,
-queries with candidates, or queries with a corpus. What cannot be read is refused with file, line and column."""
+"""Your own tests. Any source becomes one data frame, whose index is the line; the roles of its columns tell the form:
+labeled pairs, queries with candidates, or queries with a corpus. What cannot be read is refused with file, line, column."""
 import csv
 import gzip
 import json
@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, nearest, quoted
+from ..checks import ConfigError, nearest, quoted, visible
 from ..files import each_key_once, fingerprint, sha256_file
 from .pairs import fold
 from .registry import DataError, bad_lines
@@ -26,8 +26,11 @@ from .registry import DataError, bad_lines
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentence_a", "#1 string")
 RIGHT = ("right", "sentence2", "question2", "text2", "hypothesis", "sentence_b", "#2 string")
 ANCHOR = ("anchor", "query", "question", "user_input")
-POSITIVE = ("positive", "positives", "pos", "positive_passages", "answer", "answers", "document", "passage", "sentence", "context", "reference_contexts")
-LABEL = ("label", "labels", "score", "scores", "is_duplicate", "gold_label", "similarity_score", "relevance", "grade", "quality")
+POSITIVE = (
+    "positive", "positives", "pos", "positive_passages", "answer", "answers", "document", "passage", "sentence", "context",
+    "reference_contexts")
+LABEL = (
+    "label", "labels", "score", "scores", "is_duplicate", "gold_label", "similarity_score", "relevance", "grade", "quality")
 NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?|negative_passages")
 QUERY_ID = ("query-id", "query_id", "qid", "query")
 TEXT_ID = ("corpus-id", "corpus_id", "docid", "doc_id", "pid", "did", "document")
@@ -53,12 +56,13 @@ class Columns:
 
     @property
     def told(self) -> str:
-        word = {"pairs": "labeled pairs", "retrieval": "matches without labels"}.get(self.form)
-        return f"{word or ('triplets' if len(self.negatives) == 1 else 'an anchor with several negatives')}: {', '.join(self.names)}"
+        candidates = "triplets" if len(self.negatives) == 1 else "an anchor with several negatives"
+        word = {"pairs": "labeled pairs", "retrieval": "matches without labels"}.get(self.form, candidates)
+        return f"{word}: {', '.join(self.names)}"
 
 
 def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
-    "The roles of columns: the label by its name, texts by theirs, or by their order where there are two beside a label."
+    "The roles of columns: the label by its name, texts by theirs, or by their order where two stand beside a label."
     known = {}
     for name in header:
         known.setdefault(name.casefold(), name)
@@ -76,7 +80,7 @@ def roles(header: list[str], form: str | None = None) -> list[Columns]: # severa
         sides = [((others[0],), (others[1],))]
     found = {
         "pairs": [Columns("pairs", *side, label) for side in sides for label in labels],
-        "candidates": [Columns("candidates", (left,), (right,), None, negatives) for left, right in matches if negatives],
+        "candidates": [Columns("candidates", (one,), (other,), None, negatives) for one, other in matches if negatives],
         "retrieval": [Columns("retrieval", *side) for side in sides if not negatives],
     }
     if found.get(form):
@@ -94,19 +98,22 @@ def _unknown(name: str, header: list[str]) -> DataError:
     if {*ANCHOR} & {*low}:
         anchor = header[next(place for place, one in enumerate(low) if one in ANCHOR)]
         near = nearest("positive", [column for column in header if column != anchor])
-        return DataError(f"{name}: {anchor!r} looks like a column of queries, and there is none of matches, such as 'positive'{near}; {NAME_THEM}")
+        why = f"{anchor!r} looks like a column of queries, and there is none of matches, such as 'positive'{near}"
+        return DataError(f"{name}: {why}; {NAME_THEM}")
     missing = next(one for one in wanted if one not in low)
     if any(one in low for one in (*wanted, *LABEL)):
         return DataError(f"{name}: no column {missing!r}{nearest(missing, header)}; {NAME_THEM}")
     shown = ", ".join(quoted(column) for column in header[:6])
-    return DataError(f"{name}: no column 'left': the first line names no column that is known ({shown}). A file needs a header; {NAME_THEM}")
+    why = f"no column 'left': the first line names no column that is known ({shown}). A file needs a header"
+    return DataError(f"{name}: {why}; {NAME_THEM}")
 
 
 # ---------------------------------------------------------------- a source as a frame
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet") # of tables
 ENDINGS = (*FORMATS, ".txt") # each may be followed by .gz
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+TAB = "\t"
+DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
 UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
 LONGEST = 2**28 # bytes of a line, or of a cell
@@ -138,7 +145,8 @@ def check_file(path: str | os.PathLike) -> None:
     if is_folder and ending(path) not in ENDINGS:
         return
     if ending(path) not in ENDINGS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, with or without .gz, or be that of a folder")
+        known = ", ".join(ENDINGS)
+        raise DataError(f"{path}: the name must end in one of {known}, with or without .gz, or be that of a folder")
     if not path.exists():
         near = [other.name for other in path.parent.glob("*")]
         raise DataError(f"{path}: no such file{nearest(path.name, near) if near else ''}")
@@ -167,15 +175,25 @@ def decoded(path: Path) -> str:
     return text
 
 
-def _cells(path: Path, text: str, delimiter: str) -> tuple[list[int], list[list[str]]]: # the line where each row begins, its cells
+QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+
+
+def _unquoted(cell: str) -> str: # between tabs, where other quotation marks are but letters
+    quoted = QUOTED.fullmatch(cell)
+    return quoted[1].replace('""', '"') if quoted else cell
+
+
+def _cells(path: Path, text: str, delimiter: str) -> tuple[list[int], list[list[str]]]:
+    "The line where each row begins, and its cells."
     lines, rows = [], []
-    if delimiter == "\t": # where quotation marks are but letters
+    if delimiter == "\t":
         for number, line in enumerate(LINE_END.split(text), 1):
             if line:
                 lines.append(number)
-                rows.append([re.sub(r'^"((?:[^"]|"")*)"$', lambda cell: cell[1].replace('""', '"'), cell) for cell in line.split("\t")] if '"' in line else line.split("\t"))
+                rows.append([_unquoted(cell) for cell in line.split("\t")] if '"' in line else line.split("\t"))
         return lines, rows
-    reader = csv.reader(text.splitlines(keepends=True) if "\x85" not in text else re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text), delimiter=delimiter, strict=True)
+    whole = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text) if "\x85" in text else text.splitlines(keepends=True)
+    reader = csv.reader(whole, delimiter=delimiter, strict=True)
     begins = 1
     try:
         for row in reader:
@@ -195,16 +213,19 @@ def _delimited(path: Path, wanted) -> tuple[pd.DataFrame, str]: # a frame of tex
     told = re.match(r"sep=(.)[\r\n]+", text) # as Excel says it
     text = "\n" + text[told.end():] if told else text
     header = next((line for line in LINE_END.split(text) if line.strip()), "")
-    heads = {sign: [name.strip() for name in next(csv.reader([header], delimiter=sign), [])] for sign in (usual, *DELIMITERS)}
+    heads = {}
+    for sign in (usual, *DELIMITERS):
+        heads[sign] = [name.strip() for name in next(csv.reader([header], delimiter=sign), [])]
     delimiter = told[1] if told else max(heads, key=lambda sign: (wanted(heads[sign]), len(heads[sign])))
     lines, rows = _cells(path, text, delimiter)
     if len(rows) < 2:
         return pd.DataFrame(), ""
     names = [name.strip() for name in rows[0]]
-    bad = [(line, f"{len(row)} cells, the header has {len(names)}") for line, row in zip(lines, rows) if len(row) != len(names)]
-    if bad:
-        why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL" if delimiter == "\t" else ""
-        raise DataError(f"{bad_lines(path, bad, len(rows) - 1)}{why}")
+    ragged = [(line, len(row)) for line, row in zip(lines, rows) if len(row) != len(names)]
+    if ragged:
+        bad = [(line, f"{count} cells, the header has {len(names)}") for line, count in ragged]
+        why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
+        raise DataError(f"{bad_lines(path, bad, len(rows) - 1)}{why if delimiter == TAB else ''}")
     note = f"{DELIMITERS.get(delimiter, repr(delimiter))} stand between its cells" if delimiter != usual else ""
     return pd.DataFrame(rows[1:], lines[1:], names, dtype=object), note
 
@@ -222,7 +243,8 @@ def _objects(path: Path, text: str) -> list[tuple[int, object]]: # line, value o
         try:
             value, at = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError) as e:
-            raise DataError(f"{path}:{getattr(e, 'lineno', line)}: {getattr(e, 'msg', None) or 'too many brackets' if isinstance(e, RecursionError) else getattr(e, 'msg', e)}") from None
+            why = "too many brackets" if isinstance(e, RecursionError) else getattr(e, "msg", e)
+            raise DataError(f"{path}:{getattr(e, 'lineno', line)}: {why}") from None
         found.append((line, value))
     if is_list and text[at:].strip() != "]":
         raise DataError(f"{path}:{line}: the list of objects is not closed, or something stands behind it")
@@ -247,9 +269,9 @@ def _read(path: Path, wanted):
     if ending(path) in (".csv", ".tsv", ".txt"):
         return _delimited(path, wanted)
     found = _objects(path, decoded(path))
-    wrong = [(line, f"an object is expected, found {type(value).__name__}") for line, value in found if not isinstance(value, dict)]
+    wrong = [(line, type(value).__name__) for line, value in found if not isinstance(value, dict)]
     if wrong:
-        raise bad_lines(path, wrong, len(found))
+        raise bad_lines(path, [(line, f"an object is expected, found {kind}") for line, kind in wrong], len(found))
     if len(found) == 1 and ending(path) == ".json":
         return _in_memory(str(path), found[0][1]), ""
     lines, rows = zip(*found) if found else ((), ())
@@ -264,19 +286,26 @@ def _read(path: Path, wanted):
 
 
 def _is_rows(source) -> bool:
-    return isinstance(source, list) and bool(source) and all(isinstance(row, dict) for row in source)
+    return isinstance(source, list) and all(isinstance(row, dict) for row in source)
+
+
+def _is_table(source) -> bool:
+    return hasattr(source, "columns") or hasattr(source, "column_names") or _is_rows(source) and len(source) > 0
 
 
 def _joined(name: str, columns: dict) -> pd.DataFrame:
-    "Columns side by side: lists, columns of `datasets` or Arrow by place, dicts and series by key. Cells alone are one row."
+    "Columns side by side: lists, columns of `datasets` or Arrow by place, dicts and series by key; cells alone are a row."
     if not columns:
         return pd.DataFrame()
     if not all(isinstance(cells, Iterable) and not isinstance(cells, (str, bytes)) for cells in columns.values()):
         return pd.DataFrame([columns], dtype=object)
     found = {}
     for key, cells in columns.items():
-        listed = cells if isinstance(cells, (dict, pd.Series)) else cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
-        found[str(key)] = pd.Series(listed, dtype=object)
+        if hasattr(cells, "to_pylist"):
+            cells = cells.to_pylist()
+        elif not isinstance(cells, (dict, pd.Series)):
+            cells = list(cells)
+        found[str(key)] = pd.Series(cells, dtype=object)
     if len({len(cells) for cells in found.values()}) > 1:
         lengths = ", ".join(f"{key} {len(cells):,}" for key, cells in found.items())
         raise DataError(f"{name}: columns of one length are expected, found {lengths}")
@@ -295,10 +324,11 @@ def _in_memory(name: str, source):
     if isinstance(source, dict):
         if is_retrieval(source):
             return source
-        tables = [value for value in source.values() if hasattr(value, "columns") or hasattr(value, "column_names") or _is_rows(value)]
+        tables = [value for value in source.values() if _is_table(value)]
         if tables and len(tables) == len(source):
             if len(tables) > 1:
-                raise DataError(f"{name}: {len(source)} splits, {', '.join(map(str, source))}: pass one of them, e.g. ds[{[*source][-1]!r}]")
+                splits = ", ".join(map(str, source))
+                raise DataError(f"{name}: {len(source)} splits, {splits}: pass one of them, e.g. ds[{[*source][-1]!r}]")
             return _in_memory(name, tables[0])
         source = _joined(name, source)
     elif _is_rows(source):
@@ -306,7 +336,8 @@ def _in_memory(name: str, source):
     elif hasattr(source, "to_pandas"):
         source = source.to_pandas()
     if not isinstance(source, pd.DataFrame):
-        raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {type(source).__name__}")
+        got = type(source).__name__
+        raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {got}")
     return source.astype(object).set_axis(range(1, len(source) + 1)).set_axis(list(map(str, source.columns)), axis=1)
 
 
@@ -334,12 +365,12 @@ def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (
         return
     wrong = cells[~right]
     bad = [(line, f"column {cells.name!r}: {expected}, found {quoted(cell)}") for line, cell in wrong.items()]
-    advice = FROM_PANDAS if pd.isna([cell if pd.api.types.is_scalar(cell) else 0 for cell in wrong]).all() and not os.path.exists(name) else ""
-    raise DataError(f"{bad_lines(name, bad, len(cells), 'rows')}{advice}")
+    emptied = all(pd.api.types.is_scalar(cell) and pd.isna(cell) for cell in wrong) and not os.path.exists(name)
+    raise DataError(f"{bad_lines(name, bad, len(cells), 'rows')}{FROM_PANDAS if emptied else ''}")
 
 
 def texts_in(name: str, cells: pd.Series) -> pd.Series:
-    "The texts of cells, which may be lists of texts, or of passages with title and text. The index says of which row each is."
+    "The texts of cells, which may be lists of texts, or of passages with title and text; the index says of which row."
     texts = cells if cells.map(type).eq(str).all() else cells.explode()
     texts = texts[texts.notna()]
     texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
@@ -359,31 +390,37 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
         texts = filled.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
-        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {texts.iloc[0]!r}); {NAME_THEM}")
+        first = repr(texts.iloc[0])
+        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
     return texts
 
 
 # ---------------------------------------------------------------- labeled pairs
 
-def labels_of(name: str, cells: pd.Series, asked: "Reading") -> tuple[pd.Series, dict[str, int]]: # 0 or 1, nan where it is left out; how many are
-    "Labels by what was asked for."
+def labels_of(name: str, cells: pd.Series, asked: "Reading") -> tuple[pd.Series, dict[str, int]]:
+    "Labels by what was asked for: 0 or 1, nan where a pair is left out; and how many are."
     kinds = {cell: number_of(cell) for cell in set(map(str, cells))}
     words = {cell: cell.strip().casefold() for cell in kinds}
     wanted = str(asked.match).strip().casefold()
-    why, expected = "", "labels are 0 or 1"
+    known, why, expected = {}, "", "labels are 0 or 1"
     if asked.match is not None:
         number = number_of(wanted)
-        known = {cell: kinds[cell] == number if None not in (number, kinds[cell]) else words[cell] == wanted for cell in kinds}
-        known |= {cell: np.nan for cell in kinds if words[cell] in ("", "-", "none", "nan") and words[cell] != wanted}
+        unlabeled = {"", "-", "none", "nan"} - {wanted}
+        for cell, word in words.items():
+            same = kinds[cell] == number if None not in (number, kinds[cell]) else word == wanted
+            known[cell] = np.nan if word in unlabeled else same
         why = "pairs without a label"
     elif asked.match_from is not None:
         expected = "a grade is expected"
         least = asked.match_from if asked.other_to is None else asked.other_to
-        known = {cell: 1 if grade >= asked.match_from else 0 if asked.other_to is None or grade <= least else np.nan for cell, grade in kinds.items() if grade is not None}
+        for cell, grade in kinds.items():
+            if grade is not None:
+                between = asked.other_to is not None and least < grade < asked.match_from
+                known[cell] = np.nan if between else grade >= asked.match_from
         why = f"pairs with a grade between {least:g} and {asked.match_from:g}"
     else:
-        known = {cell: {"false": 0, "true": 1}.get(words[cell], kinds[cell] if kinds[cell] in (0, 1) else None) for cell in kinds}
-        known = {cell: label for cell, label in known.items() if label is not None}
+        known = {cell: word == "true" for cell, word in words.items() if word in ("true", "false")}
+        known |= {cell: number for cell, number in kinds.items() if number in (0, 1)}
     texts = cells.map(str)
     try:
         check(name, cells, texts.isin(known), expected)
@@ -426,16 +463,19 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
     labels, left_out = labels_of(name, frame[columns.label], asked)
     found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
-    found = found.assign(group=_groups(frame, asked)) if asked.group else found
+    found = found.assign(group=_groups(name, frame, asked)) if asked.group else found
     found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
+    if found.empty:
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}")
     if found.label.nunique() < 2:
         there = f" (match is {asked.match!r}, labels are {', '.join(quoted(one) for one in sorted(set(map(str, frame[columns.label])))[:8])})" if asked.match is not None else ""
         raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed{there}")
     return found, None, left_out
 
 
-def _groups(frame: pd.DataFrame, asked: "Reading") -> pd.Series:
+def _groups(name: str, frame: pd.DataFrame, asked: "Reading") -> pd.Series:
     cells = frame[asked.group]
+    check(name, cells, ~cells.map(str).str.contains(UNREAD), "a name of a group is expected")
     return cells.map(str).str.strip().where(cells.notna(), "").replace("", "(none)")
 
 
@@ -456,7 +496,7 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading") ->
     found = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
     found.insert(1, "left", left.to_numpy()[found.row])
     found["line"] = frame.index.to_numpy()[found.row]
-    return found.assign(group=_groups(frame, asked).to_numpy()[found.row]) if asked.group else found
+    return found.assign(group=_groups(name, frame, asked).to_numpy()[found.row]) if asked.group else found
 
 
 def _candidates(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
@@ -566,19 +606,19 @@ def _folder(path: Path, split: str | None, asked: "Reading"):
     found = []
     for file in sorted(path.rglob("*")):
         place = file.relative_to(path)
-        words = re.findall("[a-z]+|[0-9]+", place.as_posix().lower())
+        words = re.findall(r"[^\W\d_]+|\d+", place.as_posix().lower())
         role = next((role for role, names in HELD.items() if {*names} & {*words}), None)
         if role and file.is_file() and not any(part.startswith(".") for part in place.parts):
             part = next((one for one in SPLITS if one in words), None)
             if part is None and role == "judgments" and file.parent != path:
                 part = file.name.partition(".")[0]
             others = [word for word in words if word not in (*HELD[role], part, ending(file)[1:], "gz")]
-            readable = ending(file) in (*ENDINGS, ".qrels", ".qrel")
+            readable = ending(file) in (*ENDINGS, ".qrels", ".qrel") and not UNREAD.search(place.as_posix())
             found.append((role, part, (not readable, len(others)), file))
     files, alone = {}, []
     for role, part, others, file in found:
         if others > min(one[2] for one in found if one[:2] == (role, part)):
-            alone.append(file.relative_to(path).as_posix())
+            alone.append(visible(file.relative_to(path).as_posix()))
         else:
             files.setdefault(role, {}).setdefault(part, []).append(file)
     files.setdefault("judgments", files.get("data", {}))
@@ -843,6 +883,8 @@ def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
     for column in [*(asked.columns or found.names), *([asked.group] if asked.group else [])]:
         if header.count(column) > 1:
             raise DataError(f"{name}: {header.count(column)} columns are called {column!r}")
+        if UNREAD.search(column):
+            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if column not in header:
             raise DataError(f"{name}: no column {column!r}{nearest(column, header)}; {advice}")
     if asked.columns is None:
@@ -869,6 +911,7 @@ Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | Pa
 OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 
 
+@pd.option_context("future.infer_string", False) # whose texts hold no half of a character, which is told with its line
 def read_pairs_file(
     source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *, form: str | None = None,
     match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
@@ -877,13 +920,15 @@ def read_pairs_file(
 
     The names of the columns tell which one it is:
 
-    - labeled pairs: `left, right, label`, `sentence1, sentence2, label` (or `labels`, `score`), `question1, question2,
-      is_duplicate`, `text1, text2, label`, `premise, hypothesis, label`, or `left_*` and `right_*` with a label;
+    - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
+      texts by theirs (`left, right`, `sentence1, sentence2`, `question, answer`, ...), else by their order, where there are
+      two; or `left_*` and `right_*` with a label;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
       positive_passages, negative_passages`;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR, MTEB and TREC write them (`FOLDER:dev` for another
       split than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
-      alone, where all positives are searched.
+      alone, where all positives are searched. Up to one judgment in a hundred may name what is not there: these are left
+      out and counted.
 
     Parameters
     ----------
@@ -894,7 +939,8 @@ def read_pairs_file(
         A `PairFile` is given back as it is.
     columns : tuple of str, optional
         What the file calls its columns, where the names do not tell: left text, right text and label; anchor, positive and
-        negatives; or anchor and positive. A label is 0 or 1, also written 1.00 or true.
+        negatives; or two texts, beside a label that is told by its name, else anchor and positive. A label is 0 or 1, also
+        written 1.00 or true.
     group : str, optional
         A column that says what kind of pair each one is; of a folder a column of its queries.
     name : str, optional
@@ -916,8 +962,8 @@ def read_pairs_file(
     Raises
     ------
     DataError
-        Naming file, line and column of what is no text or no label; where a column or a class is missing; where
-        judgments name what is not there, or a query has no relevant text.
+        Naming file, line and column of what is no text or no label; where a column or a class is missing, or columns can be
+        read in several ways; where many judgments name what is not there, or many queries have no relevant text.
 
     Examples
     --------
@@ -1026,6 +1072,7 @@ def _looks_like_rows(lines: list[str]) -> bool:
     return False
 
 
+@pd.option_context("future.infer_string", False)
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)

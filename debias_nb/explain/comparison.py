@@ -21,7 +21,7 @@ from .tests import TITLES, figures, level
 from .decision import KINDS, LIKE, Result
 from .inputs import same_tests
 from .methods import Method, Settings
-from .page import file_notes, filled, json_text, scale
+from .page import csv_text, file_notes, filled, json_text, scale
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .trials import APART, apart_name
@@ -415,7 +415,7 @@ class Comparison:
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
         "Write the page, its twin and both tables."
-        tables = [table.to_csv(index=False) for table in (self.scores, self.every_difference())]
+        tables = map(csv_text, (self.scores, self.every_difference()))
         return dict(zip(FILES, (self.html(), self.json(), *tables)))
 
     def json(self) -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 from ..checks import visible
 from .changes import GAIN, HARM, points, sentences
 from .decision import Decision, cards, labeled, listed, trade_point
-from .page import file_notes, filled, json_text, write_whole
+from .page import csv_text, file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 from .tests import FIRST
 
@@ -278,7 +278,7 @@ class Diagnosis:
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
         "Write the page, its numbers, what CI reads of it, and three tables."
-        tables = [table.to_csv(index=False) for table in (self.verdicts, self.scores, self.slices)]
+        tables = map(csv_text, (self.verdicts, self.scores, self.slices))
         return dict(zip(FILES, (self.html(), self.json(), junit(self), *tables)))
 
     def json(self) -> str:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import ConfigError
-from ..data.pairs_file import PairFile, read_pairs_file
+from ..checks import ConfigError, quoted
+from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart
 from .decision import LIKE, MARGIN
@@ -38,6 +38,9 @@ def read_files(train, tests: dict, columns=None, group: str | None = None, may_l
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
     if "train" in tests:
         raise DataError("a test is called 'train', which is the name of the training file")
+    for name in tests:
+        if not is_text(name):
+            raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
     of_file = columns if isinstance(columns, dict) else {}
     for name in of_file.keys() - {None, "train", *tests}:
         raise DataError(f"columns: there is no file called {name!r}")

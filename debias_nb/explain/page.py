@@ -96,10 +96,19 @@ def _known(value):
     return value
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
+
+
 def json_text(values: dict) -> str: # of lists, dicts, frames, strings and numbers
     "The twin of a page."
     marked = {"made by": "debias-nb"} | values
     return json.dumps(_known(marked), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    "A table for spreadsheets: a text that one would take for a formula begins with an apostrophe."
+    texts = table.map(lambda cell: f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell)
+    return texts.to_csv(index=False)
 
 
 PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "numpy", "pandas", "scikit-learn")

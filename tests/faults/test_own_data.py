@@ -1,6 +1,7 @@
 """Commands for one's own pairs and models: nothing is lost, nothing ends with a traceback, and no wrong number is taken.
 
 Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with them."""
+import csv
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import made
 from harness import CELL, NOTEBOOK, wait_until
 from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
+from debias_nb.data import pairs_file
 from debias_nb.data.registry import DataError
 from debias_nb.explain import diagnose as diagnosing, trials as trying
 from debias_nb.explain.diagnosis import FILES
@@ -67,6 +69,34 @@ def contents(folder) -> dict[str, bytes]:
 
 
 # ---- pages
+
+def test_no_cell_of_a_table_is_a_formula(here, models):
+    "A spreadsheet runs what begins like one."
+    pairs = made.some_pairs(seed=1)
+    pairs["kind"] = [["@lamp", "-lamp", "a lamp"][i // 3 % 3] for i in range(len(pairs))]
+    found = diagnosing.diagnose(models["base"], models["tuned"], tests={"=cmd|x": pairs, "new": pairs}, group="kind", progress=False)
+    tables = {name: list(csv.reader(text.splitlines())) for name, text in found.files().items() if name.endswith(".csv")}
+    cells = {cell for rows in tables.values() for row in rows for cell in row}
+    assert {"'=cmd|x", "new", "'@lamp", "'-lamp", "a lamp"} <= cells
+    with_sign = {cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\t")}
+    assert with_sign and all(map(float, with_sign)), "numbers stay as they are"
+
+
+@pytest.mark.parametrize("name", ["new\ud83d", "\0", "", " ", 7])
+def test_a_test_has_a_name_that_can_be_written(here, models, name):
+    with pytest.raises(DataError, match="^tests: a name that can be printed is expected"):
+        diagnosing.diagnose(models["base"], models["tuned"], tests={name: "new.csv"}, progress=False)
+    long = diagnosing.diagnose(models["base"], models["tuned"], tests={"long" * 80: "new.csv"}, progress=False)
+    assert (long.save(here / "out").exists())
+
+
+@pytest.mark.parametrize("error, said", [(MemoryError(), "there is not enough memory"), (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
+def test_memory_that_is_not_enough_is_told_in_a_sentence(here, models, monkeypatch, error, said):
+    def too_large(*_, **__):
+        raise error
+    monkeypatch.setattr(pairs_file, "decoded", too_large)
+    refused(diagnosed(models), f"debias-nb: {said}")
+
 
 def _hard_link(folder):
     (folder / "out").mkdir()

@@ -28,7 +28,7 @@ def errors_for_users() -> tuple[type[Exception], ...]:
     from ..runs.records import WorkerLost
     from ..runs.schema import RecordError
     # OSError: a disk that is full, a file that may not be read
-    return RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError
+    return RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError
 
 
 OWN = "Your own pairs"
@@ -50,7 +50,7 @@ class Told(TyperGroup):
         except Exception as e:
             if not isinstance(e, errors_for_users()):
                 raise
-            end(str(e), 2)
+            end(str(e) or "there is not enough memory", 2)
 
     def format_commands(self, ctx, formatter):
         rows = {panel: [] for panel in (OWN, REPRODUCTION, MAINTENANCE)}
