@@ -32,7 +32,7 @@ from debias_nb.explain.inputs import with_prompts
 from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
 from debias_nb.explain.methods import settings_for
 from debias_nb.explain.models import load_model, mixed_scorer
-from debias_nb.explain.page import write_whole
+from debias_nb.explain.page import coded, write_whole
 from debias_nb.explain.tests import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
@@ -249,7 +249,7 @@ def test_a_method_whose_seeds_agree_is_judged_with_the_others():
 def test_average_precision_has_a_verdict_of_its_own():
     found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
     assert found.sentences() == {"new": (
-        "On new, in AUC(0.05), against plain fine-tuning, better: itvreg; no difference: outreg. "
+        "On `new`, in AUC(0.05), against plain fine-tuning, better: itvreg; no difference: outreg. "
         "Average precision differs: outreg is better.")}
     same = of_values({"plain": .4, "outreg": .5})
     assert same.sentences()["new"].endswith("Average precision says the same.")
@@ -329,7 +329,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}" in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
     parts = {"schema", "recommendation", "warnings", "sentences", "found", "levels", "differences", "choices", "next", "facts"}
-    assert set(twin) == parts | {"made by"} and twin["recommendation"]["heading"] in page
+    assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
     told = pd.DataFrame(twin["differences"])
     assert told.columns.tolist() == reported.every_difference().columns.tolist()
@@ -341,7 +341,7 @@ def test_page_twin_and_tables_are_written(reported, files):
         assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
     assert page.count(">average precision</td>") == 4 * len(reported.trials[0]["metrics"])
     said = [*twin["found"].values(), *twin["warnings"], *twin["sentences"].values()]
-    assert all(text.replace("<i>new</i>", "&lt;i&gt;new&lt;/i&gt;") in page for text in said)
+    assert all(coded(text) in page for text in said) and "<code>&lt;i&gt;new&lt;/i&gt;</code>" in page
     for row in reported.levels().to_dict("records"):
         assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
 
@@ -618,7 +618,7 @@ def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported
     shown = {*both.means().columns, *both.means("auc05").columns, *both.levels().test}
     assert shown == set(both.tests) and "the validation pairs" in both.recommendation.reason
     worse = judged(base=(.9, .9), plain=(.5, .5), outreg=(.8, .7))
-    assert worse.recommendation.call == "keep the base" and worse.recommendation.heading in worse.html()
+    assert worse.recommendation.call == "keep the base" and coded(worse.recommendation.heading) in worse.html()
     assert judged(plain=(.5, .5), outreg=(.8, .7)).recommendation is None
 
 

@@ -69,6 +69,24 @@ def test_one_run_no_run_and_equal_runs():
     assert math.isnan(paired([.5], [.4]).p)
 
 
+def test_a_difference_over_splits_has_one_degree_of_freedom_less_than_splits():
+    splits = np.array([.02, .05, .01, .04])
+    found = over_splits(splits, .25)
+    error = splits.std(ddof=1) * math.sqrt(1 / 4 + .25)
+    assert found.freedom == 3 and found.error == pytest.approx(error)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(.95, 3, splits.mean(), error))
+    assert found.items_error == pytest.approx(splits.std(ddof=1) / 2)
+
+
+def test_few_units_widen_an_interval_and_leave_it_fewer_degrees_of_freedom():
+    drawn = matrix(1, 100)
+    found = interval([.5], drawn, units=12)
+    error = drawn.std(ddof=1) * math.sqrt(12 / 11)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(.95, 11, .5, error))
+    between = paired([.5], [.4], drawn, matrix(1, 100, seed=3), units=7)
+    assert between.freedom == pytest.approx(6)
+
+
 @pytest.mark.parametrize("swap", [False, True])
 def test_a_deterministic_side_meets_every_seed(swap):
     a = [.5]

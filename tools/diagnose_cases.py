@@ -145,12 +145,13 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
-def decision_of(told: dict): # of a twin
-    "The `Decision` that a twin holds."
-    from debias_nb.explain.decision import Averaged, Decision, Result
-    averaged = told["averaged"] and Averaged(**told["averaged"])
-    results = [Result(**result) for result in told["results"]]
-    return Decision(**told | {"results": results, "averaged": averaged})
+def decision_of(told: dict, verdicts): # told: a twin's; verdicts: a data frame
+    "The `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
+    from debias_nb.explain.decision import Averaged, decide, results_of
+    best = told["averaged"]
+    shares = [Averaged(best["share"], best["mean"], best["against_base"], best.get("apart", {}))] if best else []
+    decides, others = (results_of(verdicts[rows], margin=told["margin"]) for rows in (verdicts.decides, ~verdicts.decides))
+    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
 
 
 def from_twin(twin: dict):
@@ -164,7 +165,7 @@ def from_twin(twin: dict):
     mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
     frames = ("scores", "averaged", "thresholds", "roc", "histograms", "unrelated", "slices", "interventions", "shortcuts")
     return made.Diagnosis(
-        decision=decision_of(twin["decision"]), verdicts=pd.DataFrame(rows), sentences=sentences, warnings=twin["warnings"],
+        decision=decision_of(twin["decision"], pd.DataFrame(rows)), verdicts=pd.DataFrame(rows), sentences=sentences, warnings=twin["warnings"],
         reasons=[made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
         words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, flaws=pd.DataFrame(twin["data"]),

@@ -90,7 +90,8 @@ def _told(methods: list[Method], settings: Settings, tests: dict[str, Test], bas
         "settings": asdict(settings),
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tests.items()},
-        "doubts": known + reading_doubts({"base": base}, tests.values()),
+        "cases": {name: len(test.cases) for name, test in tests.items()},
+        "doubts": [*known, *reading_doubts({"base": base}, tests.values())],
     }
 
 # %% ../../nbs/explain/15_compare.ipynb #b2571623
@@ -242,7 +243,9 @@ def compare(
     options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)
     options |= _training_options(asked, settings) | {"seeds": seeds, "out": folder}
     deciding = {name: test.metric for name, test in (tested | held).items()}
-    told = _told(asked, settings, tested, base, pairs) | {
+    told = _told(asked, settings, tested, base, pairs)
+    told["cases"] |= {apart_name(name): int(rows.sum()) for name, rows in apart.items()}
+    told |= {
         "seeds": seeds,
         "deciding": deciding,
         "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),

@@ -241,7 +241,7 @@ class Comparison:
         for test in self.tests:
             own = table[table.test == test]
             decides = own[own.metric == self.metrics(test)[0]]
-            parts = [f"On {test}, in {TITLES[self.metrics(test)[0]]}, {self._listed(decides[~decides.apart])}."]
+            parts = [f"On `{test}`, in {TITLES[self.metrics(test)[0]]}, {self._listed(decides[~decides.apart])}."]
             if decides.apart.any():
                 parts.append(f"On what shares no text with training, {self._listed(decides[decides.apart])}.")
             plain = own[(own.against == "plain") & ~own.apart]
@@ -269,7 +269,7 @@ class Comparison:
         told = {}
         for test, rows in self.differences().groupby("test", sort=False):
             title = TITLES[self.metrics(test)[0]]
-            told[test] = f"On {test}, a difference of {_span(rows['found'])} points of {title} would have been found four times in five."
+            told[test] = f"On `{test}`, a difference of {_span(rows['found'])} points of {title} would have been found four times in five."
             if self.seeds <= FEW_SEEDS:
                 best = _span(rows["found at best"])
                 told[test] += f" More seeds than these {self.seeds} would bring this to {best} at best; below, it takes more test data."
@@ -277,7 +277,7 @@ class Comparison:
 
     def warnings(self) -> list[str]:
         "Say what to know before a result is believed."
-        told = file_notes(self.facts.get("files", {})) + same_tests(self.facts.get("files", {}))
+        told = same_tests(self.facts.get("files", {}))
         for test in self.tests:
             same = dict.fromkeys(trial["method"] for trial in self.trials if test in trial.get("one score", []))
             if same:
@@ -288,6 +288,11 @@ class Comparison:
             told.append(f"Provisional: {why}. Five (--seeds 5) say enough.")
         return told + self.facts.get("doubts", [])
 
+    @property
+    def notes(self) -> list[str]:
+        "Say how files and models were read."
+        return file_notes(self.facts.get("files", {})) + self.facts.get("notes", [])
+
     def _means(self, tests: list[str]) -> dict[str, float]: # method -> fraction
         "The mean of what decides, over tests and seeds."
         return self._deciding(tests).groupby("method").value.mean().to_dict()
@@ -297,19 +302,28 @@ class Comparison:
         "Which method to use, with the base among the candidates; nothing where it is not among the methods."
         if "base" not in self.compared_with:
             return None
-        results = {method.name: [] for method in self.methods if method.kind != "base"}
-        for apart in (False, True):
-            for row in self.differences("base", delta=self.margin, apart=apart).to_dict("records"):
-                points = [row[key] for key in ("difference", "low", "high", "found")]
-                fractions = [value / 100 for value in points]
-                is_like = row["test"] == self.like
-                found = Result(row["test"], WORDS[row["word"]], *fractions, apart=apart, like=is_like)
-                results[row["method"]].append(found)
-        for own in results.values(): # what shares no text with training stands behind all of its test
-            own.sort(key=lambda result: self.tests.index(result.test))
+        others = {method.name: [] for method in self.methods if method.kind != "base"}
+        for metric in dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)):
+            for method, own in self._results(metric).items():
+                others[method] += [result for result in own if metric != self.metrics(result.test)[0]]
         picked_on = self.validation or self.tests
         told = "the validation pairs" if self.validation else "these tests, which flatters it"
-        return recommend(results, self._means(picked_on), told, self.margin / 100)
+        return recommend(self._results(), self._means(picked_on), told, self.margin / 100, others)
+
+    def _results(self, metric: str | None = None) -> dict[str, list[Result]]: # as `differences`, by method
+        "What each method changes against the base; what shares no text with training stands behind all of its test."
+        results = {method.name: [] for method in self.methods if method.kind != "base"}
+        cases = self.facts.get("cases", {})
+        for apart in (False, True):
+            for row in self.differences("base", metric, delta=self.margin, apart=apart).to_dict("records"):
+                fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
+                test = row["test"]
+                part = cases[apart_name(test)] / cases[test] if apart and test in cases else 1.
+                results[row["method"]].append(Result(
+                    test, WORDS[row["word"]], *fractions, apart=apart, like=test == self.like, part=part, metric=row["metric"]))
+        for own in results.values():
+            own.sort(key=lambda result: self.tests.index(result.test))
+        return results
 
     def snippet(self) -> str:
         "Write a program that trains with the method that is recommended, or did best of those that are trained."
@@ -356,7 +370,7 @@ class Comparison:
             "comparison.html.j2", alone=False, facts=self.facts, decision=said, cards=self.cards, margin=self.margin / 100,
             trade=trade, warnings=self.warnings(), validation=self.validation,
             sentences=self.sentences(), found=self.found(), comparisons=len(self.differences()), against=AGAINST, kinds=COLORS_OF,
-            snippet=self.snippet(), choices=self.choices(), **self._pictured())
+            snippet=self.snippet(), choices=self.choices(), notes=self.notes, **self._pictured())
 
     def _pictured(self) -> dict: # forests: against -> test -> rows; tables: test -> rows, each with `changes` by against
         "Differences in what decides, the largest first, and every level with all its differences; fractions."
@@ -396,7 +410,7 @@ class Comparison:
     def __repr__(self):
         "The recommendation, warnings, levels and differences, as the terminal has them."
         parts = [f"{self.recommendation.heading} {self.recommendation.reason}\n"] if self.recommendation else []
-        parts += [f"{text}\n" for text in self.warnings()]
+        parts += [f"{text}\n" for text in [*self.warnings(), *file_notes(self.facts.get("files", {}))]]
         if self.choices():
             shown = self.tried.assign(value=(100 * self.tried.value).round(1))
             parts.append("The metric that decides, in percent, on the validation pairs, by strength\n")
@@ -431,12 +445,10 @@ class Comparison:
         the margin or more; on all cases or on those apart. Raises `ConfigError` where the base is not among the methods."""
         if "base" not in self.compared_with:
             raise ConfigError("methods: add base, which the others are compared with")
-        margin = self.margin if margin is None else margin
-        failed = []
-        for apart in (False, True):
-            for test, rows in self.differences("base", apart=apart).groupby("test", sort=False):
-                worse = rows.word == "reversed"
-                lost = worse if on == "worse" else worse | ~(rows.low > -margin)
-                if lost.all():
-                    failed.append(test)
-        return list(dict.fromkeys(failed))
+        margin = (self.margin if margin is None else margin) / 100
+        lost = {} # of each test and part, whether each method did
+        for own in self.recommendation.results.values():
+            for result in own:
+                may_have = result.word == "worse" or on == "unsure" and result.may_lose(margin)
+                lost.setdefault((result.test, result.apart), []).append(may_have)
+        return list(dict.fromkeys(test for (test, _), of_methods in lost.items() if all(of_methods)))

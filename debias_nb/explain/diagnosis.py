@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from ..checks import visible
-from .changes import GAIN, HARM, points, sentences
-from .decision import Decision, cards, labeled, listed, trade_point
+from .changes import points, sentences
+from .decision import Decision, cards, labeled, listed, results_of, trade_point
 from .page import csv_text, file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 from .tests import FIRST
@@ -333,14 +333,9 @@ class Diagnosis:
 
     def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
         """Name the tests that got significantly worse in the metric that decides, on all that is tested or on what shares no
-        text with training. With unsure also those that may have lost the margin or more, and those that are too small for
-        an interval. By default the margin is that of the decision, a fraction."""
+        text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
+        or more shares no text with training, and those that are too small for an interval. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
-        failed = []
-        for test, (first, *_) in self.by_test.items():
-            parts = [first] if first["apart"] == first["cases"] else [first, _apart(first)]
-            worse = any(part["verdict"] == HARM for part in parts)
-            may_have = any(part["verdict"] != GAIN and not part["low"] > -margin for part in parts) # of no interval, too
-            if worse or on == "unsure" and may_have:
-                failed.append(test)
-        return failed if on == "worse" else [*failed, *self.left_out]
+        results = results_of(self.verdicts[self.verdicts.decides], margin=margin)
+        failed = [result.test for result in results if result.word == "worse" or on == "unsure" and result.may_lose(margin)]
+        return [*dict.fromkeys(failed), *(self.left_out if on == "unsure" else ())]

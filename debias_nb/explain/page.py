@@ -3,6 +3,7 @@ import json
 import math
 import os
 import platform
+import re
 import shlex
 from functools import cache
 from importlib import metadata
@@ -48,6 +49,11 @@ def scale(rows: list[dict]) -> tuple[float, float]: # rows: each with `low` and 
     return min(ends), max(ends)
 
 
+def coded(text: str) -> Markup:
+    "A sentence whose names in backticks stand in code font."
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def percent(value: float, digits: int = 1) -> str:
     "A fraction in hundredths; a dash for what is not known."
     if pd.isna(value):
@@ -68,7 +74,7 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs}
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs, "coded": coded}
     env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "kind_of": kind_of, "file_size": file_size}
     return env
 

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from .changes import points
-from .decision import MARGIN, Result, fits, labeled, named, trade_point
+from .decision import MARGIN, Result, contradicting, fits, labeled, most_lost, named
+from .decision import not_by_all, told_margin, trade_point
 
 # %% ../../nbs/explain/13_recommendation.ipynb #19279ae8
-Call = Literal["use a method", "keep the base", "your call", "cannot tell"]
-KINDS = {"use a method": "gain", "keep the base": "harm", "your call": "neither", "cannot tell": "neither"}
+Call = Literal["use a method", "keep the base", "your call", "either", "cannot tell"]
+KINDS = {"use a method": "gain", "keep the base": "harm", "your call": "neither", "either": "neither", "cannot tell": "neither"}
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Recommendation:
 
     Parameters
     ----------
-    call : {"use a method", "keep the base", "your call", "cannot tell"}
+    call : {"use a method", "keep the base", "your call", "either", "cannot tell"}
         The answer.
     heading, reason : str
         The same in a sentence, and why.
@@ -65,36 +66,46 @@ def recommend(
     means: dict[str, float],          # of each trained method: the mean of what decides, over what it is picked on
     picked_on: str = "the tests",     # in words
     margin: float = MARGIN,
+    others: dict[str, list[Result]] | None = None, # the same in metrics that do not decide
 ) -> Recommendation:
     "The first case that fits."
     fitting = [name for name in results if fits(results[name], margin)]
     better = [name for name in results if any(result.word == "better" for result in results[name])]
     worse = [name for name in results if any(result.word == "worse" for result in results[name])]
+    open_ones = [name for name in better if name not in worse]
     mildest = max(results, key=lambda name: lowest(results[name]))
-    point = f"{100 * margin:g} {'point' if margin == .01 else 'points'}"
+    loses_least = f"{mildest} loses least: {change_told(results[mildest])}."
+    point = told_margin(margin)
 
     def answer(call, heading, reason, method=None):
+        if method and call != "your call":
+            words = ("worse",) if call == "use a method" else ("better", "worse")
+            heading += not_by_all(results[method], contradicting(results[method], (others or {}).get(method, []), words))
         return Recommendation(call, heading, reason, method, margin, results)
+
+    def gains(name):
+        return named([result for result in results[name] if result.word == "better"])
 
     if fitting:
         best = max(fitting, key=means.get)
-        gained = [result for result in results[best] if result.word == "better"]
-        return answer("use a method", f"Use {best}.", f"Against the base it is better on {named(gained)}, and loses less than {point} on every "
-                      f"test, with 95% confidence. Of {len(fitting)} such methods it has the highest mean over {picked_on}.", best)
-    if better and worse:
+        return answer("use a method", f"Use {best}.", f"Against the base it is better on {gains(best)}, and no interval of it reaches below −{point} on any "
+                      f"test. Of {len(fitting)} such methods it has the highest mean over {picked_on}.", best)
+    if open_ones:
+        best = max(open_ones, key=means.get)
+        may_lose = most_lost([result for result in results[best] if result.may_lose(margin)])
+        return answer("cannot tell", f"Cannot tell yet: {best} is better on {gains(best)}, and {may_lose}.",
+                      f"{change_told(results[best])}. More seeds or more test data may tell.", best)
+    if better:
         best = max(better, key=means.get)
         return answer("your call", "Your call: no method gains without a loss.",
                       f"{best} has the highest mean over {picked_on} of those that gain somewhere: {change_told(results[best])}. "
-                      f"{mildest} loses least: {change_told(results[mildest])}. If new data matter more, keep the base.", best)
-    if worse:
-        return answer("keep the base", "Keep the base. No method is better than it on any test.",
-                      f"{len(worse)} of {len(results)} methods lose somewhere; {mildest} loses least: {change_told(results[mildest])}.")
-    if better:
-        best = max(better, key=means.get)
-        return answer("cannot tell", f"Cannot tell yet: {best} is better somewhere, and may lose more than {point} elsewhere.",
-                      f"{change_told(results[best])}. More seeds or more test data may tell.", best)
-    return answer("keep the base", "Keep the base. No method is shown to be better than it.",
-                  f"No difference is significant; {mildest} is nearest to a gain everywhere: {change_told(results[mildest])}.")
+                      f"{loses_least} If new data matter more, keep the base.", best)
+    if len(worse) == len(results):
+        return answer("keep the base", "Keep the base. Every method got worse on a test, and none is better on any.", loses_least)
+    if all(result.word == "no change" for own in results.values() for result in own):
+        return answer("either", "Use either: no method changes anything that matters.", f"Every change is under {point}. Keep the base, which is simpler.")
+    return answer("cannot tell", "Cannot tell yet: no method is shown to be better than the base.",
+                  f"{len(worse)} of {len(results)} methods got worse somewhere; {loses_least} More seeds or more test data may tell.")
 
 # %% ../../nbs/explain/13_recommendation.ipynb #8f41fbde
 def trade_points(results: dict[str, list[Result]]) -> list[dict]: # name, like, new, low, high, joined, label; empty without both kinds of tests

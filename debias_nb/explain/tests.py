@@ -214,10 +214,6 @@ class Test:
         kept = self.units.group[np.isin(group, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
         return part_of(self, np.isin(self.drawn_with, kept))
 
-    def half(self) -> np.ndarray: # (n,) booleans
-        "One half of the cases; what is drawn together stays together."
-        return split_halves(self.units.group, self.seed)
-
     def sampled(self) -> "Test":
         "The test whose words are looked at."
         return self.fewer(self.sample)

@@ -1,0 +1,236 @@
+"The rules that make one sentence of all tests: what is shipped, which method is used, and when nothing can be told."
+import json
+from dataclasses import replace
+
+import made
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from debias_nb.data.pairs_file import PairFile
+from debias_nb.explain.changes import verdicts
+from debias_nb.explain.comparison import Comparison
+from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
+from debias_nb.explain.diagnose import diagnose, flat_scores
+from debias_nb.explain.methods import Method, Settings
+from debias_nb.explain.page import coded
+from debias_nb.explain.recommendation import recommend, trade_points
+from debias_nb.explain.tests import as_test
+
+BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
+WORDS = {BETTER: "better", WORSE: "worse", NONE: "no change", UNSURE: "cannot tell"}
+
+
+def result(test, figures, **about):
+    return Result(test, WORDS[figures], *figures, **{"found": .04, "cases": 500, "like": test == "like"} | about)
+
+
+def share_with(p=.001, **tests): # of each test change, low and high
+    rows = {test: dict(zip(("value", "change", "low", "high", "p"), (.5, *figures, p))) for test, figures in tests.items()}
+    return Averaged(.25, .5, rows)
+
+
+FIT = share_with(like=BETTER, new=NONE)
+
+
+@pytest.mark.parametrize("like, new, share, call, words", [
+    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share 0.25."),
+    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `like`."),
+    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `new`."),
+    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to be better on any test."),
+    (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
+    (NONE, NONE, FIT, "either", "Ship either"),
+    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging the weights does not repair it"),
+    (BETTER, WORSE, share_with(p=.04, like=BETTER, new=BETTER), "do not ship", "averaging the weights does not repair it"),
+    (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell", "Cannot tell yet: `like` and `new` are too small."),
+])
+def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
+    WORDS.setdefault(like, "cannot tell")
+    decision = decide([result("like", like), result("new", new)], [share])
+    assert decision.call == call and words in decision.heading
+    assert (decision.share is not None) == (call == "ship averaged")
+    assert "with 95% confidence" not in decision.reason and (decision.share is None or "looks better there than it is" in decision.reason)
+
+
+def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
+    results = [result("like", BETTER), replace(result("new", UNSURE), low=-.015)]
+    assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
+    for found, words in ((.04, "to find one of 1 point takes about 7,500 more pairs."), (.004, "takes more pairs."), (np.nan, "takes more pairs.")):
+        told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
+        assert told.endswith(words) and "about -" not in told
+
+
+@pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])
+def test_a_small_part_is_not_asked_what_it_may_have_lost(part, blocks):
+    "Of both commands; what got worse counts at any size."
+    own = [result("like", BETTER), result("like", UNSURE, apart=True, part=part), result("new", NONE)]
+    assert (decide(own, []).call == "ship") != blocks and fits(own, .01) != blocks
+    assert (recommend({"plain": own}, {"plain": .5}).call == "use a method") != blocks
+    lost = [own[0], replace(own[1], word="worse", low=-.2, high=-.01), own[2]]
+    assert decide(lost, []).heading.startswith("Do not ship. `like` without texts of training got worse.")
+    assert recommend({"plain": lost}, {"plain": .5}).call == "your call"
+
+
+def record_sets(cases):
+    "A comparison whose test shares texts with training; on the rest, forty noisy pairs, no change can be told."
+    rng = np.random.default_rng(0)
+    trials = []
+    for seed in range(4):
+        for name, change in (("base", 0.), ("plain", .1)):
+            levels = {"like": .5 + change, "like, no text of training": .5, "new": .5 + change}
+            noise = {"like": .002, "like, no text of training": .05, "new": .002}
+            drawn = {test: {"auc05": (level + rng.normal(0, noise[test], 200)).tolist()} for test, level in levels.items()}
+            metrics = {test: {"auc05": level + rng.normal(0, 1e-4)} for test, level in levels.items()}
+            trials.append({"method": name, "seed": seed, "metrics": metrics, "resampled": drawn})
+    facts = {"cases": {"like": 2_000, "like, no text of training": cases, "new": 900}}
+    return Comparison(trials, [Method(name, name) for name in ("base", "plain")], Settings(.1, 5, 250), facts)
+
+
+def test_a_method_fits_on_record_sets_which_share_texts_by_design():
+    few, most = record_sets(60), record_sets(1_500)
+    assert few.recommendation.call == "use a method" and few.failing("unsure") == []
+    assert most.recommendation.call == "cannot tell" and most.failing("unsure") == ["like"] and most.failing("worse") == []
+
+
+def pairs_with(name, base, tuned, labels):
+    frame = pd.DataFrame({side: [f"{side} {i}" for i in range(len(labels))] for side in ("left", "right")} | {"label": labels})
+    frame["line"] = range(len(labels))
+    return as_test(name, PairFile(name, frame, ""), {"base": base, "tuned": tuned})
+
+
+def test_a_heading_says_what_any_metric_shows():
+    "Far below the first 5% of false positives matches fall on one test, and rise on another; a third stays as it is."
+    rng = np.random.default_rng(3)
+    labels = (np.arange(360) % 3 == 0).astype(int)
+    base = 1.5 * labels + rng.normal(size=360)
+    low = (labels == 1) & (base < np.quantile(base[labels == 0], .8))
+    tests = [pairs_with("shoes", base, base - 3 * low, labels), pairs_with("hats", base - 3 * low, base, labels), pairs_with("rugs", base, 2 * base, labels)]
+    found = verdicts(tests)
+    decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
+    assert {one.word for one in decides} <= {"cannot tell", "no change"}
+    decision = decide(decides, [], others=others)
+    assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
+    assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
+    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], others=others)
+    assert "That is by" not in swapped.heading, "both say that it got worse"
+    shipped = decide([replace(decides[2], word="better", low=.01)], [], others=others)
+    assert shipped.heading == "Ship the tuned encoder. That is by AUC(0.05); by average precision `shoes` got worse."
+    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, others={"plain": [replace(result("new", WORSE), metric="ap")]})
+    assert used.heading == "Use plain. That is by AUC(0.05); by average precision `new` got worse."
+
+
+def test_both_commands_have_one_word_for_what_nobody_can_tell():
+    "And no loss is claimed that none is shown of, nor the base recommended where all is open."
+    open_ones = {"plain": [result("like", BETTER), result("new", WORSE)], "wise-ft": [result("like", BETTER), result("new", UNSURE)]}
+    means = {"plain": .6, "wise-ft": .5}
+    said = recommend(open_ones, means)
+    assert (said.call, said.method, said.kind) == ("cannot tell", "wise-ft", "neither")
+    assert said.heading == "Cannot tell yet: wise-ft is better on `like`, and may have lost up to 3.0 points on `new`."
+    nothing = recommend({name: [result("new", UNSURE)] for name in means}, means)
+    assert nothing.call == decide([result("new", UNSURE)], []).call == "cannot tell" and nothing.kind == "neither"
+    same = recommend({name: [result("new", NONE)] for name in means}, means)
+    assert same.call == decide([result("new", NONE)], []).call == "either"
+    lost = recommend({name: [result("new", WORSE)] for name in means}, means)
+    assert (lost.call, lost.kind) == ("keep the base", "harm")
+
+
+def test_names_stand_in_code_font_and_agree_with_their_verb():
+    both = [result("like", UNSURE), result("like", UNSURE, apart=True)]
+    assert named(both, be=True) == "`like` is" and named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
+    assert coded("`<b>` got worse & `new` too") == "<code>&lt;b&gt;</code> got worse &amp; <code>new</code> too"
+
+
+def test_a_method_is_beaten_by_one_that_is_as_good_in_one_and_better_in_the_other():
+    def at(like, new):
+        return [Result("like", "better", like, like - .01, like + .01, like=True), Result("new", "better", new, new - .01, new + .01)]
+
+    points = trade_points({"a": at(.05, .01), "b": at(.05, .03), "c": at(.02, .03), "d": at(.01, .06)})
+    assert [point["name"] for point in points if point["joined"]] == ["d", "b"]
+
+
+def test_shares_are_measured_on_large_parts_too():
+    labels = (np.arange(300) % 2 == 0).astype(int)
+    rng = np.random.default_rng(0)
+    base, noise = rng.normal(size=(2, 300))
+    scores = {"base": 2 * labels + base, "half": 2 * labels + base + .1 * noise, "tuned": 2 * labels + noise}
+    test = pairs_with("like", scores["base"], scores["tuned"], labels)
+    test.scores = scores
+    for size, measured in ((200, True), (100, False)):
+        (half,) = averaged([test], {"base": 0., "half": .5, "tuned": 1.}, {"like": np.arange(300) < size})
+        assert [one.apart for one in half.results] == [False, True][: 1 + measured]
+
+
+# ---- what makes a test void, or is no fine-tuning
+
+
+@pytest.mark.parametrize("tuned, said", [
+    (lambda base: .5 + 1e-5 * base, {"tuned": "all scores of the tuned model lie within"}),
+    (lambda base: np.where(np.arange(len(base)) % 3, base, 0.), {"tuned": "the tuned model gives 40 of 120 pairs one score, 0."}),
+    (lambda base: base - .1, {}),
+    (lambda base: 1e-3 * base + base.round(1), {}),
+])
+def test_scores_that_say_nothing_are_told(tuned, said):
+    base = np.random.default_rng(0).uniform(-.3, .9, 120)
+    test = pairs_with("new", base, tuned(base), (np.arange(120) % 2).astype(int))
+    found = flat_scores(test)
+    assert found.keys() == said.keys() and all(words in found[model] for model, words in said.items())
+    test.scores = {"base": test.scores["tuned"], "tuned": test.scores["base"]}
+    assert flat_scores(test).keys() == {"base"} & {"base" for _ in said}
+
+
+def saved(folder, name, change):
+    model = SentenceTransformer(str(made.table(folder / name)), device="cpu")
+    with torch.no_grad():
+        change(model[0])
+    model.save(str(folder / name / "changed"), create_model_card=False)
+    return str(folder / name / "changed")
+
+
+def another_tokenizer(static):
+    told = json.loads(static.tokenizer.to_str())
+    told["normalizer"]["lowercase"] = False
+    static.tokenizer = Tokenizer.from_str(json.dumps(told))
+
+
+def collapsed(static):
+    static.embedding.weight[:] = static.embedding.weight.mean(0) + 4e-3 * static.embedding.weight
+
+
+@pytest.mark.parametrize("change, words, shown", [
+    (another_tokenizer, "This is no fine-tuning: no weight differs, and the two models cut texts into different tokens. ", False),
+    (collapsed, "Do not ship. new: all scores of the tuned model lie within ", True),
+])
+def test_the_first_screen_says_what_is_no_fine_tuning_or_broken(tmp_path, change, words, shown):
+    base = saved(tmp_path, "base", lambda static: None)
+    pairs = made.some_pairs()
+    pairs["left"] = pairs.left.str.title()
+    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs}, progress=False)
+    assert found.decision.heading.startswith(words)
+    screen = found.html().partition('<nav aria-label="Parts of this page">')[0]
+    assert words.strip() in screen and words.strip() in repr(found) and words.strip() in found._repr_html_()
+    assert not shown or found.decision.call == "do not ship"
+
+
+def test_another_tokenizer_beside_other_weights_is_told_first(tmp_path):
+    def both(static):
+        another_tokenizer(static)
+        static.embedding.weight *= torch.linspace(.5, 2, len(static.embedding.weight))[:, None]
+
+    base = saved(tmp_path, "base", lambda static: None)
+    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()}, progress=False)
+    assert found.decision.reason.startswith("The two models cut texts into different tokens: a part of each change may come from that. ")
+
+
+def test_what_makes_a_test_void_comes_first(tmp_path):
+    pairs = made.some_pairs()
+    for side in ("left", "right"):
+        pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
+    base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(
+        torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
+    decision = diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision
+    assert decision.heading.startswith("Cannot tell. snow: 120 of 120 pairs have a text with at least half of its tokens outside the vocabulary")
+    pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
+    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision.heading, "a third of them"
