@@ -171,7 +171,7 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, test
         notes.append("The training file has no pairs that are no match: shortcuts are left out.")
     searched = [test.name for test in tests if test.file.form == "retrieval"]
     if searched:
-        notes.append(f"Words, slices and interventions of {', '.join(searched)} are looked at among each query's relevant texts and "
+        notes.append(f"Words, interventions and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
                      "the first others of either model, as candidates of the query, by their accuracy; word overlap and TF-IDF are "
                      "left out there.")
     for test in tests:
@@ -460,7 +460,7 @@ def diagnose(
     told = {"seed": seed, "resamples": RESAMPLES, "sample": words.read, "threshold": threshold}
     facts = made_of("diagnose", scorers, files, of_tests, options, told, unlabeled)
     same_make = bool(mixes) or grown_from(**scorers)
-    warnings = _warnings(tests, left_out, flawed, same_make, facts["files"]) + reading_doubts(scorers, smaller)
+    warnings = _warnings(tests, left_out, flawed, same_make, facts["files"]) + reading_doubts(scorers, smaller, progress)
     said = [text for rows in rows_by_test(found).values() for text in sentences(rows)]
     reasons = [reason(row) for row in words.shortcuts.to_dict("records") if row["shortcut"]]
     notes = file_notes(facts["files"]) + _notes(scorers, bool(mixes), trained, tests, others)
@@ -475,7 +475,7 @@ def diagnose(
         ranks=rank_moves(tests),
         unrelated=unrelated,
         words=words.tables,
-        slices=slices(smaller, seen),
+        slices=slices(tests, smaller, seen),
         interventions=words.interventions,
         shortcuts=words.shortcuts,
         flaws=flawed,

@@ -371,7 +371,7 @@ def search_corpus(
     if "itself" in rows:
         itself = rows.drop_duplicates("query")["itself"].to_numpy()
     relevant = rows["query"].to_numpy(), rows.document.to_numpy(), rows.label.to_numpy()
-    count = len(queries) + len(file.corpus)
+    count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     found = {}
     with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
@@ -383,7 +383,7 @@ def search_corpus(
                     vectors = _distances_as_products(*vectors)
                 check_finite(name, vectors[0].sum(1).numpy())
                 check_finite(name, vectors[1].sum(1).numpy())
-                found[name] = corpus_levels(*vectors, *relevant, itself, min(first, len(file.corpus)))
+                found[name] = corpus_levels(*vectors, *relevant, itself, min(first, len(file.corpus)), ranked=bar.update)
     return {name: found[name] for name in scorers}
 
 # %% ../../nbs/explain/01_models.ipynb #7d0c2a11
@@ -431,10 +431,10 @@ def cut_pairs(scorer: Scorer, left: list[str], right: list[str]) -> np.ndarray: 
     return (_counts(scorer, left, before, longest) > longest) | (_counts(scorer, right, behind, longest) > longest)
 
 
-def _unread(scorer: Scorer, left: list[str], right: list[str]) -> dict[str, int]: # what is said -> pairs
+def _unread(scorer: Scorer, left: list[str], right: list[str], what: str, progress: bool) -> dict[str, int]: # what is said -> pairs
     "How many pairs a model does not read as they are written."
     cut = unknown = 0
-    for start in range(0, len(left), BLOCK):
+    for start in tqdm(range(0, len(left), BLOCK), what, leave=False, disable=not progress):
         rows = slice(start, start + BLOCK)
         cut += int(cut_pairs(scorer, left[rows], right[rows]).sum())
         unknown += int((unknown_texts(scorer, left[rows]) | unknown_texts(scorer, right[rows])).sum())
@@ -447,6 +447,7 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> dict[str, int]
 def reading_doubts(
     scorers: dict[str, Scorer],
     tests, # with `name`, `left` and `right`
+    progress: bool = False,
 ) -> list[str]:
     "What to know of models before a result is believed: what they do not read, and vectors that are cut."
     told = []
@@ -461,7 +462,7 @@ def reading_doubts(
         for name, scorer in scorers.items():
             alike = cutting(scorer)
             if alike not in known:
-                known[alike] = _unread(scorer, test.left, test.right)
+                known[alike] = _unread(scorer, test.left, test.right, f"{test.name}: read in full?", progress)
             for what, count in known[alike].items():
                 found.setdefault((what, count), []).append(name)
         for (what, count), names in found.items():
