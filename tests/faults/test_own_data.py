@@ -23,7 +23,6 @@ from debias_nb.explain import diagnose as diagnosing, trials as trying
 from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
 from debias_nb.explain.models import load_model
-from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
@@ -190,22 +189,6 @@ def test_a_comparison_spares_files_that_are_not_its_own(here, models):
 
 
 # ---- trials
-
-@pytest.mark.parametrize("content, words", [
-    (json.dumps(made.trial("a")), "not the trial that its name says"), ("[1]", "not the trial"), ('{"id": "b"', "damaged"),
-    ("[" * 100_000, "damaged"),
-])
-def test_a_trial_is_that_of_its_file(here, models, content, words):
-    path = here / "b.json"
-    path.write_text(json.dumps(made.trial("b")))
-    assert read_trial(path) == made.trial("b")
-    (here / "out/trials").mkdir(parents=True)
-    path = path.rename("out/trials/b.json")
-    path.write_text(content)
-    done = shell("compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out")
-    refused(done, "out/trials/b.json: ", words, "remove the file, and its trial is run again")
-    assert path.read_text() == content and not list(here.glob("out/*.html"))
-
 
 def test_trials_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
     asked = dict(
