@@ -3,6 +3,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import re
 import resource
 import shlex
@@ -74,6 +75,46 @@ def compared(encoder, pairs, **changes):
 def nothing_trained(monkeypatch):
     "Whoever trains fails the test."
     monkeypatch.setattr(trying, "fine_tune", lambda *args: pytest.fail("a training was about to begin"))
+
+
+def resampled(trial, values):
+    return trial | {"resampled": trial["resampled"] | {"iid": trial["resampled"]["iid"] | {"auc05": values}}}
+
+
+DAMAGED = {
+    "below zero": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": -.1, "ap": .5}}},
+    "a figure in quotation marks": lambda kept: kept | {"metrics": kept["metrics"] | {"unseen": {"auc05": "0.5", "ap": .5}}},
+    "not a number": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": float("nan"), "ap": .5}}},
+    "no average precision": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": .5}}},
+    "another test": lambda kept: kept | {"metrics": {**kept["metrics"], "seen": kept["metrics"]["iid"]}},
+    "a resample too few": lambda kept: resampled(kept, kept["resampled"]["iid"]["auc05"][1:]),
+    "a resample above one": lambda kept: resampled(kept, [1.5, *kept["resampled"]["iid"]["auc05"][1:]]),
+    "of another id": lambda kept: kept | {"id": "0" * 12},
+    "a list": lambda kept: [kept],
+    "cut short": lambda kept: json.dumps(kept)[:-1],
+    "nested too deep": lambda kept: "[" * 100_000,
+    "nobody writes": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_trial_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_path, monkeypatch, capsys, damage):
+    trained = []
+    monkeypatch.setattr(trying, "fine_tune", lambda base, *asked: trained.append(asked[-1]) or base)
+    first = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
+    path = next(path for path in sorted(tmp_path.glob("trials/*.json")) if '"plain", "seed": 1' in path.read_text())
+    whole = path.read_text()
+    path.unlink()
+    if damage is None:
+        os.mkfifo(path)
+    else:
+        broken = damage(json.loads(whole))
+        path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
+    (path.parent / "another.json").write_text("of a comparison that is not asked for")
+    capsys.readouterr()
+    again = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
+    assert trained == [0, 1, 1] and f"{path}: " in capsys.readouterr().out and path.read_text() == whole
+    pd.testing.assert_frame_equal(again.every_difference(), first.every_difference())
 
 
 # ---- names and settings

@@ -1,5 +1,6 @@
 "`diagnose` and `compare` on queries with candidates, on retrieval, and on what shares no text with training."
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.methods import training_rows
 from debias_nb.explain.tests import TITLES, as_test
 from debias_nb.explain.trials import APART
+from debias_nb.measures.rankings import Levels
 
 torch.set_num_threads(1)
 WORDS = [word for word in made.WORDS if word.isalpha()]
@@ -279,3 +281,30 @@ def test_bars_end_where_they_were_to_end(form, monkeypatch, recwarn):
     assert found.ranks if form != "pairs" else len(found.roc)
     assert len(closed) >= 4 and all(done == total for _, done, total in closed), closed
     assert not [one for one in recwarn if "not writable" in str(one.message)]
+
+
+def test_candidates_are_made_of_the_queries_that_are_drawn_alone():
+    count, none = 20_000, np.empty(0)
+    number = np.arange(count)
+    frame = pd.DataFrame({"query": number, "left": [f"ask {i}" for i in number], "right": "yes", "label": 2, "line": number, "document": 3})
+    test = as_test("new", PairFile("r", frame, "of a corpus", form="retrieval", corpus=[f"text {i}" for i in range(30)]))
+    first = np.tile(np.arange(20), (count, 1))
+    test.scores = {model: Levels(none, none, none, none, none, none, none, first + more) for more, model in enumerate(("base", "tuned"))}
+    tracemalloc.start()
+    some = test.sampled()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(some.cases) == 1_000 and len(some.file) == 21_000 and set(some.cases.left) == set(frame.left[test.drawn(1_000)])
+    assert most < 50_000_000, most
+
+
+def test_a_group_of_queries_is_cut_by_what_decides(models):
+    asked = retrieval(90)
+    frame = asked.frame.assign(group=np.array(["x", "y", "x y"])[asked.frame["query"] % 3])
+    cut = PairFile("corpus", frame, "with groups", form="retrieval", corpus=asked.corpus, group="topic")
+    found = diagnose(*models, tests={"new": cut}, progress=False)
+    rows = found.slices[found.slices.kind == "topic"].set_index("slice")
+    assert set(rows.index) == {"x", "y", "x y"} and (rows.cases == 30).all()
+    first = found.verdicts[found.verdicts.decides].iloc[0]
+    assert rows.base.mean() == pytest.approx(first.base) and rows.tuned.mean() == pytest.approx(first.tuned)
+    assert "topic: x y" in found.html()

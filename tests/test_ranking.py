@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.measures.metrics import randomization_test, rank_metrics, rank_replicates
+from debias_nb.measures.rankings import corpus_levels
 
 CUTOFFS = 1, 3, 10
 
@@ -51,6 +53,15 @@ def over_all_orders(scores, relevant, gains):
     orders = [np.concatenate(order).astype(int) for order in itertools.product(*orders_of_ties)]
     values = [walked(relevant[o].tolist(), gains[o].tolist()) for o in orders]
     return {key: np.mean([v[key] for v in values]) for key in values[0]}
+
+
+@pytest.mark.parametrize("size", [1, 1e-3, 2e4])
+def test_a_search_ties_what_float32_cannot_tell_apart(size):
+    "Of scores up to 1 the sixth decimal is told, of others the one that is as far from the first digit."
+    asked, texts = torch.tensor([[1., 0]]) * size, torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0], [.4999977, 0]])
+    found = corpus_levels(asked, texts, np.zeros(1, int), np.ones(1, int), np.ones(1, int), first=2)
+    assert (found.above.tolist(), found.tied.tolist()) == ([2], [2])
+    assert sorted(found.first[0].tolist()) == [0, 3]
 
 
 # ---- brute force

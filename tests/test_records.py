@@ -229,6 +229,17 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
     assert path.read_bytes() == bad
 
 
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_named_and_never_waited_for(store, put):
+    for seed in (1, 3):
+        store.append(small(seed))
+    path = store.file(small(3))
+    path.unlink()
+    put(path)
+    with pytest.warns(UserWarning, match=f"{path} is left out: a file is expected"):
+        assert store.all() == [small(1)]
+
+
 @pytest.mark.parametrize("field, changes", {
     r"metrics\.quora\.auc: ": {"metrics": {"quora": {"auc": math.nan}}},
     r"replicates\.quora\.auc\.1: ": {"replicates": {"quora": {"auc": [.5, math.inf]}}},

@@ -187,7 +187,7 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, test
         notes.append("The training file has no pairs that are no match: shortcuts are left out.")
     searched = [test.name for test in tests if test.file.form == "retrieval"]
     if searched:
-        notes.append(f"Words, slices and interventions of {', '.join(searched)} are looked at among each query's relevant texts and "
+        notes.append(f"Words, interventions and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
                      "the first others of either model, as candidates of the query, by their accuracy; word overlap and TF-IDF are "
                      "left out there.")
     for test in tests:
@@ -465,7 +465,7 @@ def diagnose(
 
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
     along = averaged(tests, shares, apart) if tests else []
-    read = reading_doubts(scorers, smaller)
+    read = reading_doubts(scorers, smaller, progress)
     decision = replace(UNLABELED, margin=margin / 100)
     if tests:
         decides, others = (results_of(found[rows], like, margin / 100) for rows in (found.decides, ~found.decides))
@@ -496,7 +496,7 @@ def diagnose(
         ranks=rank_moves(tests),
         unrelated=unrelated,
         words=words.tables,
-        slices=slices(smaller, seen),
+        slices=slices(tests, smaller, seen),
         interventions=words.interventions,
         shortcuts=words.shortcuts,
         flaws=flawed,

@@ -50,10 +50,7 @@ def kinds_of_cases(test: Test, trained: set[str] | None) -> dict[str, np.ndarray
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
     lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
-    kinds = {}
-    if test.file.group:
-        kinds[test.file.group] = test.cases.group.to_numpy()
-    kinds["word overlap"] = thirds(word_overlap(left, right, words_of))
+    kinds = {"word overlap": thirds(word_overlap(left, right, words_of))}
     kinds["words in both texts"] = thirds(np.array(lengths, float))
     if trained is not None:
         kinds["share of words unseen in training"] = thirds(share_unseen(left, right, trained))
@@ -78,15 +75,21 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None: # None where a clas
 SLICE_COLUMNS = ["test", "kind", "slice", "cases", "matches", "base", "tuned", "change", "low", "high"]
 
 
-def slices(tests: list[Test], trained: set[str] | None) -> pd.DataFrame: # a row a test, kind and slice
+def slices(
+    tests: list[Test],
+    smaller: list[Test], # `sampled` of each: those whose words are looked at
+    trained: set[str] | None,
+) -> pd.DataFrame: # a row a test, kind and slice
     "The change inside of each slice, where it is large enough; a kind with one slice alone is left out."
     rows = []
-    for test in tests:
-        for kind, names in kinds_of_cases(test, trained).items():
+    for test, some in zip(tests, smaller):
+        cut = [(test, test.file.group, test.cases.group.to_numpy())] if test.file.group else []
+        cut += [(some, kind, names) for kind, names in kinds_of_cases(some, trained).items()]
+        for of, kind, names in cut:
             by_size = kind == test.file.group # or in the order of their ranges
             largest = pd.Series(names).value_counts(sort=by_size).index[:MOST_GROUPS]
             for name in largest if len(largest) > 1 else []:
-                row = _slice_row(test, names == name)
+                row = _slice_row(of, names == name)
                 if row:
                     rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
     return pd.DataFrame(rows, columns=SLICE_COLUMNS)

@@ -170,10 +170,10 @@ def command_line(
     return shlex.join(parts)
 
 
-MARKS = ( # one of them stands at the beginning of each file that is written here
-    b'<meta name="generator" content="debias-nb">', b'"made by": "debias-nb"', b"method,seed,test,metric,value\n",
-    b"method,test,metric,difference,low,high,p,word", b"method,test,difference,low,high,p,word", b"test,form,tests,counted,cases,",
-    b"test,scorer,metric,value,", b"test,kind,slice,cases,matches,", b'<testsuite name="debias-nb diagnose"')
+OURS = re.compile( # how each file begins that is written here
+    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,metric,value\n'
+    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,scorer,metric,value,low,high\n"
+    rb'|test,kind,slice,cases,matches,|<\?xml .{,200}<testsuite name="debias-nb diagnose"', re.DOTALL)
 
 
 def is_ours(path: Path) -> bool:
@@ -181,8 +181,7 @@ def is_ours(path: Path) -> bool:
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        head = file.read(2000)
-    return any(mark in head for mark in MARKS)
+        return OURS.match(file.read(2000)) is not None
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -204,15 +204,17 @@ class Test:
         "What both models find wrong."
         return np.empty(0, int)
 
-    def fewer(self, most: int) -> "Test": # the test itself where it has no more cases
-        "Some of the cases, drawn at random; what is drawn together stays together."
-        if len(self.cases) <= most:
-            return self
+    def drawn(self, most: int) -> np.ndarray: # (comparisons,) booleans
+        "Those of some of the cases, drawn at random; what is drawn together stays together."
         group = np.unique(self.units.group, return_inverse=True)[1]
         order = default_rng([self.seed, 5]).permutation(group.max() + 1)
         size = np.bincount(group)[order].cumsum()
         kept = self.units.group[np.isin(group, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
-        return part_of(self, np.isin(self.drawn_with, kept))
+        return np.isin(self.drawn_with, kept)
+
+    def fewer(self, most: int) -> "Test": # the test itself where it has no more cases
+        "Some of the cases."
+        return self if len(self.cases) <= most else part_of(self, self.drawn(most))
 
     def sampled(self) -> "Test":
         "The test whose words are looked at."
@@ -438,20 +440,21 @@ class RetrievalTest(QueryTest):
         "Nothing: words are looked at among the first texts, see `sampled`."
 
     def sampled(self) -> Test:
-        "Each query with its relevant texts and the first others of the base and of the tuned model, as candidates."
-        frame = self.file.frame
+        "Some of the queries, with their relevant texts and the first others of the base and of the tuned model, as candidates."
+        frame = self.file.frame[self.drawn(self.sample)]
         relevant = frame.groupby("query").document.agg(set)
         rows = frame[["query", "left", "right", "label", "line", "document"]].to_dict("records")
-        for number, (known, case) in enumerate(zip(relevant, self.cases.to_dict("records"))):
-            first = [self.scores[model].first[number] for model in ("base", "tuned")]
-            barred = known | {case.get("itself", -1)}
+        for case in frame.drop_duplicates("query").to_dict("records"):
+            first = [self.scores[model].first[case["query"]] for model in ("base", "tuned")]
+            barred = relevant[case["query"]] | {case.get("itself", -1)}
             others = dict.fromkeys(place for place in np.concatenate(first).tolist() if place not in barred)
-            about = {"query": number, "left": case["left"], "label": 0, "line": case["line"]}
+            about = {"query": case["query"], "left": case["left"], "label": 0, "line": case["line"]}
             rows += [about | {"right": self.file.corpus[place], "document": place} for place in others]
         table = pd.DataFrame(rows).sort_values(["query", "label"], ascending=[True, False], kind="stable")
         table["label"] = (table.label > 0).astype(int)
+        table["query"] = pd.factorize(table["query"])[0]
         file = PairFile(self.file.name, table.reset_index(drop=True), self.file.sha256, form="candidates")
-        return CandidateTest(self.name, file, {}, self.seed).fewer(self.sample)
+        return CandidateTest(self.name, file, {}, self.seed)
 
 # %% ../../nbs/explain/00_tests.ipynb #c66390ae
 FORMS = {"pairs": PairTest, "candidates": CandidateTest, "retrieval": RetrievalTest}

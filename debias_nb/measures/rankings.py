@@ -97,6 +97,7 @@ def corpus_levels(
     itself: np.ndarray | None = None, # (Q,) a text that is the query and is not ranked; -1: there is none
     first: int = 0,             # how many of the first texts to keep, at most m
     block_bytes: int = 2**27,   # about the memory of the scores that are there at a time
+    ranked=None,                # called with how many queries were ranked since the last time
 ) -> Levels:
     "Where relevant texts stand among all of a corpus. Raises `ValueError` for scores that are not finite."
     check_range("first", first, "[]", len(corpus))
@@ -106,7 +107,7 @@ def corpus_levels(
     slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
     above = np.empty(len(query), int)
     tied = np.empty(len(query), int)
-    tops = []
+    tops = np.empty((len(queries), first), int) # filled in place: pieces that stay would keep freed blocks from being used again
     step = max(1, block_bytes // (16 * len(corpus)))
     for start in range(0, len(queries), step):
         scores = (queries[start:start + step] @ columns).div_(scale)
@@ -125,11 +126,13 @@ def corpus_levels(
             above[places] = higher.numpy()
             tied[places] = same.numpy()
         if first:
-            tops.append(scores.topk(first).indices.numpy())
+            tops[start:start + step] = scores.topk(first).indices
+        if ranked:
+            ranked(len(scores))
     texts = np.full(len(queries), len(corpus))
     if itself is not None:
         texts -= itself >= 0
-    return _levels(query, grades, above, tied, texts, np.concatenate(tops) if first else None)
+    return _levels(query, grades, above, tied, texts, tops if first else None)
 
 # %% ../../nbs/measures/rankings.ipynb #32153d7c
 def _summed(levels: Levels, values) -> np.ndarray: # (L,) -> (Q,)

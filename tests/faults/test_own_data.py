@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import made
@@ -22,10 +23,10 @@ from debias_nb.files import load_config
 from debias_nb.data import pairs_file
 from debias_nb.data.registry import DataError
 from debias_nb.explain import diagnose as diagnosing, trials as trying
+from debias_nb.explain.changes import verdicts
 from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
 from debias_nb.explain.models import load_model
-from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.config import ExperimentConfig
@@ -113,9 +114,14 @@ def _foreign(folder):
     (folder / "out/index.html").write_text("<h1>my own page</h1>")
 
 
-def _vectors(folder):
-    (folder / "out/vectors").mkdir(parents=True)
-    (folder / "out/vectors/mine.safetensors").write_text("my own vectors")
+def _quoted(folder):
+    (folder / "out").mkdir()
+    (folder / "out/report.json").write_text('{"notes": "my own", "read": {"made by": "debias-nb"}}')
+
+
+def _pasted(folder):
+    (folder / "out").mkdir()
+    (folder / "out/slices.csv").write_text("my,notes\n1,2\ntest,kind,slice,cases,matches,base\n")
 
 
 def _nothing(folder):
@@ -127,7 +133,8 @@ LOST = { # what is there, the folder for the page, words
     "a hard link to a file": (_hard_link, "out", "out/scores.csv: the file exists, and is no page"),
     "a link to a file": (_link, "out", "out/report.json: the file exists, and is no page"),
     "somebody's own page": (_foreign, "out", "out/index.html: the file exists, and is no page"),
-    "somebody's own vectors": (_vectors, "out", "out/vectors/mine.safetensors"),
+    "notes that quote a page": (_quoted, "out", "out/report.json: the file exists, and is no page"),
+    "a table with one of ours in it": (_pasted, "out", "out/slices.csv: the file exists, and is no page"),
     "weights": (_nothing, "{model}/model.safetensors", "model.safetensors"),
     "a device": (_nothing, "/dev/null", "/dev/null"),
     "no folder": (_nothing, "train.csv/out", "train.csv/out"),
@@ -157,7 +164,7 @@ def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
     (here / "kept").mkdir()
     (here / "out").mkdir()
     (here / "out/index.html").symlink_to("../kept/page.html")
-    (here / "kept/page.html").write_text('<meta name="generator" content="debias-nb">')
+    (here / "kept/page.html").write_text('<!doctype html>\n<meta name="generator" content="debias-nb">')
     refused(diagnosed(models, "--out", "out"), "out/index.html: the file exists; remove it")
     for _ in range(2):
         done = diagnosed(models, "--out", "out", "--overwrite")
@@ -177,9 +184,51 @@ def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models,
     assert "\nnew: " in done.stdout and not list(here.glob("out/*"))
 
 
-def test_an_interrupted_diagnosis_keeps_its_vectors_and_uses_them_again(here, tmp_path_factory, monkeypatch):
+@pytest.fixture
+def berts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("berts")
-    models = {name: made.bert(folder / name, seed=seed) for seed, name in enumerate(("base", "tuned"))}
+    return {name: made.bert(folder / name, seed=seed) for seed, name in enumerate(("base", "tuned"))}
+
+
+def test_vectors_of_somebody_else_stay(here, berts):
+    (here / "out/vectors").mkdir(parents=True)
+    for name in ("0123456789abcdef.safetensors", "0123456789abcdef.part", "notes.txt"):
+        (here / "out/vectors" / name).write_text("my own")
+    save_file({"vectors": torch.ones(1, 2)}, here / "out/vectors/fedcba9876543210.safetensors")
+    theirs = contents(here / "out/vectors")
+    assert diagnosed(berts, "--out", "out").exit_code == 0
+    assert contents(here / "out/vectors") == theirs
+    assert {path.name for path in (here / "out").iterdir()} == {*FILES, "vectors"}
+
+
+def test_two_commands_write_into_one_folder(here, berts, monkeypatch):
+    "One of them reads what the other has removed meanwhile."
+    done = []
+
+    def other(*asked):
+        monkeypatch.setattr(diagnosing, "verdicts", verdicts)
+        done.append(diagnosed(berts, "--out", "out"))
+        assert not (here / "out/vectors").exists()
+        return verdicts(*asked)
+
+    monkeypatch.setattr(diagnosing, "verdicts", other)
+    done.append(diagnosed(berts, "--out", "out"))
+    assert [one.exit_code for one in done] == [0, 0], done
+    assert {path.name for path in (here / "out").iterdir()} == set(FILES)
+
+
+@pytest.mark.parametrize("command", ["diagnose", "compare", "demo"])
+@pytest.mark.parametrize("out", ["", "  ", "train.csv"])
+def test_a_folder_has_a_name(here, command, out):
+    there = contents(here)
+    files = [] if command == "demo" else ["--base", "x", "--train", "train.csv", "--test", "new=new.csv"]
+    done = shell(command, *files, *(["--tuned", "y"] if command == "diagnose" else []), "--out", out)
+    refused(done, f"--out: a folder is expected, got {out!r}")
+    assert contents(here) == there
+
+
+def test_an_interrupted_diagnosis_keeps_its_vectors_and_uses_them_again(here, berts, monkeypatch):
+    models = berts
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -220,22 +269,6 @@ def test_a_comparison_spares_files_that_are_not_its_own(here, models):
 
 
 # ---- trials
-
-@pytest.mark.parametrize("content, words", [
-    (json.dumps(made.trial("a")), "not the trial that its name says"), ("[1]", "not the trial"), ('{"id": "b"', "damaged"),
-    ("[" * 100_000, "damaged"),
-])
-def test_a_trial_is_that_of_its_file(here, models, content, words):
-    path = here / "b.json"
-    path.write_text(json.dumps(made.trial("b")))
-    assert read_trial(path) == made.trial("b")
-    (here / "out/trials").mkdir(parents=True)
-    path = path.rename("out/trials/b.json")
-    path.write_text(content)
-    done = shell("compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out")
-    refused(done, "out/trials/b.json: ", words, "remove the file, and its trial is run again")
-    assert path.read_text() == content and not list(here.glob("out/*.html"))
-
 
 def test_trials_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
     asked = dict(

@@ -1,5 +1,4 @@
 "Commands for your own pairs: diagnose, demo, compare, data."
-import re
 import shutil
 import textwrap
 from contextlib import contextmanager, suppress
@@ -70,6 +69,14 @@ def _check_texts(texts: str | None) -> None:
         texts_file(texts)
 
 
+def folder(text: str) -> Path: # as help names it
+    "Raises `ConfigError` for what is no folder that can be written to."
+    path = Path(text)
+    if not text.strip() or path.exists() and not path.is_dir():
+        raise ConfigError(f"--out: a folder is expected, got {text!r}")
+    return path
+
+
 def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
     if prompts is None:
         return None
@@ -93,7 +100,7 @@ def diagnose(
     match_from: MatchFrom = None,
     other_to: OtherTo = None,
     sample: Sample = None,
-    out: Annotated[Path | None, Option(file_okay=False, help="Folder for page, numbers and tables.")] = None,
+    out: Annotated[Path | None, Option(parser=folder, help="Folder for page, numbers and tables.")] = None,
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
     margin: Margin = 1.,
@@ -125,15 +132,12 @@ def diagnose(
 
 @contextmanager
 def _vectors_in(out: Path | None):
-    """A folder for vectors, which is gone when the page is written; after Ctrl-C the same command goes on from there. Raises
-    `ConfigError` where others keep something in it."""
+    "A folder for vectors, which are gone when the page is written; after Ctrl-C the same command goes on from there."
     if out is None:
         yield None
         return
+    from ...explain.models import forget_vectors
     folder = out / "vectors"
-    for path in folder.glob("*"):
-        if not re.fullmatch(r"[0-9a-f]{16}\.(safetensors|part)", path.name):
-            raise ConfigError(f"{path}: the file exists, and is none of debias-nb; give another --out")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
@@ -142,7 +146,7 @@ def _vectors_in(out: Path | None):
             end(f"interrupted; vectors are kept in {folder}, and the same command goes on from there", 130)
         raise
     else:
-        shutil.rmtree(folder)
+        forget_vectors(folder)
     finally:
         with suppress(OSError): # they are not empty
             folder.rmdir()
@@ -164,6 +168,7 @@ def _answer(found, pages: dict[Path, str]) -> None:
         echo(repr(found))
     finally:
         for path, text in pages.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text)
     for path in pages:
         echo(f"written: {path}")
@@ -171,7 +176,7 @@ def _answer(found, pages: dict[Path, str]) -> None:
 
 @app.command(rich_help_panel=OWN)
 def demo(
-    out: Annotated[Path, Option(file_okay=False, help="Folder for page, numbers and tables.")] = Path("demo"),
+    out: Annotated[Path, Option(parser=folder, help="Folder for page, numbers and tables.")] = Path("demo"),
     overwrite: Overwrite = False,
 ):
     "Diagnose a small encoder that took a planted shortcut: no data, no download."
@@ -181,7 +186,6 @@ def demo(
     if out.is_dir():
         check_targets([out / name for name in FILES], overwrite)
     found = demonstrating.demo(progress=False)
-    out.mkdir(parents=True, exist_ok=True)
     _answer(found, {out / name: text for name, text in found.files().items()})
 
 
@@ -224,7 +228,7 @@ def compare(
     other_to: OtherTo = None,
     sample: Sample = None,
     out: Annotated[Path, Option(
-        file_okay=False,
+        parser=folder,
         help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,

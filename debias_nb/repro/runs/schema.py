@@ -158,6 +158,8 @@ def encode(record: dict) -> bytes: # JSON in UTF-8
 
 def read_file(path: Path) -> dict:
     "The record that a file holds. Raises `Misfit` for what is none, `OSError` for a file that cannot be read."
+    if path.exists() and not path.is_file(): # a pipe would never end
+        raise Misfit("a file is expected")
     try:
         return understood(from_json(path.read_bytes(), allow_inf_nan=False))
     except ValueError as e:
