@@ -131,7 +131,9 @@ class Study:
     def runs(self) -> pd.DataFrame:
         "All of its runs, as `runs_frame` has them."
         further = {table.id: table.also for table in self.experiment.tables}
-        return runs_frame(self.cells, self.found, further, self.own)
+        runs = runs_frame(self.cells, self.found, further, self.own)
+        runs.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
+        return runs
 
     @property
     def records(self) -> list[dict]:
