@@ -12,7 +12,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import ConfigError, check_known
+from ...checks import ConfigError, Told, check_known
 from ...files import project_root
 from ..config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -248,7 +248,7 @@ def refuse_unknown_parameters():
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
 
 
-class RunsFailed(RuntimeError):
+class RunsFailed(Told, RuntimeError):
     "Runs whose training stopped."
 
 
@@ -294,6 +294,8 @@ def made(
     trained = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]
     came = [f"{records} records, {trained} of them run now; {len(missing)} runs lack something."]
+    if missing and not records:
+        came[0] += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
     study.came = "\n".join(came + [f"- {why}" for why in dict.fromkeys(missing)])
     return study
 
@@ -324,7 +326,10 @@ def study(
         known = stored(name, profile)
         if known.finished:
             return known
-    return made(name, profile, asked, given["workers"], given["fresh"], say=print)
+    try:
+        return made(name, profile, asked, given["workers"], given["fresh"], say=print)
+    except KeyboardInterrupt:
+        raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
 
 def scales(
