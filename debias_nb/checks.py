@@ -6,15 +6,21 @@ import reprlib
 from numbers import Real
 
 
-class ConfigError(ValueError):
+class Told(Exception):
+    "An error whose message is all that there is to know: a notebook shows no frames of it."
+    def _render_traceback_(self): # asked by IPython
+        return [f"{type(self).__name__}: {self}"]
+
+
+class ConfigError(Told, ValueError):
     "A configuration that cannot be used; the message names the file and the key."
 
 
-class RunnerError(ValueError):
+class RunnerError(Told, ValueError):
     "A command that does nothing, because what it is asked for is wrong."
 
 
-class EncoderError(RuntimeError):
+class EncoderError(Told, RuntimeError):
     """An encoder cannot be found, trusted or used; the message says what to do.
 
     Examples

@@ -61,7 +61,7 @@ def cache_dir(
 
 
 class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
-    "YAML 1.1 with repeated keys refused and exponents without a dot read as floats."
+    "YAML 1.1 with repeated keys refused, exponents without a dot read as floats, and whole numbers in decimal digits alone."
 
     def construct_mapping(self, node, deep=False):
         seen = set()
@@ -75,6 +75,24 @@ class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
 
 FLOAT = re.compile(r"^[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
 StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+0123456789"))
+DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)(\.[0-9_]*)?")
+
+
+def _decimal(loader, node):
+    "Refuses 12:30, which YAML 1.1 takes for 750, and 010, which it takes for 8."
+    if not DECIMAL.fullmatch(node.value):
+        raise yaml.constructor.ConstructorError(None, None, f"{quoted(node.value)} is no number in decimal digits", node.start_mark)
+    return loader.construct_yaml_int(node)
+
+
+def _float(loader, node):
+    if ":" in node.value:
+        return _decimal(loader, node)
+    return loader.construct_yaml_float(node)
+
+
+StrictLoader.add_constructor("tag:yaml.org,2002:int", _decimal)
+StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`

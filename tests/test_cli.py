@@ -32,6 +32,7 @@ from debias_nb.repro.runs.origin import processor
 from debias_nb.repro.runs.origin import Start
 from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
+from debias_nb.repro.pages import frame
 from debias_nb.repro.pages.frame import refuse_unknown_parameters
 from debias_nb.repro.runs.tasks.common import lacking
 from made import STATIC, experiment
@@ -158,8 +159,28 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
     refuse_unknown_parameters()
     given[-1] = "# Parameters\nseed = [0]\n"
-    with pytest.raises(ConfigError, match="'seed'.*'seeds'"):
+    with pytest.raises(ConfigError, match="'seed'.*'seeds'") as refused:
         refuse_unknown_parameters()
+    assert refused.value._render_traceback_() == [f"ConfigError: {refused.value}"], "without frames, in a notebook"
+
+
+def test_a_study_that_is_interrupted_says_that_its_runs_are_kept(monkeypatch):
+    def interrupted(*args, **asked):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame, "made", interrupted)
+    with pytest.raises(frame.RunsFailed, match="itvreg/table03 was interrupted; finished runs are kept") as told:
+        frame.study("itvreg/table03", "planted", own=True)
+    assert told.value._render_traceback_() == [f"RunsFailed: {told.value}"]
+
+
+def test_a_study_whose_data_are_not_here_says_what_can_be_run_without(monkeypatch):
+    absent = runner.Outcome({}, {"a run": "quora is not here"}, {}, [])
+    monkeypatch.setattr(runner, "run_all", lambda *args, **asked: absent)
+    monkeypatch.setattr(frame, "study_of", lambda *args: SimpleNamespace())
+    asked = dict(seeds=[0, 1], methods=None, encoders=None, weight=3., full=False)
+    made = frame.made("itvreg/table03", "small", asked, 1, False)
+    assert 'set `profile = "planted"` and `own = True`' in made.came and "quora is not here" in made.came
 
 
 @pytest.mark.slow

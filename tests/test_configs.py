@@ -1,4 +1,5 @@
 "What the committed configurations and records say of each other and of the paper."
+import math
 import re
 import subprocess
 import sys
@@ -365,6 +366,18 @@ def test_brackets_within_brackets_end_no_process(opened):
     code = f"from debias_nb.files import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and "ConfigError: here: line 1: more than 50" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["12:30:45", "1:30", "1:30.5", "010", "0x10", "0b11", "-190:20"])
+def test_a_number_that_yaml_would_read_as_another_is_refused(value):
+    with pytest.raises(ConfigError, match=f"here: {value!r} is no number in decimal digits"):
+        parse_yaml(f"weight: {value}", "here")
+    assert parse_yaml(f"weight: '{value}'", "here") == {"weight": value}
+
+
+def test_decimal_numbers_are_read():
+    assert parse_yaml("[0, -7, +12, 1_000, 0.5, .5, 1., 2e-2, 1e3, -1.5e+3, .inf]", "here") == [
+        0, -7, 12, 1000, .5, .5, 1., .02, 1e3, -1500., math.inf]
 
 
 def test_fifty_lists_within_one_another_are_read():

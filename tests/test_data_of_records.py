@@ -14,6 +14,9 @@ from debias_nb.repro.runs.tasks import answers, authors, labeled_pairs, titles
 
 RESULTS = Path(__file__).parents[1] / "results"
 PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))
+QUICK = {"itvreg/table02.small", "itvreg/table03.small", "scan/table02.small", "arr/table02.small"} # of real data
+# Its clusters of topics hang on the last digits of cosines: the code that made the records makes others on another processor.
+OTHER_CLUSTERS = "Reddit, aware"
 
 
 def of_pairs(run):
@@ -52,12 +55,14 @@ def first_of_each_corpus(place):
         config = json.loads(row["config"])
         corpus = config.get("corpus") or config.get("eval_corpus")
         other_world = corpus and (corpus.get("world") or {}).get("seed")
-        if row["data"] and corpus and not other_world and "counts" not in config["evaluate"]: # these are no texts
+        is_of_texts = "counts" not in config["evaluate"] and corpus and corpus.get("label") != OTHER_CLUSTERS
+        if row["data"] and is_of_texts and not other_world:
             known.setdefault((corpus["name"], corpus.get("label")), (config, json.loads(row["data"])))
     return [(RunConfig.model_validate(config), data) for config, data in known.values()]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [
+    place if place.endswith(".planted") or place in QUICK else pytest.param(place, marks=pytest.mark.slow) for place in PLACES])
 def test_the_data_of_a_committed_record_are_made_again(place):
     compared = 0
     for run, recorded in first_of_each_corpus(place):
@@ -65,8 +70,11 @@ def test_the_data_of_a_committed_record_are_made_again(place):
             found = json.loads(json.dumps(DATA[run.task](run), default=int))
         except MissingData:
             continue
-        compared += 1
-        assert found == {name: recorded.get(name) for name in found}, run.id
+        for about in recorded.values():
+            about.pop("ranked", None) # what the loss makes of the pairs
+        same = {name: found[name] for name in recorded if name in found}
+        compared += bool(same)
+        assert same == {name: recorded[name] for name in same}, run.id
     if not compared:
         pytest.skip("its data are not here")
 

@@ -13,7 +13,8 @@ from debias_nb.repro.pages.frame import scales, stored
 from debias_nb.repro.pages.search import best_settings, best_training
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
-from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, tally, told
+from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, strength_of
+from debias_nb.repro.pages.tables import tally, told
 from debias_nb.repro.runs.origin import Start
 from debias_nb.repro.runs.records import Store, make_record
 
@@ -119,6 +120,12 @@ def test_tables_and_sentences_of_records(recorded):
     assert pairs(table).replicates.tolist() == [f"{n} seeds{' (provisional)' * (n < 4)}" for n in found.n]
     assert told(found, method="OutReg", shift="ood").startswith("significantly higher in ")
     assert told(found[:1]).endswith("]"), "one has its interval"
+    assert told(found, test="SuperUser -> Quora") == told(found[:0], method="ITVReg") == "no comparison", "not run, or once"
+    for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
+        with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
+            told(found, **where)
+    assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
+    assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     same = found[:3].assign(difference=[.04, -.2, .1], low=[-3., -4., -2.], high=[1., 2., 5.], p=.5)
     assert told(same) == "no significant difference in 3 (differences up to 0.2, intervals from −4.0 to +5.0)"
     mixed = same.assign(difference=[1., -2., 3.], p=[.001, .001, .9], seeds_alone=[False, True, True])

@@ -347,3 +347,40 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
     assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
     assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
+
+
+FOUND_IN = { # row of FINDINGS.md, its column -> question of advice.csv, tables, comparison
+    ("Quora and AskUbuntu, to the other; least squares", 1): ("Fine-tuning against base", "texts_", "Finetuned − Base"),
+    ("product offers, to other categories; least squares", 1): ("Fine-tuning against base", "products", "Finetuned − Base"),
+    ("minus plain fine-tuning: Quora and AskUbuntu, to the other; least squares", 1): (
+        "WiSE-FT 0.5 against plain fine-tuning", "texts_", "WiSE-FT 0.5 − Finetuned"),
+    ("minus plain fine-tuning: Quora and AskUbuntu, to the other; least squares", 2): (
+        "WiSE-FT 0.5 against plain fine-tuning", "texts_", "WiSE-FT 0.5 − Finetuned"),
+    ("ITVReg, λ = 0.1: product offers, to other categories", 1): ("ITVReg 0.1 against plain fine-tuning", "products", "ITVReg − Finetuned"),
+    ("OutReg, λ = 0.1: the same offers", 1): ("OutReg 0.1 against plain fine-tuning", "products", "OutReg − Finetuned"),
+    ("OutReg, λ = 0.1: the same offers", 2): ("OutReg 0.1 against plain fine-tuning", "products", "OutReg − Finetuned"),
+    ("between questions, news, headlines, captions, forum posts, tweets and offers; least squares, static encoders", 1): (
+        "Fine-tuning against base, between kinds of text", "matrix", "Finetuned − Base"),
+}
+
+
+@pytest.mark.parametrize("row, column", FOUND_IN)
+def test_a_comparison_has_one_count_in_findings_and_in_what_to_do(row, column):
+    question, tables, comparison = FOUND_IN[row, column]
+    advice = pd.read_csv(ROOT / "reports/advice.csv")
+    own = advice[(advice.question == question) & (advice.comparison == comparison) & (advice["shift"] == ("ood", "iid")[column - 1])]
+    own = own[own.table.str.match(rf"{tables}$" if not tables.endswith("_") else tables)]
+    counts = {"above": (own.verdict == "gains").sum(), "below": (own.verdict == "losses").sum()}
+    counts["not significant"] = len(own) - sum(counts.values())
+    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    page = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
+    cell = next(line for line in page.splitlines() if line.startswith(f"| {row} |")).split(" | ")[column]
+    assert len(own) and cell.removesuffix(" |").endswith(f"({said})"), (cell, said)
+
+
+def test_nothing_is_advised_that_rests_on_one_draw_of_the_pairs():
+    pages = ["README.md", "reports/FINDINGS.md", "reports/CLAIMS.md", "reports/itvreg/matrix.md"]
+    for page in pages:
+        text = (ROOT / page).read_text("utf-8")
+        assert "another half may give another answer" in text, page
+        assert "on none of" not in text and "on a general mix of texts, none" not in text, page

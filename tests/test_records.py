@@ -212,6 +212,10 @@ ODD = [ # what a file holds, and the beginning of what is said
     (text(small(3, seed=4)), "seed: 4, "),
     (text(small(3, peak_memory_bytes=10**19)), "peak_memory_bytes: "),
     (text(small(4)), "the record in it belongs into "),
+    *((text(small(3, schema=number)), "schema: ") for number in (True, 10, 0, 1.0, "1")),
+    (text(small(3, environment={"commit": "a" * 40, "dirty": None})), "environment: `commit` and `dirty` are known together"),
+    (text(small(3))[:-1] + b', "seconds": 3.0}', "damaged (the key 'seconds' stands twice)"),
+    (text(metric(.5)).replace(b'"auc"', b'"auc": 0.9, "auc"'), "damaged (the key 'auc' stands twice)"),
 ]
 
 
@@ -229,15 +233,16 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
     assert path.read_bytes() == bad
 
 
-@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_named_and_never_waited_for(store, put):
-    for seed in (1, 3):
-        store.append(small(seed))
-    path = store.file(small(3))
-    path.unlink()
-    put(path)
-    with pytest.warns(UserWarning, match=f"{path} is left out: a file is expected"):
-        assert store.all() == [small(1)]
+def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
+    "In a process of its own, which would wait for ever."
+    store.append(small(1))
+    os.mkfifo(store.file(small(3)))
+    os.mkfifo(store.folder / "itvreg/other.small.parquet")
+    code = "import sys\nfrom debias_nb.repro.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered()\n" \
+        "print(len(store.all()), *store.publish('itvreg', 'demo', 'small').left_out)"
+    done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: no regular file\n"), done.stderr
+    assert "other.small.parquet is left out: no regular file" in done.stderr
 
 
 @pytest.mark.parametrize("field, changes", {
@@ -454,6 +459,7 @@ def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
         (table.drop_columns(["curve"]), "another schema: curve"),
         (table.replace_schema_metadata({}), "another program, or another version"),
         (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 2}'}), "another program, or another version"),
+        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 12}'}), "another program, or another version"),
     ):
         pq.write_table(changed, parquet)
         with pytest.warns(UserWarning, match=f"demo.small.parquet is left out: {says}"):

@@ -60,6 +60,15 @@ def built(folder: Path) -> list[Path]: # the source distribution and the wheel
     return files
 
 
+def diagnosed(programs: Path, folder: Path, env: dict[str, str]) -> None: # programs: of an environment; folder: empty
+    "Diagnose with what is installed. Raises `SystemExit`."
+    run(programs / "python", "-c", CASE, cwd=folder, env=env)
+    run(programs / "debias-nb", "diagnose", "--base", "./base", "--tuned", "./tuned", "--train", "train.csv", "--test",
+        "new=test.csv", "--out", "report", cwd=folder, env=env)
+    if "<html" not in (folder / "report/index.html").read_text("utf-8"):
+        raise SystemExit("diagnose wrote no page")
+
+
 def tried(file: Path, folder: Path) -> str: # what to say of it
     "Install a file alone, with the versions of requirements/constraints.txt, and diagnose with it in an empty folder."
     begun = time.time()
@@ -76,11 +85,7 @@ def tried(file: Path, folder: Path) -> str: # what to say of it
     present = {line.partition("==")[0] for line in listed}.intersection(NOT_NEEDED)
     if present:
         raise SystemExit(f"{file.name} brings {', '.join(sorted(present))}, which the library does not need")
-    run(python, "-c", CASE, cwd=empty, env=env)
-    run(place / "bin/debias-nb", "diagnose", "--base", "./base", "--tuned", "./tuned", "--train", "train.csv", "--test",
-        "new=test.csv", "--html", "page.html", cwd=empty, env=env)
-    if "<html" not in (empty / "page.html").read_text("utf-8"):
-        raise SystemExit(f"{file.name}: diagnose wrote no page")
+    diagnosed(place / "bin", empty, env)
     return f"{file.name}: {file.stat().st_size / 1000:.0f} KB, {len(listed)} packages, diagnosed in {time.time() - begun:.0f} s"
 
 

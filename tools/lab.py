@@ -1,10 +1,12 @@
 """What JupyterLab is told in the environment of this project: `python tools/lab.py [FOLDER]`, or `make venv`.
 
-Opening a notebook, reading it and closing it changes no byte, and neither does running a paper notebook whose numbers
-are those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are
-taken out again, as nbdev_clean takes them out. The kernel has the name that nbdev writes into notebooks.
+Opening a notebook, reading it and closing it changes no byte, and neither does running one whose words and numbers are
+those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are taken
+out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The kernel
+has the name that nbdev writes into notebooks.
 """
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,13 +31,27 @@ def is_here(file: Path) -> bool:
     return file.suffix == ".ipynb" and file.is_relative_to(ROOT / "nbs")
 
 
-def cleaned(content: dict) -> dict: # of a notebook
-    "The notebook as notebooks.py cleans it, with the outputs that outputs.py keeps."
+def shown(found: list[dict]) -> tuple[list[str], int]: # found: outputs of a cell
+    "The words and numbers in outputs, wherever lines break, and how many pictures there are."
+    texts = []
+    pictures = 0
+    for output in found:
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        pictures += any(kind.startswith("image/") for kind in data)
+        texts.append(joined(next((data[kind] for kind in ("text/html", "text/markdown", "text/plain") if kind in data), "")))
+    return re.sub(r"(?s)<style.*?</style>|<[^>]+>", " ", " ".join(texts)).split(), pictures
+
+
+def cleaned(content: dict, stored: dict) -> dict: # of a notebook, and of its file
+    "The notebook as notebooks.py cleans it, with the outputs that outputs.py keeps; stored ones stay where they show the same."
     nb = json.loads(json.dumps(content))
+    known = {cell.get("id"): cell.get("outputs", []) for cell in stored["cells"]}
     for cell in nb["cells"]:
         cell["source"] = joined(cell["source"])
         if cell["cell_type"] == "code":
-            cell["outputs"] = outputs.all_kept(cell["outputs"])
+            made = outputs.all_kept(cell["outputs"])
+            before = known.get(cell.get("id"), [])
+            cell["outputs"] = before if shown(before) == shown(made) else made
     return json.loads(notebooks.cleaned(nb))
 
 
@@ -43,7 +59,8 @@ def clean_before_saving(model: dict, path: str, contents_manager, **more) -> Non
     "Clean a notebook of this project that is about to be saved; any other file is left as it is."
     file = Path(contents_manager.root_dir) / path.strip("/")
     if model["type"] == "notebook" and is_here(file):
-        model["content"] = cleaned(model["content"])
+        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
+        model["content"] = cleaned(model["content"], stored)
 
 
 def settle(prefix: Path = Path(sys.prefix)) -> None: # prefix: of an environment

@@ -39,6 +39,8 @@ def kept(output: dict) -> dict | None:
             return None
         text = without_paths(joined(output["text"]))
         return {"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)}
+    if "application/vnd.jupyter.widget-view+json" in output.get("data", {}): # a bar of Lab's
+        return None
     data = {}
     for kind, value in output.get("data", {}).items():
         if kind in KEPT:

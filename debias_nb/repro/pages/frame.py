@@ -12,7 +12,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import ConfigError, check_known
+from ...checks import ConfigError, Told, check_known
 from ...files import project_root
 from ..config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -131,7 +131,9 @@ class Study:
     def runs(self) -> pd.DataFrame:
         "All of its runs, as `runs_frame` has them."
         further = {table.id: table.also for table in self.experiment.tables}
-        return runs_frame(self.cells, self.found, further, self.own)
+        runs = runs_frame(self.cells, self.found, further, self.own)
+        runs.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
+        return runs
 
     @property
     def records(self) -> list[dict]:
@@ -246,7 +248,7 @@ def refuse_unknown_parameters():
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
 
 
-class RunsFailed(RuntimeError):
+class RunsFailed(Told, RuntimeError):
     "Runs whose training stopped."
 
 
@@ -292,6 +294,8 @@ def made(
     trained = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]
     came = [f"{records} records, {trained} of them run now; {len(missing)} runs lack something."]
+    if missing and not records:
+        came[0] += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
     study.came = "\n".join(came + [f"- {why}" for why in dict.fromkeys(missing)])
     return study
 
@@ -322,7 +326,10 @@ def study(
         known = stored(name, profile)
         if known.finished:
             return known
-    return made(name, profile, asked, given["workers"], given["fresh"], say=print)
+    try:
+        return made(name, profile, asked, given["workers"], given["fresh"], say=print)
+    except KeyboardInterrupt:
+        raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
 
 def scales(

@@ -7,7 +7,8 @@ import pandas as pd
 
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
-from .cells import UNTRAINED, is_printed, reasons, row_name
+from ..config import load_experiment
+from .cells import UNTRAINED, is_printed, reasons, row_name, table_cells
 from .expected import load_expected
 from .frame import Study, only, stored
 from .pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
@@ -122,7 +123,9 @@ def differences(
             d = paired_runs(kept)
             p = math.nan if math.isnan(d.error) else threshold_p(d)
             out.append([*place, base, d.difference, d.low, d.high, d.n, p, d.seeds_alone])
-    return pd.DataFrame(out, columns=DIFFERENCES)
+    found = pd.DataFrame(out, columns=DIFFERENCES)
+    found.attrs = runs.attrs
+    return found
 
 
 def _comparisons(
@@ -194,9 +197,14 @@ def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
 
 def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
     """Say in a few numbers how some differences turned out: of one, its interval; of several, how many are significant, as
-    `gains_and_losses` of these, and how large the largest of them is; where none is, how far all intervals reach."""
+    `gains_and_losses` of these, and how large the largest of them is; where none is, how far all intervals reach. What is
+    configured and was not run, or was run once, is no comparison. Raises `KeyError` for what the configuration does not have."""
     found = only(found, **where)
     if found.empty:
+        configured = load_experiment(*found.attrs["study"])
+        cells = [vars(cell) for table in configured.tables for cell in table_cells(configured, table, {})]
+        if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **where).empty:
+            raise KeyError(f"{configured.name} at {configured.profile} has nothing with {where}")
         return "no comparison"
     digits = DIGITS[found.unit.iloc[0]]
     if len(found) == 1:
@@ -216,6 +224,12 @@ def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
         return f"significantly {' and '.join(parts)}"
     reach = f"intervals from {signed(found.low.min(), digits)} to {signed(found.high.max(), digits)}"
     return f"no significant difference in {count} (differences up to {sizes.max():.{digits}f}, {reach})"
+
+
+def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: one, or several that are one elsewhere
+    "The λ that a method was run with, in words."
+    found = only(runs, method=method).strength.dropna().unique()
+    return f"λ = {' and '.join(map('{:g}'.format, found))}" if len(found) else "a λ that was not run"
 
 
 def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`

@@ -2,6 +2,7 @@
 which is needed."""
 import gc
 import json
+import re
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -63,7 +64,7 @@ def first_resamples(record: dict, count: int) -> dict:
 
 
 MARK = b"debias-nb" # what a published file says of itself:
-SAID = f'{{"schema": {SCHEMA}'.encode() # so it begins, whatever versions of before have added
+SAID = re.compile(rb'\{"schema": %d[,}].*' % SCHEMA) # whatever versions of before have added
 
 
 def write_published(path: Path, records: list[dict]) -> None: # one a run
@@ -80,7 +81,7 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
     made = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata({MARK: SAID + b"}"}), made, compression="zstd", compression_level=12,
+        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), made, compression="zstd", compression_level=12,
         write_page_checksum=True)
     write(path, made.getvalue().to_pybytes())
 
@@ -88,6 +89,8 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
 def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
     "Some columns of a published file. Raises `RecordError` for one that is damaged, or that another program has written."
     import pyarrow.parquet as pq
+    if not path.is_file(): # a pipe would never end
+        raise RecordError(f"{path}: no regular file")
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             about = file.metadata.metadata or {}
@@ -95,7 +98,7 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
             values = file.read([name for name in names if name in kinds]).to_pydict()
     except Exception as e: # whatever reading makes of damage
         raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
-    if not about.get(MARK, b"").startswith(SAID):
+    if not SAID.fullmatch(about.get(MARK, b"")):
         raise RecordError(f"{path}: another program, or another version of debias-nb, has written it")
     if kinds != COLUMNS:
         odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))

@@ -180,7 +180,7 @@ class Store:
     def altered(self) -> list[str]:
         "Sentences on published files that are not as they were when they were published."
         said = self.hashes()
-        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in self.folder.glob("*/*.parquet")}
+        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in self.folder.glob("*/*.parquet") if path.is_file()}
         odd = sorted(name for name in said | there if said.get(name) != there.get(name))
         return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
 
+from ...files import each_key_once
 from ..config import RunConfig
 
 
@@ -47,6 +48,13 @@ class Environment(BaseModel):
     cpu: str | None = None
     packages: dict[str, str] = {}
 
+    @model_validator(mode="after")
+    def _is_known(self):
+        "Raises `ValueError` for a commit of which nobody knows whether it is the code."
+        if (self.commit is None) != (self.dirty is None):
+            raise ValueError("`commit` and `dirty` are known together, or not at all")
+        return self
+
 
 PARTS = {name: TypeAdapter(field.annotation) for name, field in RunConfig.model_fields.items() if name in (
     "encoder", "method", "corpus", "training", "eval_world", "eval_corpus")}
@@ -61,7 +69,7 @@ def _part(name: str, text: bytes): # text: JSON
 class Run(BaseModel):
     "What records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    schema_version: Annotated[int, Field(alias="schema", ge=SCHEMA, le=SCHEMA)] # `Literal[1]` would take true
     id: str
     config: RunConfig
     seed: Whole
@@ -159,9 +167,12 @@ def encode(record: dict) -> bytes: # JSON in UTF-8
 def read_file(path: Path) -> dict:
     "The record that a file holds. Raises `Misfit` for what is none, `OSError` for a file that cannot be read."
     if path.exists() and not path.is_file(): # a pipe would never end
-        raise Misfit("a file is expected")
+        raise Misfit("no regular file")
+    content = path.read_bytes()
     try:
-        return understood(from_json(path.read_bytes(), allow_inf_nan=False))
+        record = from_json(content, allow_inf_nan=False)
+        json.loads(content, object_pairs_hook=each_key_once)
+        return understood(record)
     except ValueError as e:
         raise Misfit(f"damaged ({e})") from None
 
