@@ -9,7 +9,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
 import made
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, ProductOfExperts
+from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, KnownTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments
@@ -114,6 +114,16 @@ def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
     for features in (model.preprocess([long], prompt="why how: "), model.preprocess(["red blue"])):
         with pytest.raises(ValueError, match="none of the texts"):
             known.rows_of(features)
+
+
+@pytest.mark.parametrize("authors, share", [([1, 1, 1, 0, 2], .6), ([0, 2, 1, 0], .25), ([2, 0], 0.)])
+def test_accuracy_is_the_share_of_texts_whose_author_scores_highest(encoders, authors, share):
+    loss = MulticlassLoss(encoders["table"], 3)
+    with torch.no_grad():
+        loss.classifier.weight.zero_()
+        loss.classifier.bias.copy_(torch.tensor([0., 1., -1.])) # author 1, whatever the text
+    loss([loss.model.preprocess(TEXTS[:len(authors)])], torch.tensor(authors))
+    assert loss.history[-1]["accuracy"] == pytest.approx(share)
 
 
 def warned(loss, *sizes):

@@ -17,7 +17,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Pooling
-from transformers import TrainerCallback
+from transformers import ProgressCallback, TrainerCallback, trainer as trainers
 
 import made
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
@@ -655,11 +655,13 @@ def test_both_encoders_compute_in_the_same_precision(bert, tmp_path):
 
 def test_terms_and_their_shares_in_the_gradient_are_logged(table, tmp_path):
     loss = Regularized(table, mnrl(table), [OutReg(2.), L2SP(.1)])
-    how = dict(max_steps=12, logging_strategy="steps", logging_steps=1)
-    logged = trained(table, loss, rows(PAIR), tmp_path, **how).state.log_history
-    for entry in logged[:-1]:
+    how = dict(max_steps=31, logging_strategy="steps", logging_steps=1)
+    *logged, _ = trained(table, loss, rows(PAIR), tmp_path, **how).state.log_history
+    for entry in logged:
         assert abs(entry["loss"] - entry["base"] - entry["outreg"] - entry["l2sp"]) < 3e-4
-    assert logged[0]["outreg_gradient_share"] == 0 < logged[10]["outreg_gradient_share"] < 1
+    shares = [entry["outreg_gradient_share"] for entry in logged]
+    changes = [step for step in range(2, 32) if shares[step - 1] != shares[step - 2]]
+    assert shares[0] == 0 < min(shares[9:]) and max(shares) < 1 and changes == [10, 20, 30]
     weights = list(table.parameters())
     terms = dict(loss(*batch_of(table, PAIR)))
     lengths = {}
@@ -677,21 +679,49 @@ def warned(model, loss, data, folder, **how):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         trained(model, loss, data, folder, **how)
-    return [str(one.message) for one in caught if "100 steps" in str(one.message)]
+    return [str(one.message) for one in caught if "regularizes next to nothing" in str(one.message)]
 
 
 ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for dice in [random.Random(0)] for name in PAIR})
 
 
-@pytest.mark.parametrize("regularizers, data, how, words", [
-    ([OutReg(1.), L2SP(0.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
-    ([OutReg(1.)], rows(PAIR), dict(max_steps=60, learning_rate=2e-6, gradient_accumulation_steps=2), None),
-    ([OutReg(1e-5), L2SP(1.)], rows(PAIR), dict(max_steps=102), "steps 'outreg' had at most 0.*% of the gradient, which"),
-    ([ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=102), "'itvreg' was 0"),
-], ids=["one that is felt, and one of no weight", "too few steps", "a weight that is not felt", "nothing to act on"])
-def test_a_term_that_does_nothing_is_said_once(table, tmp_path, regularizers, data, how, words):
-    said = warned(table, Regularized(table, mnrl(table), regularizers), data, tmp_path, **how)
+@pytest.mark.parametrize("make, regularizers, data, how, words", [
+    (mnrl, [OutReg(1.), L2SP(0.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
+    (mnrl, [OutReg(1.)], rows(PAIR), dict(max_steps=30, learning_rate=2e-6, gradient_accumulation_steps=2), None),
+    (mnrl, [OutReg(.06)], rows(PAIR), dict(max_steps=102), r"100 steps 'outreg' had at most 0\.\d+% of the gradient, which"),
+    (mnrl, [ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=102), "30 steps 'itvreg' was 0"),
+    (losses.CoSENTLoss, [OutReg(.03)], rows(SCORED), dict(max_steps=33), r"30 steps 'outreg' had at most 0\.0\d+% of the gradient"),
+    (LeastSquares, [OutReg(.03)], rows(SCORED), dict(max_steps=33), None),
+], ids=["one that is felt, and one of no weight", "too few steps", "a weight that is not felt", "nothing to act on",
+        "a weight for another loss", "and for this one"])
+def test_a_term_that_does_nothing_is_said_once(table, tmp_path, make, regularizers, data, how, words):
+    said = warned(table, Regularized(table, make(table), regularizers), data, tmp_path, **how)
     assert len(said) == (words is not None) and re.search(words or "", "".join(said))
+
+
+@pytest.mark.parametrize("evaluated", [{}, dict(eval_strategy="steps", eval_steps=6)], ids=["training", "evaluations"])
+def test_the_trainers_table_in_a_notebook_shows_the_shares(table, tmp_path, monkeypatch, evaluated):
+    notebook = pytest.importorskip("transformers.utils.notebook")
+    seen = {}
+    monkeypatch.setattr(notebook.NotebookTrainingTracker, "display", lambda self: seen.update(lines=self.inner_table))
+    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", notebook.NotebookProgressCallback)
+    loss = Regularized(table, mnrl(table), [OutReg(1.), L2SP(.1)])
+    how = dict(max_steps=12, logging_strategy="steps", logging_steps=6, disable_tqdm=False)
+    logged = trained(table, loss, rows(PAIR), tmp_path, **how, **evaluated).state.log_history
+    logged = [entry for entry in logged if "loss" in entry]
+    head, *lines = seen["lines"]
+    assert len(lines) == len(logged) == 2
+    for line, entry in zip(lines, logged):
+        shown = dict(zip(head, line, strict=True))
+        for name in ("outreg_gradient_share", "l2sp_gradient_share"):
+            assert shown[name] == entry[name]
+        assert shown["Step"] == entry["step"] and shown["Training Loss"] == entry["loss"]
+
+
+def test_a_terminal_shows_what_is_logged_as_it_does(table, monkeypatch):
+    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", ProgressCallback)
+    Regularized(table, mnrl(table), [OutReg(1.)])
+    assert trainers.DEFAULT_PROGRESS_CALLBACK is ProgressCallback
 
 
 # ---------------------------------------------------------------- what is refused
