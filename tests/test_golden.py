@@ -40,9 +40,6 @@ RUNS = { # experiment -> ends of the ids of planted runs
         "tiny-static-strong-outreg-10-s2-bbe5e59e25", "tiny-static-strong-simcse-0.1-s2-a2828a1e9b",
         "tiny-static-strong-finetuned-s1-08bcb340be", "tiny-mild-maskreg-0.1-s1-3d74f673af",
         "tiny-mild-outreg-10-s0-a60aa5274e"],
-    "mechanism": [ # looked at along training
-        "tiny-static-strong-itvreg-1-s0-099d850cd6", "tiny-static-strong-maskreg-10-s2-37278f0e56",
-        "tiny-static-strong-outreg-1-s0-d08a3a5363", "tiny-mild-itvreg-0.1-s0-3636884e15"],
     "interventions": [
         "tiny-strong-itvreg-1-s0-f8239e5670", "tiny-strong-itvreg-deleting-s0-5873c6ed5d",
         "tiny-strong-itvreg-padding-s0-c0a752a881", "tiny-strong-itvreg-random-tokens-s0-5ca54ac293"],

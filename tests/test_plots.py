@@ -21,13 +21,12 @@ from debias_nb.repro.pages.looks import LOOKS
 PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 PLOTS = { # name -> where it is defined
     **dict.fromkeys(["difference_plot", "strength_plot", "trade_plot", "weights_plot", "bias_plot"], P),
-    **dict.fromkeys(["mechanism_plot", "trajectory_plot"], defined_in("itvreg/mechanism")),
     "importance_plot": defined_in("itvreg/table09"),
     "transfer_plot": defined_in("itvreg/products"),
 }
 NUMBERS = { # of each plot a column of numbers that must be there
-    "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value", "trajectory_plot": "value",
-    "mechanism_plot": "ood", "transfer_plot": "difference", "importance_plot": "importance", "weights_plot": "part",
+    "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value",
+    "transfer_plot": "difference", "importance_plot": "importance", "weights_plot": "part",
     "trade_plot": "outside",
 }
 each = pytest.mark.parametrize("name", PLOTS)
@@ -73,18 +72,12 @@ def table(name, panels=("a", "b")):
     if name == "trade_plot":
         plane = in_families(grid(panel=panels, method=three)).assign(step=0, inside=70.)
         return plane.assign(outside=numbers(plane))
-    if name == "trajectory_plot":
-        course = in_families(grid(panel=panels, method=three, step=range(4), seed=range(2), quantity=["brand", "causal"]))
-        return course.assign(value=numbers(course, 0, 1))
     if name == "weights_plot":
         diary = grid(panel=panels, method=["SCAN", "FD shuffled"], part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
         return in_families(diary).assign(value=numbers(diary))
     if name == "bias_plot":
         bias = in_families(grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2)))
         return bias.assign(value=numbers(bias, 0, 1))
-    if name == "mechanism_plot":
-        runs = grid(panel=panels, family=["MaskReg", "OutReg", "ITVReg"], strength=[.1, 1, np.nan], seed=range(2))
-        return runs.assign(spurious=numbers(runs, 0, 1), ood=numbers(runs))
     if name == "transfer_plot":
         transfer = grid(panel=panels, trained=["a", "b"], tested=["a", "b", "c"])
         return transfer.assign(difference=numbers(transfer, -9))
@@ -167,7 +160,7 @@ def test_what_cannot_be_drawn_is_refused(name):
     if name in ("difference_plot", "strength_plot", "trade_plot", "transfer_plot", "importance_plot"):
         with pytest.raises(ValueError, match="two rows|duplicate"):
             drawn(name, pd.concat([frame] * 2))
-    if name in ("strength_plot", "trajectory_plot", "weights_plot", "bias_plot"):
+    if name in ("strength_plot", "weights_plot", "bias_plot"):
         with pytest.raises(ValueError, match="at most 4"):
             drawn(name, table(name, "abcde"))
 

@@ -23,7 +23,7 @@ from debias_nb.encoders.interventions import choose
 from debias_nb.repro.runs import matching
 from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
 from debias_nb.repro.runs.records import Store, latest
-from debias_nb.repro.runs.training import BestEpoch, PairCollator, Watch, curve_summary, fine_tune, pair_tokens
+from debias_nb.repro.runs.training import BestEpoch, PairCollator, curve_summary, fine_tune, pair_tokens
 from debias_nb.repro.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
@@ -161,15 +161,6 @@ def test_the_first_of_the_best_epochs_is_kept(static):
         best.on_epoch_end(None, None, None)
     best.on_train_end(None, None, None)
     assert best.scores == [.2, .9, .9] and (model[0].embedding.weight == 2).all()
-
-
-def test_a_training_is_looked_at_before_it_and_in_equal_steps(static):
-    state = SimpleNamespace(max_steps=10, global_step=0)
-    watch = Watch(static, lambda _: {"one": 1.}, moments=2)
-    watch.on_train_begin(None, state, None)
-    for state.global_step in range(1, 11):
-        watch.on_step_end(None, state, None)
-    assert watch.seen == [{"step": step, "one": 1.} for step in (0, 5, 10)]
 
 
 def test_a_curve_has_means_of_stretches():

@@ -258,28 +258,6 @@ class BestEpoch(TrainerCallback):
         self.model.load_state_dict(self.kept)
 
 
-class Watch(TrainerCallback):
-    "Look at the encoder before training and at `moments` steps, evenly spaced, of which the last is the end."
-
-    def __init__(self, model, look, moments: int = 6): # look: model -> dict of floats
-        self.model = model
-        self.look = look
-        self.moments = moments
-        self.seen = []
-
-    def _at(self, step):
-        self.seen.append({"step": step} | self.look(self.model))
-
-    def on_train_begin(self, args, state, control, **_):
-        _, *spaced = np.linspace(0, state.max_steps, self.moments + 1).round()
-        self.steps = set(spaced)
-        self._at(0)
-
-    def on_step_end(self, args, state, control, **_):
-        if state.global_step in self.steps:
-            self._at(state.global_step)
-
-
 def arguments_for(
     training: TrainConfig,
     folder, model,
@@ -337,7 +315,7 @@ def fine_tune(
     training: TrainConfig,
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
-    callbacks: tuple = (),    # more of them, e.g. `Watch` and `BestEpoch`
+    callbacks: tuple = (),    # more of them, e.g. `BestEpoch`
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."

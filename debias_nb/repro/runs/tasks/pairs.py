@@ -27,7 +27,7 @@ from .common import shares_of, text_tokens, together, unmeasured, vectors
 from .labeled_pairs import PLANTED, LabeledPairs, catalogue, evaluation_pairs, general_pairs, held_texts, questions_of
 from .labeled_pairs import ranking_columns, training_pairs, training_texts
 from ..matching import RANKING
-from ..training import BestEpoch, PairTokens, Watch, curve_summary, fine_tune, gradient_norms
+from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens, with_replayed
 
 
@@ -171,19 +171,6 @@ STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { #
     "OutReg": {"regulariser": "outreg"},
     "L2-SP": {"regulariser": "l2sp"},
 }.items()}
-MAIN = ("p1[ordinary]", "p1", "auc05[ordinary]", "auc05") # the metric that is followed along training: the first there is
-FOLLOWED = ("brand importance", "causal importance")
-
-
-def followed(metrics: dict) -> dict: # `<set> <metric>` -> value
-    "The figures of all evaluation sets in short, for the course of training."
-    seen = {}
-    for name, values in metrics.items():
-        main = next((key for key in MAIN if key in values), None)
-        for key, value in values.items():
-            if key == main or key in FOLLOWED:
-                seen[f"{name} {key}"] = round(value, 4)
-    return seen
 
 
 @lru_cache(maxsize=8)
@@ -287,24 +274,20 @@ class PairTask(Task):
             tokens = with_replayed(tokens, others)
             data = data | {f"replayed {run.method.replay.corpus}": info}
         model = copy.deepcopy(base)
-        best = watch = None
+        best = None
         if run.training.select == "best":
             held = training_pairs(run.corpus, "heldout")
             best = BestEpoch(model, lambda m: auc_at(held.labels, score(m, held, run.encoder)))
-        if "trajectory" in run.measure:
-            watch = Watch(model, lambda m: followed(self.evaluation_sets(m, run).metrics))
         texts = None
         if run.method.texts:
             texts = list(self.held(run))
             data = data | {"held texts": {"fingerprint": fingerprint(texts), "texts": len(texts)}}
-        callbacks = tuple(filter(None, (best, watch)))
+        callbacks = (best,) if best else ()
         course = fine_tune(
             model, base, tokens, run.method, run.training, run.seed, run.encoder.dtype, callbacks, texts)
         extra = {}
         if best:
             extra["held-out scores"] = best.scores
-        if watch:
-            extra["trajectory"] = watch.seen
         if "gradients" in run.measure and run.method.regulariser == "none":
             extra["gradient norms"] = gradient_norms(model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
