@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -440,7 +441,8 @@ def _advice(kinds: dict) -> str: # of cells their numbers
     named = sorted(filter(None, map(str.strip, kinds)))
     if not 0 < len(named) <= 10:
         return ""
-    return f"; they are {', '.join(map(quoted, named))}: say which one is a match, --match {named[-1]} (match={named[-1]!r})"
+    there = ", ".join(map(quoted, named))
+    return f"; they are {there}: say which one is a match, --match {named[-1]} (match={named[-1]!r})"
 
 
 def grades_advice(numbers) -> str:
@@ -458,7 +460,7 @@ def grades_advice(numbers) -> str:
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
-    if len(frame) and isinstance(frame[columns.left[0]].iloc[0], (list, np.ndarray)): # a row of lists, as in older sets of MTEB
+    if isinstance(frame[columns.left[0]].iloc[0], (list, np.ndarray)): # a row of lists, as in older sets of MTEB
         frame = frame.explode(list(columns.names))
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
     labels, left_out = labels_of(name, frame[columns.label], asked)
@@ -466,10 +468,12 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading"):
     found = found.assign(group=_groups(name, frame, asked)) if asked.group else found
     found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if found.empty:
-        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {', '.join(f'{n:,} {what}' for what, n in left_out.items())}")
+        told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {told}")
     if found.label.nunique() < 2:
-        there = f" (match is {asked.match!r}, labels are {', '.join(quoted(one) for one in sorted(set(map(str, frame[columns.label])))[:8])})" if asked.match is not None else ""
-        raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed{there}")
+        there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
+        told = "" if asked.match is None else f" (match is {asked.match!r}, labels are {there})"
+        raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed{told}")
     return found, None, left_out
 
 
@@ -481,8 +485,8 @@ def _groups(name: str, frame: pd.DataFrame, asked: "Reading") -> pd.Series:
 
 # ---------------------------------------------------------------- queries with candidates, or with the matches of all
 
-def _long(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading") -> pd.DataFrame: # row, left, right, label, line, group
-    "A row a query and text, positives first."
+def _long(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading") -> pd.DataFrame:
+    "A row a query and text, positives first: row, left, right, label, line, group."
     rows = frame.set_axis(range(len(frame))) # lists are taken apart by row: several rows may begin in one line
     left = one_text(name, frame, columns.left)
     parts = []
@@ -507,8 +511,9 @@ def _candidates(name: str, frame: pd.DataFrame, columns: Columns, asked: "Readin
     matching = (found.label == 0) & pd.MultiIndex.from_frame(found[["left", "right"]]).isin(good)
     found = found[~matching]
     with_negative = found.row.isin(found.row[found.label == 0])
-    counts = {"negatives that match the same query": int(matching.sum()), "texts that stand twice in a row": int(twice.sum()),
-              "queries without a negative": len(frame) - found.row[with_negative].nunique()}
+    counts = {
+        "negatives that match the same query": int(matching.sum()), "texts that stand twice in a row": int(twice.sum()),
+        "queries without a negative": len(frame) - found.row[with_negative].nunique()}
     found = found[with_negative].reset_index(drop=True)
     if found.empty:
         raise DataError(f"{name}: no query with a negative")
@@ -533,7 +538,10 @@ def _matches(name: str, frame: pd.DataFrame, columns: Columns, asked: "Reading")
 
 # ---------------------------------------------------------------- queries, a corpus and judgments
 
-HELD = {"judgments": ("qrels", "qrel"), "queries": ("queries", "query", "topics"), "corpus": ("corpus", "collection"), "data": ("default", "data")}
+HELD = { # what a folder holds, and words of the names
+    "judgments": ("qrels", "qrel"), "queries": ("queries", "query", "topics"), "corpus": ("corpus", "collection"),
+    "data": ("default", "data"),
+}
 SPLITS = ("test", "dev", "validation", "val", "train")
 HOLDS = "a folder of queries holds files called corpus, queries and qrels, as BEIR writes them"
 MOST = 10**6 # of a grade
@@ -560,28 +568,38 @@ def _column(frame: pd.DataFrame, names) -> str | None:
 
 
 def _bare(path: Path) -> pd.DataFrame: # cells between tabs, else spaces; columns are numbers
-    rows = [(number, line.split("\t") if "\t" in line else line.split()) for number, line in enumerate(LINE_END.split(decoded(path)), 1) if line.strip()]
-    return pd.DataFrame([row for _, row in rows], [number for number, _ in rows], dtype=object)
+    lines = {number: line for number, line in enumerate(LINE_END.split(decoded(path)), 1) if line.strip()}
+    rows = [line.split(TAB if TAB in line else None) for line in lines.values()]
+    filled = zip(*zip_longest(*rows)) # short rows with None
+    return pd.DataFrame(list(filled), [*lines], dtype=object)
 
 
-def _texts(name: str, frame: pd.DataFrame, what: str) -> pd.DataFrame: # index: id; columns text, bare, line and further ones
+def _texts(name: str, frame: pd.DataFrame, what: str) -> pd.DataFrame:
+    "Texts by id: columns text, bare (without the title), line and further ones."
     one, text = _column(frame, ID), _column(frame, TEXT)
+    if frame.empty:
+        raise DataError(f"{name}: no {what}")
     if not (one and text):
-        raise DataError(f"{name}: no {what}" if frame.empty else f"{name}: ids and texts are expected, in columns such as _id and text; found {', '.join(map(repr, frame.columns[:8]))}")
+        there = ", ".join(map(repr, frame.columns[:8]))
+        raise DataError(f"{name}: ids and texts are expected, in columns such as _id and text; found {there}")
     ids = frame[one].map(as_id)
     check(name, frame[one], ids.notna(), "an id is expected")
     check(name, frame[text], frame[text].map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
     titles = frame["title"] if "title" in frame else [None] * len(frame)
-    return frame.assign(line=frame.index, bare=frame[text], text=list(map(with_title, titles, frame[text]))).set_index(ids)
+    whole = list(map(with_title, titles, frame[text]))
+    return frame.assign(line=frame.index, bare=frame[text], text=whole).set_index(ids)
 
 
 def _judgments(name: str, frame: pd.DataFrame) -> pd.DataFrame: # query, document, grade; index: line
     if not len(frame.columns):
         raise DataError(f"{name}: no judgments")
-    query, document, grade = _column(frame, QUERY_ID), _column(frame, TEXT_ID), _column(frame, ("score", "relevance", "rel", "label", "grade"))
+    query, document = _column(frame, QUERY_ID), _column(frame, TEXT_ID)
     if not (query and document):
-        raise DataError(f"{name}: judgments are expected, in columns such as query-id, corpus-id and score; found {', '.join(map(repr, frame.columns[:8]))}")
-    return pd.DataFrame({"query": frame[query].map(as_id), "document": frame[document].map(as_id), "grade": frame[grade] if grade else 1})
+        there = ", ".join(map(repr, frame.columns[:8]))
+        raise DataError(f"{name}: judgments are expected, in columns such as query-id, corpus-id and score; found {there}")
+    grade = _column(frame, ("score", "relevance", "rel", "label", "grade"))
+    ids = {"query": frame[query].map(as_id), "document": frame[document].map(as_id)}
+    return pd.DataFrame(ids | {"grade": frame[grade] if grade else 1})
 
 
 def _judgment_file(path: Path) -> pd.DataFrame:
@@ -589,11 +607,13 @@ def _judgment_file(path: Path) -> pd.DataFrame:
         return _judgments(str(path), _read(path, len)[0])
     frame = _bare(path)
     if frame.shape[1] == 6:
-        raise DataError(f"{path}:{frame.index[0]}: six cells, as in a TREC run; judgments have four: query, 0, document, grade")
+        why = "six cells, as in a TREC run; judgments have four: query, 0, document, grade"
+        raise DataError(f"{path}:{frame.index[0]}: {why}")
     if not frame.empty and number_of(frame.iloc[0].dropna().iloc[-1]) is None: # a header
         frame = frame.iloc[1:].set_axis(frame.iloc[0], axis=1)
     else:
-        frame = frame.set_axis({3: ["query-id", "corpus-id", "score"], 4: ["query-id", "0", "corpus-id", "score"]}.get(frame.shape[1], range(frame.shape[1])), axis=1)
+        names = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "0", "corpus-id", "score"]}
+        frame = frame.set_axis(names.get(frame.shape[1], frame.columns), axis=1)
     short = frame.isna().any(axis=1)
     if short.any() or frame.shape[1] > 4:
         line = frame.index[short][0] if short.any() else frame.index[0]
@@ -631,10 +651,14 @@ def _folder(path: Path, split: str | None, asked: "Reading"):
     if split is None:
         split = next(iter(known)) if len(known) == 1 else "test" if "test" in known else None
     if split not in known:
-        why = f"no judgments of a split {split!r}; there are {told}" if split else f"judgments of the splits {told}: name one of them, e.g. {path}:{told.partition(',')[0]}"
-        raise DataError(f"{path}: {why}")
+        if split:
+            raise DataError(f"{path}: no judgments of a split {split!r}; there are {told}")
+        first = told.partition(",")[0]
+        raise DataError(f"{path}: judgments of the splits {told}: name one of them, e.g. {path}:{first}")
     def of(role):
-        return known[split] if role == "judgments" else files[role].get(split) or files[role].get(None) or sum(files[role].values(), [])
+        if role == "judgments":
+            return known[split]
+        return files[role].get(split) or files[role].get(None) or sum(files[role].values(), [])
     tables = {}
     for role, what in (("queries", "queries"), ("corpus", "texts")):
         parts = []
@@ -643,12 +667,14 @@ def _folder(path: Path, split: str | None, asked: "Reading"):
             has_header = bare.empty or {*ID} & {*bare.iloc[0]}
             if not has_header and (bare.shape[1] != 2 or bare.isna().any(axis=None)):
                 raise DataError(f"{file}: an id and a text are expected in each line, with a tab between")
-            parts.append(_texts(str(file), _read(file, len)[0] if has_header else bare.set_axis(["id", "text", *range(bare.shape[1] - 2)], axis=1), what))
+            table = _read(file, len)[0] if has_header else bare.set_axis(["id", "text"], axis=1)
+            parts.append(_texts(str(file), table, what))
         tables[role] = pd.concat(parts)
         tables[role].attrs["name"] = ", ".join(map(str, of(role)))
     used = [*of("queries"), *of("corpus"), *of("judgments")]
     found = pd.concat([_judgment_file(file) for file in of("judgments")])
-    rows, corpus, left_out = judged(", ".join(map(str, of("judgments"))), tables["queries"], tables["corpus"], found, asked)
+    name = ", ".join(map(str, of("judgments")))
+    rows, corpus, left_out = judged(name, tables["queries"], tables["corpus"], found, asked)
     note = f"read as queries, corpus and judgments{f' of the split {split}' if split else ''}"
     return rows, corpus, left_out, used, "; ".join([note, *([f"left alone: {', '.join(alone)}"] if alone else [])])
 
@@ -659,18 +685,24 @@ def _dicts(name: str, given: dict, asked: "Reading"):
         raise DataError(f"{name}: queries and corpus without relevant_docs")
     def texts(role):
         of = given[role]
-        if isinstance(of, dict) and not all(isinstance(cells, Iterable) and not isinstance(cells, (str, dict)) for cells in of.values()):
-            of = [{"id": one, "text": text} if not isinstance(text, dict) else {"id": one, **text} for one, text in of.items()]
-        found = _texts(f"{name}: {role}", _in_memory(name, of).set_axis([str(row["id"]) for row in of]) if isinstance(of, list) else _in_memory(name, of), "texts")
+        if isinstance(of, dict) and all(isinstance(text, (str, dict)) or text is None for text in of.values()):
+            of = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in of.items()]
+        table = _in_memory(name, of)
+        if isinstance(given[role], dict) and _is_rows(of):
+            table = table.set_axis([str(row["id"]) for row in of])
+        found = _texts(f"{name}: {role}", table, "texts")
         found.attrs["name"] = f"{name}: {role}"
         return found
     queries, corpus = texts("queries"), texts("corpus")
     of = given[key]
     if isinstance(of, dict):
-        rows = []
+        rows, places = [], {one: place for place, one in enumerate(corpus.index)}
         for query, documents in of.items():
-            graded = documents if isinstance(documents, dict) else dict.fromkeys(documents if isinstance(documents, (list, tuple, set, frozenset, np.ndarray)) else [documents], 1)
-            rows += [(query, as_id(query), as_id(document), grade) for document, grade in sorted(graded.items(), key=lambda one: corpus.index.get_indexer([as_id(one[0])])[0])]
+            if not isinstance(documents, Iterable) or isinstance(documents, str):
+                documents = [documents]
+            graded = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
+            in_order = sorted(graded, key=lambda one: places.get(as_id(one), -1))
+            rows += [(query, as_id(query), as_id(one), graded[one]) for one in in_order]
         found = pd.DataFrame(rows, columns=["line", "query", "document", "grade"]).set_index("line")
     else:
         found = _judgments(f"{name}: {key}", _in_memory(name, of))
@@ -678,8 +710,9 @@ def _dicts(name: str, given: dict, asked: "Reading"):
     return rows.assign(line=range(1, len(rows) + 1)), texts, left_out, [], f"read as queries, corpus and {key}"
 
 
-def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: "Reading"): # index: ids; ids; query, document, grade
-    "Queries with their relevant texts. Raises `DataError` naming lines of unknown ids, of what is no grade, and of a query without a relevant text."
+def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: "Reading"):
+    """Queries with their relevant texts; queries and corpus by id, `found` has query, document and grade. Raises `DataError`
+    naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
     def refuse(wrong, told, more=""):
         bad = [(line, told(row)) for line, row in found[np.asarray(wrong, bool)].iterrows()]
         if bad:
@@ -688,7 +721,8 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
         again = table.index.duplicated()
         if again.any():
             one, row = table.index[again][0], table[again].iloc[0]
-            raise DataError(f"{table.attrs['name']}:{row['line']}: the id {one!r} stands twice, first in line {table['line'].loc[one].iloc[0]}")
+            before = table["line"].loc[one].iloc[0]
+            raise DataError(f"{table.attrs['name']}:{row['line']}: the id {one!r} stands twice, first in line {before}")
     grade = pd.to_numeric(found.grade.map(number_of)).astype(float)
     refuse(grade.isna() | (grade.abs() > MOST), lambda row: f"a grade is expected, found {quoted(row.grade)}")
     least = 1 if asked.match_from is None else asked.match_from
@@ -696,8 +730,9 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
         advice = grades_advice(grade)
         refuse(grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
     no_query, no_text = ~found["query"].isin(queries.index), ~found.document.isin(corpus.index)
-    readable = {what: {*table.index[table.text.map(is_text)]} for what, table in (("query", queries), ("document", corpus))}
-    empty = (grade >= least) & ~no_query & ~no_text & ~(found["query"].isin(readable["query"]) & found.document.isin(readable["document"]))
+    readable = {"query": {*queries.index[queries.text.map(is_text)]}, "document": {*corpus.index[corpus.text.map(is_text)]}}
+    both = found["query"].isin(readable["query"]) & found.document.isin(readable["document"])
+    empty = (grade >= least) & ~no_query & ~no_text & ~both
     def told(row):
         if row["query"] not in queries.index:
             return f"query {quoted(row['query'])} is not in {queries.attrs['name']}"
@@ -708,15 +743,20 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     flawed = no_query | no_text | empty
     if flawed.sum() > tolerated(len(found)):
         refuse(flawed, told, "; up to one in a hundred would be left out")
-    flaws = {"judgments of a query that is not there": no_query.sum(), "judgments of a text that is not there": (no_text & ~no_query).sum(),
-             "judgments of a query or text that has nothing to read": empty.sum()}
+    flaws = {
+        "judgments of a query that is not there": no_query.sum(),
+        "judgments of a text that is not there": (no_text & ~no_query).sum(),
+        "judgments of a query or text that has nothing to read": empty.sum()}
     found, grade = found[~flawed], grade[~flawed]
     found = found.assign(grade=grade, line=found.index)
     twice = found.duplicated(["query", "document"])
     first = found[~twice].set_index(["query", "document"])
     other = first.loc[list(zip(found["query"], found.document))]
     apart = other.grade.to_numpy() != grade.to_numpy()
-    refuse(apart, lambda row: f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {first.line[row['query'], row.document]}")
+    def told_twice(row):
+        before = first.line[row["query"], row.document]
+        return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {before}"
+    refuse(apart, told_twice)
     kept = found[~twice]
     relevant = kept.grade >= least
     one = kept["query"]
@@ -737,7 +777,8 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     below = f"judgments with a grade below {least:g}{', from nDCG too,' if (relevant < (kept.grade > 0)).any() else ''}"
     counts = flaws | {
         "judgments that stand twice": twice.sum(), below: (~relevant).sum(), "judgments of a query's own text": own.sum(),
-        f"queries without a grade of {least:g} or more": one[~answered].nunique(), "queries without a judgment": len(queries) - one.nunique(),
+        f"queries without a grade of {least:g} or more": one[~answered].nunique(),
+        "queries without a judgment": len(queries) - one.nunique(),
         "texts of the corpus that have nothing to read": (~readable).sum()}
     kept = kept[relevant & ~own].assign(document=place[relevant & ~own])
     if kept.empty:
@@ -748,7 +789,8 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     own_place = itself[kept["query"]].to_numpy()
     own_place = np.where((own_place >= 0) & readable.to_numpy()[own_place], moved[own_place], -1)
     frame = pd.DataFrame({
-        "left": queries.text.to_numpy()[kept["at"]], "right": corpus.text.to_numpy()[kept.document], "line": kept.line.to_numpy(),
+        "left": queries.text.to_numpy()[kept["at"]], "right": corpus.text.to_numpy()[kept.document],
+        "line": kept.line.to_numpy(),
         "label": np.maximum(1, kept.grade).astype(int).to_numpy() if (grade % 1 == 0).all() else 1})
     frame["query"] = pd.factorize(kept["at"])[0]
     frame["document"], frame["itself"] = moved[kept.document], own_place
@@ -818,7 +860,8 @@ class PairFile:
         if "group" in self.frame:
             read.append(self.frame.group.tolist())
         if self.form != "pairs":
-            read += [self.form, *(self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame), self.corpus]
+            places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
+            read += [self.form, *places, self.corpus]
         return fingerprint(read)
 
 
@@ -845,7 +888,8 @@ class Reading:
             raise DataError("other_to: it needs match_from, and must be below it")
         names = [*(self.columns or []), *([self.group] if self.group else [])]
         if self.columns is not None and (len(self.columns) < 2 or len(set(names)) < len(names)):
-            raise DataError(f"columns: three different names are needed, left, right and label, or two, anchor and positive, got {', '.join(names)}")
+            needed = "three different names are needed, left, right and label, or two, anchor and positive"
+            raise DataError(f"columns: {needed}, got {', '.join(names)}")
 
     def wanted(self, header: list[str]) -> int:
         "How many columns of a header are those that were asked for, else have a role."
@@ -875,7 +919,8 @@ def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
         raise _unknown(name, header)
     if asked.columns is None and len(ways) > 1:
         readings = f"as {ways[0].told}, or as {ways[1].told}"
-        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {','.join(ways[0].names)}")
+        first = ",".join(ways[0].names)
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
     found = next(iter(ways), None)
     advice = "name the columns of one file by --columns NAME=left,right,label"
     if found and asked.columns and not {*asked.columns} <= {*header}:
@@ -893,13 +938,18 @@ def _columns(name: str, frame: pd.DataFrame, asked: Reading) -> Columns:
     if not others and asked.form != "retrieval": # the label by its name
         others = [column for column in header if column.casefold() in LABEL and column not in asked.columns]
         if len(others) > 1:
-            raise DataError(f"{name}: the columns {' and '.join(map(repr, others))} may hold labels; name one of them, --columns {left},{right},{others[0]}")
+            there = " and ".join(map(repr, others))
+            advice = f"name one of them, --columns {left},{right},{others[0]}"
+            raise DataError(f"{name}: the columns {there} may hold labels; {advice}")
     if not others:
         return Columns("retrieval", (left,), (right,))
     third = others[0].casefold()
     labels = asked.form == "pairs" or asked.match is not None or asked.match_from is not None or third in LABEL
-    texts = asked.form == "candidates" or len(others) > 1 or not labels and (NEGATIVE.fullmatch(third) or frame[others[0]].map(lambda cell: isinstance(cell, list) or " " in str(cell).strip()).mean() > .5)
-    return Columns("candidates", (left,), (right,), None, tuple(others)) if texts else Columns("pairs", (left,), (right,), others[0])
+    long = frame[others[0]].map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
+    texts = not labels and (NEGATIVE.fullmatch(third) or long.mean() > .5)
+    if asked.form == "candidates" or len(others) > 1 or texts:
+        return Columns("candidates", (left,), (right,), None, tuple(others))
+    return Columns("pairs", (left,), (right,), others[0])
 
 
 class Tabular(Protocol):
@@ -911,10 +961,10 @@ Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | Pa
 OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 
 
-@pd.option_context("future.infer_string", False) # whose texts hold no half of a character, which is told with its line
+@pd.option_context("mode.string_storage", "python") # which takes half of a character, so that its line can be told
 def read_pairs_file(
-    source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *, form: str | None = None,
-    match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
+    source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *,
+    form: str | None = None, match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
 ) -> PairFile:
     """Read a test or training data: labeled pairs, candidates of queries, or retrieval.
 
@@ -1013,7 +1063,8 @@ def read_pairs_file(
     else:
         sha256 = fingerprint([frame.to_numpy().tolist(), corpus])
     note = "; ".join(filter(None, [note, asked.told, copies_told(frame, corpus)]))
-    return PairFile(name or label, frame, sha256, found.names if found else (), path, group, note, found.form if found else "retrieval", corpus, left_out)
+    names, form = (found.names, found.form) if found else ((), "retrieval")
+    return PairFile(name or label, frame, sha256, names, path, group, note, form, corpus, left_out)
 
 
 # ---------------------------------------------------------------- what the command line gives
@@ -1032,8 +1083,8 @@ def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # o
     return tests
 
 
-def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]: # of `a,b,c` or `NAME=a,b,c`
-    "Columns of all files that are not named, and by the name of a file. Raises `ConfigError`."
+def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
+    "Columns of all files that are not named, and by the name of a file, of `a,b,c` or `NAME=a,b,c`. Raises `ConfigError`."
     found = {}
     for text in given:
         name, sign, names = text.rpartition("=")
@@ -1046,20 +1097,23 @@ def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str,
     return found.pop(None, None), found
 
 
-def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # a path, or `table.csv:column`; None: one text a line
-    "A file of texts that is there, and the column that holds them. Raises `DataError`."
+def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
+    "A file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
     before, colon, behind = str(source).rpartition(":")
-    path, column = (Path(before), behind) if colon and not Path(source).exists() and ending(before) in FORMATS else (Path(source), "text")
+    path, column = Path(source), "text"
+    if colon and not path.exists() and ending(before) in FORMATS:
+        path, column = Path(before), behind
     if ending(path) in FORMATS:
         check_file(path)
         return path, column
     if not path.is_file():
-        raise DataError(f"texts of {path}: {'a file is expected, which can be read twice' if path.exists() else 'no such file'}")
+        why = "a file is expected, which can be read twice" if path.exists() else "no such file"
+        raise DataError(f"texts of {path}: {why}")
     return path, None
 
 
 def _looks_like_rows(lines: list[str]) -> bool:
-    "Whether lines are objects of JSON, begin with a header, or all have as many cells, of which none begins with a space."
+    "Whether lines are objects of JSON, begin with a header, or all have as many cells, and none after a space."
     if all(line.strip()[0] + line.strip()[-1] == "{}" for line in lines):
         return True
     for sign in DELIMITERS:
@@ -1067,24 +1121,27 @@ def _looks_like_rows(lines: list[str]) -> bool:
         header = {cell.strip().casefold() for cell in rows[0]}
         if len(header) > 1 and header & {"text", *ID, *LABEL, *LEFT, *RIGHT}:
             return True
-        if {len(row) for row in rows} == {len(rows[0])} and len(header) > 1 and not any(cell[:1] == " " for row in rows for cell in row[1:]):
+        after_space = any(cell[:1] == " " for row in rows for cell in row[1:])
+        if len(header) > 1 and {len(row) for row in rows} == {len(rows[0])} and not after_space:
             return True
     return False
 
 
-@pd.option_context("future.infer_string", False)
+@pd.option_context("mode.string_storage", "python")
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
         lines = [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
         if len(lines) > 1 and _looks_like_rows(lines[:1_000]):
-            raise DataError(f"texts of {path}: its lines look like rows of a table; call it .csv, .tsv or .jsonl, as in new.csv:column")
+            advice = "call it .csv, .tsv or .jsonl, as in new.csv:column"
+            raise DataError(f"texts of {path}: its lines look like rows of a table; {advice}")
         return lines
     table, _ = _read(path, lambda header: column in header)
     if column not in table:
         if table.empty and not len(table.columns):
             raise DataError(f"texts of {path}: no texts")
-        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; name the column that holds the texts, as in {path}:COLUMN")
+        advice = f"name the column that holds the texts, as in {path}:COLUMN"
+        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
     check(str(path), table[column], table[column].map(is_text), "a text is expected")
     return table[column].tolist()
