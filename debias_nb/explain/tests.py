@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES',
-           'FIRST', 'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'Units', 'sampling_units', 'average_precision', 'TooSmall',
-           'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side', 'suspects', 'PairTest',
-           'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test', 'part_of', 'check_metric',
-           'has_one_score', 'tfidf_model', 'tfidf_cosine', 'contributions', 'findable', 'power_table']
+           'FIRST', 'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'FEWEST_MATCHES', 'Units', 'sampling_units',
+           'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level',
+           'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test',
+           'part_of', 'check_metric', 'has_one_score', 'tfidf_model', 'tfidf_cosine', 'contributions', 'findable',
+           'power_table']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -509,6 +510,7 @@ FIRST = .05          # false positive rates that AUC(0.05) looks at
 MATCHES_ABOVE = 1.64 # standard deviations between the mean scores of matches and of other pairs: AUC(0.05) is 35%
 ALIKE = .8           # correlation of both models' scores, within a class
 TOGETHER = .02       # correlation of what two pairs of a unit contribute to a change
+FEWEST_MATCHES = 5   # with fewer no change is found four times in five, however large
 
 
 @cache
@@ -544,12 +546,11 @@ def findable(
 
 
 def power_table() -> pd.DataFrame: # a row a number of pairs, a column a share of matches
-    "The change in AUC(0.05), in points, that a test finds four times in five; nan where it is refused for want of matches."
+    "The change in AUC(0.05), in points, that a test finds four times in five; nan where it has too few matches to find any."
     shares = (.5, .1, .01)
     rows = {}
     for pairs in (100, 300, 1_000, 5_000, 30_000):
         of_share = [round(share * pairs) for share in shares]
-        refused = [math.exp(-matches) > LACKING for matches in of_share] # the share of resamples without a match
-        rows[pairs] = [math.nan if no else 100 * findable(matches, pairs, pairs) for matches, no in zip(of_share, refused)]
+        rows[pairs] = [math.nan if matches < FEWEST_MATCHES else 100 * findable(matches, pairs, pairs) for matches in of_share]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=[f"{share:.0%} matches" for share in shares])
     return table.rename_axis("pairs")
