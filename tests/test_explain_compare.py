@@ -231,7 +231,7 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
     found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, **asked | {"methods": "plain,base"})
     assert {text.split()[1] for text in read} == {"why", "how"}
     assert "prompts={'left': 'why ', 'right': 'how '}," in found.snippet()
-    assert any(note.startswith("The base model reads left texts behind 'why '") for note in found.facts["notes"])
+    assert any(note == "The base model reads left texts behind 'why ' and right texts behind 'how '." for note in found.facts["notes"])
 
 
 def test_prompts_that_were_asked_for_stay_with_what_is_trained_and_mixed(tmp_path):
