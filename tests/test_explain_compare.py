@@ -187,6 +187,8 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
     for model, changes, words in (
         (encoder, {"seeds": 1}, "seeds .* 1"), (encoder, {"methods": "plain,outre"}, "'outreg'"),
         (encoder, {"batch_size": 0}, "batch_size .* 0"), (encoder, {"learning_rate": 0}, "learning_rate .* 0"),
+        (encoder, {"learning_rate": float("inf")}, "learning_rate .* inf"), (encoder, {"epochs": float("nan")}, "epochs .* nan"),
+        (encoder, {"margin": 0}, "margin .* 0"), (encoder, {"margin": float("inf")}, "margin .* inf"),
         (encoder, {"methods": "plain"}, "methods: plain"), (calm, {"methods": "plain,simcse"}, "methods: simcse"),
     ):
         with pytest.raises(ConfigError, match=words):

@@ -20,6 +20,7 @@ from .methods import HeldTexts
 from .models import Scorer, asked_prompts, cutting, layers, load_model
 from .page import command_line, file_facts, versions
 from .tests import Test
+from ..losses.regularizers import refuse_adapters
 
 # %% ../../nbs/explain/09_inputs.ipynb #fe500106
 def check_named(option: str, files) -> None:
@@ -78,9 +79,13 @@ def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
 
 
 def grown_from(base: Scorer, tuned: Scorer) -> bool:
-    "Whether the tuned model's vocabulary is the base's, with more behind it."
+    "Whether the tuned model's vocabulary is the base's, with more behind it, or it has adapters that are not merged."
     if base.kind != tuned.kind or base.kind == "cross":
         return False
+    try:
+        refuse_adapters(tuned.name, tuned.model)
+    except ValueError:
+        return True
     before, after = base.model.tokenizer.get_vocab(), tuned.model.tokenizer.get_vocab()
     return len(after) > len(before) and before.items() <= after.items()
 
