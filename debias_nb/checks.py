@@ -72,16 +72,16 @@ def check_range(
     ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
     high: float = float("inf"), # the upper end; the lower one is 0
 ) -> None:
-    "Raises `ValueError` for a setting that is no number (`0.1` in quotation marks, `None`, True), or not from 0 to `high`."
+    "Raises `ConfigError` for a setting that is no number (`0.1` in quotation marks, `None`, True), or not from 0 to `high`."
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"{name} must be a number, got {value!r}")
+        raise ConfigError(f"{name} must be a number, got {value!r}")
     inside = 0 < value < high
     if ends[0] == "[":
         inside |= value == 0
     if ends[1] == "]":
         inside |= value == high
     if not inside:
-        raise ValueError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
+        raise ConfigError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
 
 
 def check_finite(

@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 import huggingface_hub
+import peft
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Router
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
@@ -29,6 +31,7 @@ from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_sta
 from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
+from debias_nb.explain.models import load_model
 from debias_nb.files import sha256_file
 from debias_nb.encoders.interventions import importance
 from made import WORDS
@@ -210,6 +213,64 @@ def test_a_model_that_a_newer_version_saved_and_that_cannot_be_loaded_says_so(fo
     edit_json(folder / "table/config_sentence_transformers.json", lambda told: told | versions)
     with pytest.raises(EncoderError, match=rf"table: cannot be loaded \(.*{says}"):
         load_encoder(config("table", kind="static"))
+
+
+def told(**said):
+    return lambda folder: edit_json(folder / "config_sentence_transformers.json", lambda known: known | said)
+
+
+def without_numbers(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: weight[:, :0].clone() for name, weight in weights.items()}, folder / "model.safetensors")
+
+
+def of_path(path):
+    return lambda folder: edit_json(folder / "modules.json", lambda modules: [*modules[:-1], modules[-1] | {"path": path}])
+
+
+def without_vocabulary(folder):
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def pooled(folder):
+    edit_json(folder / "1_Pooling/config.json", lambda known: known | {"embedding_dimension": 24})
+
+
+def adapted(folder):
+    base = folder.rename(folder.with_name("base"))
+    model = SentenceTransformer(str(base), device="cpu")
+    model.add_adapter(peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=2, target_modules=["key"], init_lora_weights=False))
+    model.save(str(folder), create_model_card=False)
+
+
+@pytest.mark.parametrize("name, change, words", [
+    ("table", told(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
+    ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"), ("table", told(truncate_dim=False), "truncate_dim"),
+    ("table", told(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
+    ("table", without_numbers, "vectors of 0 numbers"), ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
+    ("bert", of_path("1_Pool\0ing"), r"the module '1_Pool\\x00ing' lies outside"),
+    ("bert", without_vocabulary, "the tokenizer knows no word"),
+    ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
+])
+@pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), lambda folder: load_model(folder)], ids=["encoder", "model"])
+def test_a_folder_whose_settings_cannot_be_is_refused_in_a_sentence(folder, name, change, words, load):
+    change(folder / name)
+    with pytest.raises(EncoderError, match=words) as e:
+        load(folder / name)
+    assert "\n" not in str(e.value)
+
+
+def test_the_line_that_merges_an_adapter_gives_what_the_adapter_gives(folder):
+    adapted(folder / "bert")
+    with pytest.raises(EncoderError) as e:
+        load_model(folder / "bert")
+    line = re.search(r"model\[0\]\.auto_model = .*merge_and_unload\(\)", str(e.value))[0]
+    model, tuned = (SentenceTransformer(str(folder / name), device="cpu") for name in ("base", "bert"))
+    exec(line, {"peft": peft, "model": model})
+    model.save(str(folder / "merged"), create_model_card=False)
+    texts = ["red lamp", "old chair for the table"]
+    assert close(torch.tensor(load_model(folder / "merged").model.encode(texts)), torch.tensor(tuned.encode(texts)))
 
 
 def close(a, b, atol=1e-6):

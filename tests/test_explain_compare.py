@@ -187,6 +187,8 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
     for model, changes, words in (
         (encoder, {"seeds": 1}, "seeds .* 1"), (encoder, {"methods": "plain,outre"}, "'outreg'"),
         (encoder, {"batch_size": 0}, "batch_size .* 0"), (encoder, {"learning_rate": 0}, "learning_rate .* 0"),
+        (encoder, {"learning_rate": float("inf")}, "learning_rate .* inf"), (encoder, {"epochs": float("nan")}, "epochs .* nan"),
+        (encoder, {"margin": 0}, "margin .* 0"), (encoder, {"margin": float("inf")}, "margin .* inf"),
         (encoder, {"methods": "plain"}, "methods: plain"), (calm, {"methods": "plain,simcse"}, "methods: simcse"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -231,7 +233,7 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
     found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, **asked | {"methods": "plain,base"})
     assert {text.split()[1] for text in read} == {"why", "how"}
     assert "prompts={'left': 'why ', 'right': 'how '}," in found.snippet()
-    assert any(note.startswith("The base model reads left texts behind 'why '") for note in found.facts["notes"])
+    assert any(note == "The base model reads left texts behind 'why ' and right texts behind 'how '." for note in found.facts["notes"])
 
 
 def test_prompts_that_were_asked_for_stay_with_what_is_trained_and_mixed(tmp_path):

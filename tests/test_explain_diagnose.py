@@ -743,6 +743,8 @@ WRONG = { # options, words of the message
     "metric": (dict(metric="auc"), "'auc05'"),
     "one prompt": (dict(prompts="query"), "--prompts", "LEFT,RIGHT"),
     "train": (dict(test=["train=new.csv"]), "'train'"),
+    "no margin": (dict(margin=0), "margin must lie in (0, 100], got 0"),
+    "a margin that all is within": (dict(margin="inf"), "margin must lie in (0, 100], got inf"),
     "model": (dict(out="r"), "./none: no such folder"),
     "a model that is made here": (dict(base="tiny-static", out="r"), "tiny-static", "lies in no folder", "FOLDER"),
 }

@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import made
+from debias_nb.checks import ConfigError
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.evidence import shared_pairs
@@ -231,6 +232,8 @@ CASES = { # what is done with the input, what must come of it
     "prompts of two sides": (of_models(prompted, behind_prompts), "left texts behind 'why the ' and right texts behind 'table of '"),
     "prompts that are asked for": (
         of_models(named, behind_asked, prompts=("search", "table of ")), "left texts behind 'why the ' and right texts behind 'table of '"),
+    "prompts by names that one model has": (
+        of_models(prompted, behind_prompts, prompts=(" query", "passage ")), "left texts behind 'why the ' and right texts behind 'table of '"),
     "numbers that are not kept": (of_models(truncated, plain), "16 in the base model and 4 in the tuned model"),
     "texts that are cut": (cut, [
         "new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: its end is not read."]),
@@ -241,3 +244,26 @@ CASES = { # what is done with the input, what must come of it
 def test_what_users_bring_gives_the_right_value(tmp_path: Path, do, right):
     found = do(tmp_path)
     assert right in found if isinstance(found, str) else found == right
+
+
+@pytest.mark.parametrize("asked, words", [
+    ("qeury", "no prompt is called 'qeury'; did you mean 'query'?"), ("Pasage ", "did you mean 'passage'?"), (" docs", "no prompt is called 'docs'"),
+    ("[Q]", "a prompt itself ends in a colon or a blank"), ("search: " * 200, "1,600 characters before a text are more than 1,000")])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_prompt_that_is_no_name_is_not_put_before_texts(tmp_path, asked, words, side):
+    base, tuned = (SentenceTransformer(str(made.table(tmp_path / str(seed), seed)), device="cpu") for seed in (0, 1))
+    tuned.prompts = {"query": "why the ", "passage": "table of "}
+    prompts = (asked, "passage") if side == 0 else ("query", asked)
+    with pytest.raises(ConfigError) as e:
+        diagnose(base, tuned, None, {"new": shop(60)}, prompts=prompts, progress=False)
+    assert words in str(e.value)
+    with pytest.raises(ConfigError):
+        compare(tuned, shop(60), {"new": shop(60, 1)}, prompts=prompts, progress=False)
+
+
+def test_prompts_are_printed(tmp_path):
+    base, tuned = (SentenceTransformer(str(made.table(tmp_path / str(seed), seed)), device="cpu") for seed in (0, 1))
+    tuned.prompts = {"query": "why the ", "passage": "table of "}
+    told = repr(diagnose(base, tuned, None, {"new": shop(60)}, prompts=("query", "red:"), progress=False))
+    assert "The tuned model reads left texts behind 'why the ' and right texts behind 'red:'." in told
+    assert "The base model reads left texts behind '' and right texts behind 'red:'." in told

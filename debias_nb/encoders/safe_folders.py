@@ -3,10 +3,10 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
 
 from .. import _numbers
 from ..checks import EncoderError, quoted
@@ -67,8 +67,8 @@ def _modules(folder: Path) -> list[_Module]:
         if not module.type.startswith("sentence_transformers."):
             raise EncoderError(f"{listed}: {module.type[:200]} is code from outside sentence-transformers, and is not run")
         inside = Path(module.path)
-        if inside.is_absolute() or ".." in inside.parts:
-            raise EncoderError(f"{listed}: the module {module.path[:200]} lies outside of the folder")
+        if inside.is_absolute() or ".." in inside.parts or "\0" in module.path:
+            raise EncoderError(f"{listed}: the module {quoted(module.path)} lies outside of the folder")
         is_folder(folder / inside)
         if not (folder / inside).resolve().is_relative_to(folder.resolve()):
             raise EncoderError(f"{listed}: the module {module.path[:200]} is a link to what lies outside of the folder")
@@ -132,6 +132,11 @@ def _check_module(folder: Path, module: _Module) -> None:
         raise EncoderError(f"{module.place}: {ROUTER}")
     if module.kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
         raise EncoderError(f"{folder / 'modules.json'}: {module.kind[:60]} is no module of an encoder that is read here")
+    adapter = module.place / "adapter_config.json"
+    if module.kind == "Transformer" and adapter.is_file():
+        merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(module.place)!r}).merge_and_unload()"
+        how = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
+        raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
     pickles = sorted(path.name for path in module.place.glob("*") if path.suffix in PICKLES)
     names = [WEIGHTS, INDEX] if module.kind == "Transformer" else [WEIGHTS]
     has_weights = any((module.place / name).is_file() for name in names)
@@ -154,10 +159,6 @@ def _check_module(folder: Path, module: _Module) -> None:
             if isinstance(value, dict):
                 _check_kernel(path, value)
     _check_layers(module.place, weights)
-    adapter = module.place / "adapter_config.json"
-    if adapter.is_file():
-        how = "load both with PEFT, then save what model.merge_and_unload() gives"
-        raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
 
 
 def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
@@ -235,10 +236,15 @@ _SETTINGS = _alone(
     config_args=_OF_CONFIG)
 
 
+LONGEST_PROMPT = 1000 # characters
+
+
 class _Told(BaseModel): # of config_sentence_transformers.json
     model_config = ConfigDict(protected_namespaces=())
     model_type: Literal["SentenceTransformer", "CrossEncoder"] = "SentenceTransformer"
-    prompts: dict[str, str | None] | None = None
+    prompts: dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None = None
+    similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan"] | None = None
+    truncate_dim: PositiveInt | None = None
     default_prompt_name: str | None = None
     activation_fn: Any = None
 
@@ -329,6 +335,9 @@ def _check_reads(model, folder: Path) -> None:
     longest = model.max_seq_length
     if longest is not None and longest < SHORTEST:
         raise EncoderError(f"{folder}: reads {longest} tokens of a text (max_seq_length), and {SHORTEST} are the fewest that hold a word")
+    tokenizer = model.tokenizer
+    if not set(tokenizer.get_vocab()).difference(getattr(tokenizer, "all_special_tokens", ())):
+        raise EncoderError(f"{folder}: the tokenizer knows no word: are its files gone (tokenizer.json, or vocab.txt)?")
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise EncoderError(f"{folder}: {name} has values that are not finite: the training diverged, or the file is damaged")
@@ -343,6 +352,9 @@ def _check_reads(model, folder: Path) -> None:
     found = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
     if found.ndim != 2 or len(found) != 2:
         raise EncoderError(f"{folder}: gives a tensor of shape {tuple(found.shape)} for two texts, and a vector for each is needed")
+    named = model.get_embedding_dimension()
+    if not 0 < found.shape[1] == named:
+        raise EncoderError(f"{folder}: gives vectors of {found.shape[1]} numbers, and its settings say {named}")
     if not found.isfinite().all():
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..checks import ConfigError
+from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, copied
@@ -206,6 +206,7 @@ def compare(
     >>> found.differences()[["method", "test"]].values.tolist()
     [['base', 'new'], ['outreg', 'new']]
     """
+    check_range("margin", margin, "(]", 100)
     if seeds < 2:
         raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
     texts = None if texts is None else read_held_texts(texts)

@@ -21,6 +21,7 @@ from .tests import TITLES, figures, level
 from .decision import KINDS, LIKE, Result
 from .inputs import same_tests
 from .methods import Method, Settings
+from .models import prompt_notes
 from .page import csv_text, file_notes, filled, json_text, scale
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
@@ -410,7 +411,8 @@ class Comparison:
     def __repr__(self):
         "The recommendation, warnings, levels and differences, as the terminal has them."
         parts = [f"{self.recommendation.heading} {self.recommendation.reason}\n"] if self.recommendation else []
-        parts += [f"{text}\n" for text in [*self.warnings(), *file_notes(self.facts.get("files", {}))]]
+        prompts = {name: model["prompt"] for name, model in self.facts.get("models", {}).items()}
+        parts += [f"{text}\n" for text in [*prompt_notes(prompts), *self.warnings(), *file_notes(self.facts.get("files", {}))]]
         if self.choices():
             shown = self.tried.assign(value=(100 * self.tried.value).round(1))
             parts.append("The metric that decides, in percent, on the validation pairs, by strength\n")

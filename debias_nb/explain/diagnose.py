@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, visible
+from ..checks import ConfigError, check_range, visible
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import has_template
@@ -167,7 +167,7 @@ def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
                      "interventions are left out.")
     notes += scoring_notes(scorers)
     if not mixed:
-        notes.append("The two models are of different make: their weights cannot be mixed.")
+        notes.append("Weights are not averaged: the two models are of different make, or an adapter is not merged.")
     if base.kind == "cross":
         return notes
     if base.rules != tuned.rules:
@@ -432,6 +432,7 @@ def diagnose(
     >>> found.verdicts[["test", "metric", "cases", "matches"]].values.tolist()
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
+    check_range("margin", margin, "(]", 100)
     if threshold is not None and not np.isfinite(threshold):
         raise ConfigError(f"threshold: a number is expected, got {threshold}")
     unlabeled = _read_unlabeled(texts)

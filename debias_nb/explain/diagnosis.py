@@ -17,6 +17,7 @@ import pandas as pd
 from ..checks import visible
 from .changes import points, sentences
 from .decision import Decision, cards, labeled, listed, results_of, trade_point
+from .models import prompt_notes
 from .page import csv_text, file_notes, filled, json_text, write_whole
 from .scores import threshold_told
 from .tests import FIRST
@@ -314,7 +315,8 @@ class Diagnosis:
         write_whole(path, f"{before.rstrip()}\n\n{told.strip()}\n{behind}".lstrip())
 
     def __repr__(self):
-        told = [*file_notes(self.facts["files"]), *self.warnings, *self.sentences, *self.reasons]
+        prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
+        told = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
         if self._unrelated:
             told.append(self._unrelated.answer)
         return "\n".join([f"{self.decision.heading} {self.decision.reason}", *told])

@@ -20,6 +20,7 @@ from .methods import HeldTexts
 from .models import Scorer, asked_prompts, cutting, layers, load_model
 from .page import command_line, file_facts, versions
 from .tests import Test
+from ..losses.regularizers import refuse_adapters
 
 # %% ../../nbs/explain/09_inputs.ipynb #fe500106
 def check_named(option: str, files) -> None:
@@ -78,9 +79,13 @@ def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
 
 
 def grown_from(base: Scorer, tuned: Scorer) -> bool:
-    "Whether the tuned model's vocabulary is the base's, with more behind it."
+    "Whether the tuned model's vocabulary is the base's, with more behind it, or it has adapters that are not merged."
     if base.kind != tuned.kind or base.kind == "cross":
         return False
+    try:
+        refuse_adapters(tuned.name, tuned.model)
+    except ValueError:
+        return True
     before, after = base.model.tokenizer.get_vocab(), tuned.model.tokenizer.get_vocab()
     return len(after) > len(before) and before.items() <= after.items()
 
@@ -88,7 +93,9 @@ def grown_from(base: Scorer, tuned: Scorer) -> bool:
 def loaded(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
     """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice,
     `ValueError` where one computes with the weights of the other."""
-    one, other = (with_prompts(load_model(source), prompts) for source in (base, tuned))
+    models = load_model(base), load_model(tuned)
+    known = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
+    one, other = (with_prompts(scorer, prompts, known) for scorer in models)
     if (one.kind == "cross") != (other.kind == "cross"):
         raise EncoderError(f"{one.name} and {other.name}: one is a cross-encoder, one is not")
     check_apart(one.model, other.model)
@@ -99,13 +106,13 @@ def loaded(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Sco
     return {"base": one, "tuned": other}
 
 
-def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None) -> Scorer: # None: those of its settings
-    "A model that reads left and right texts behind other prompts. Raises `ConfigError` for a cross-encoder."
+def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, known=()) -> Scorer: # None: those of its settings
+    "A model that reads left and right texts behind other prompts, as of `asked_prompts`. Raises `ConfigError` for a cross-encoder."
     if prompts is None:
         return scorer
     if scorer.kind == "cross":
         raise ConfigError(f"prompts: {scorer.name} is a cross-encoder, which takes none")
-    return replace(scorer, prompts=asked_prompts(scorer.model, prompts))
+    return replace(scorer, prompts=asked_prompts(scorer.model, prompts, known))
 
 # %% ../../nbs/explain/09_inputs.ipynb #fe50010c
 def columns_told(columns) -> list[str] | None: # as the command takes them

@@ -230,9 +230,7 @@ class Settings:
     def __post_init__(self):
         check_known("loss", self.loss, LOSSES, ConfigError)
         for name in ("learning_rate", "epochs", "batch_size"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise ConfigError(f"{name} must be above 0, got {value}")
+            check_range(name, getattr(self, name), "()")
 
 
 def settings_for(

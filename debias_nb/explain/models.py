@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['QUERIES', 'DOCUMENTS', 'Model', 'BLOCK', 'AT_ONCE', 'DECIMALS', 'NO_LIMIT', 'KEPT', 'PRODUCTS', 'SAID', 'UNKNOWN',
-           'Scorer', 'side_prompts', 'asked_prompts', 'kind_of', 'load_model', 'layers', 'limit', 'cutting',
-           'forget_vectors', 'vectors_of', 'rounded', 'pair_scores', 'check_finite', 'search_corpus', 'unknown_texts',
-           'cut_pairs', 'reading_doubts', 'scoring_notes', 'mixed_scorer']
+           'Scorer', 'side_prompts', 'asked_prompts', 'prompt_notes', 'kind_of', 'load_model', 'layers', 'limit',
+           'cutting', 'forget_vectors', 'vectors_of', 'rounded', 'pair_scores', 'check_finite', 'search_corpus',
+           'unknown_texts', 'cut_pairs', 'reading_doubts', 'scoring_notes', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,10 +25,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from tqdm.auto import tqdm
 
+from ..checks import ConfigError, nearest, quoted
 from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating
 from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize, weights_hash
 from ..encoders.loading import best_device, find_model, is_cross
-from ..encoders.safe_folders import load_safely
+from ..encoders.safe_folders import LONGEST_PROMPT, load_safely
 from ..files import fingerprint, sha256_text, write_whole
 from ..losses.regularizers import wise_ft
 from ..measures.rankings import Levels, corpus_levels
@@ -99,11 +102,31 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-def asked_prompts(model, names: tuple[str, str]) -> tuple[str, str]: # "": no prompt; another text is the prompt itself
-    "Prompts before left and right texts, each by the name that the model has for it, or as it is."
-    own = getattr(model, "prompts", None) or {}
-    left, right = names
-    return own.get(left, left), own.get(right, right)
+def asked_prompts(model, asked: tuple[str, str], known=()) -> tuple[str, str]: # known: names that another model has
+    """Prompts before left and right texts, each by its name or as it is; none for a name that only another model has.
+    Raises `ConfigError` for what is neither: a word alone, which is no name, and what no model reads before a text."""
+    own = dict.fromkeys(known, "") | (getattr(model, "prompts", None) or {})
+    found = []
+    for text in asked:
+        name = text.strip()
+        is_word = name and not re.search(r"[\s:]", name)
+        if name not in own and is_word and (text.lstrip() == name or get_close_matches(name.lower(), own, 1, .6)):
+            raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, own)}; a prompt itself ends in a colon or a blank")
+        if len(text) > LONGEST_PROMPT:
+            raise ConfigError(f"prompts: {len(text):,} characters before a text are more than {LONGEST_PROMPT:,}")
+        found.append(own[name] or "" if name in own else text.lstrip())
+    return tuple(found)
+
+
+def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of each model, as `Scorer.prompt`
+    "What a model reads before texts."
+    notes = []
+    for name, prompt in prompts.items():
+        if isinstance(prompt, dict):
+            notes.append(f"The {name} model reads left texts behind {prompt['left']!r} and right texts behind {prompt['right']!r}.")
+        elif prompt:
+            notes.append(f"The {name} model reads all texts behind {prompt!r}.")
+    return notes
 
 
 def kind_of(model) -> str: # static, transformer or cross
@@ -504,12 +527,12 @@ def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
     elif similarities:
         told = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
         notes.append(f"A pair's score is the similarity that each model's settings name: {told}.")
+    notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})
+    if any(isinstance(scorer.prompt, dict) for scorer in scorers.values()):
+        notes.append("Words are read without prompts that differ from side to side.")
     unused = {}
-    for name, scorer in scorers.items():
+    for scorer in scorers.values():
         left, right = scorer.prefixes
-        if left != right:
-            used = f"left texts behind {left!r} and right texts behind {right!r}"
-            notes.append(f"The {name} model reads {used}: its prompts for queries and documents. Words are read without.")
         prompts = getattr(scorer.model, "prompts", None) or {}
         unused |= {key: None for key, prompt in prompts.items() if prompt and prompt not in (left, right)}
     if unused:

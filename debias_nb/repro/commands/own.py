@@ -69,10 +69,10 @@ def _check_texts(texts: str | None) -> None:
         texts_file(texts)
 
 
-def folder(text: str) -> Path: # as help names it
+def folder(text: str | Path) -> Path: # as help names it; a default is a path
     "Raises `ConfigError` for what is no folder that can be written to."
     path = Path(text)
-    if not text.strip() or path.exists() and not path.is_dir():
+    if not str(text).strip() or path.exists() and not path.is_dir():
         raise ConfigError(f"--out: a folder is expected, got {text!r}")
     return path
 
