@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -205,7 +205,7 @@ SHARE = "_gradient_share" # ends the names under which shares are logged
 def show_shares() -> None:
     "In a notebook, let the table of each trainer that is made from now on show the shares that are logged."
     from transformers import trainer
-    table = trainer.DEFAULT_PROGRESS_CALLBACK
+    table: Any = trainer.DEFAULT_PROGRESS_CALLBACK
     if table.__name__ != "NotebookProgressCallback": # in a terminal, or done before
         return
 
