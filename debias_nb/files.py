@@ -5,9 +5,10 @@ import importlib.resources
 import json
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -208,6 +209,29 @@ class Strict(BaseModel):
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
         return copied
+
+
+class Settings(Strict):
+    "Settings with rules of what goes together."
+    once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_those_of_before(cls, said):
+        if not isinstance(said, dict):
+            return said
+        return {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+
+    @model_validator(mode="after")
+    def _fits(self):
+        "Raises `ValueError` with the first rule that is broken."
+        for wrong, why in self.rules():
+            if wrong:
+                raise ValueError(why)
+        return self
+
+    def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
+        yield from ()
 
 
 def explain(

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Strict
+from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
 
 class WorldConfig(Strict):
@@ -224,19 +224,19 @@ class PretrainConfig(Strict):
     seed: Count = 0
 
 
-class EncoderConfig(Strict):
+class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
     Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`repro.runs.pair_encoders`):
     a network on word vectors, and a transformer."""
+    once = {"first_layers": None}
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]
     revision: str | None = None  # commit of the hub repository
     max_length: Natural = 32     # tokens, special ones included
-    first_layers: Natural | None = None # of a transformer: the others are dropped, of the base encoder as well; None: all
     # bf16 is autocast, in training and evaluation; weights stay fp32. fp64 is for alignment networks, whose training is
     # chaotic: in single precision their metrics depend on the processor.
     dtype: Literal["fp32", "bf16", "fp64"] = "fp32"
-    label: str | None = None     # what the tables call it; default: its name, and how many layers where not all
+    label: str | None = None     # what the tables call it; default: its name
     role: Literal["weak", "strong"] | None = None # the paper's two kinds of base encoder
     world: WorldConfig | None = None # the world whose broad corpus trained it (planted encoders)
     pretrain: PretrainConfig | None = None # and the recipe (planted encoders)
@@ -247,13 +247,9 @@ class EncoderConfig(Strict):
 
     @property
     def display(self) -> str: # the name in tables
-        if self.label or not self.first_layers:
-            return self.label or self.name
-        return f"{self.name}, first {self.first_layers} layer{'s' if self.first_layers > 1 else ''}"
+        return self.label or self.name
 
-    @model_validator(mode="after")
-    def _planted(self):
-        "Raises `ValueError` for settings of another kind of encoder."
+    def rules(self):
         recipe = self.world is not None and self.pretrain is not None
         learned = self.name == "learned"
         network = self.kind == "alignment"
@@ -266,9 +262,6 @@ class EncoderConfig(Strict):
             "an encoder called `learned` is an alignment network or a static table":
                 learned and self.kind not in ("alignment", "static"),
             "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not network,
-            "`first_layers` belongs to transformers": self.first_layers is not None and self.kind != "transformer",
         }
         for why, found in wrong.items():
-            if found:
-                raise ValueError(f"encoder {self.name!r}: {why}")
-        return self
+            yield found, f"encoder {self.name!r}: {why}"

@@ -13,7 +13,7 @@ from ..settings import EncoderConfig
 from ..files import Strict, load_config, own_file, package_file
 from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
-from .tokens import is_static, layers_of
+from .tokens import is_static
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -206,8 +206,4 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     if declared and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
-    if config.first_layers:
-        layers = layers_of(model, config.first_layers, "first_layers")
-        del layers[config.first_layers:]
-        model[0].auto_model.config.num_hidden_layers = config.first_layers
     return model.to(device)

@@ -16,9 +16,9 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ..settings import EncoderConfig
 from ..checks import ConfigError, check_known, quoted
-from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Strict, load_config
+from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Settings, Strict, load_config
 from ..files import fingerprint, once_per_state, project_root
-from .corpora import CorpusConfig, Names, Settings, SplitConfig, World
+from .corpora import CorpusConfig, Names, SplitConfig, World
 
 
 Profile = Literal["planted", "small", "paper"]

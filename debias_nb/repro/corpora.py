@@ -1,38 +1,14 @@
 "What a configuration may say of a corpus: which texts, how many of them, and how they are divided."
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from ..files import Count, Natural, Probability, Share, Strict
+from ..files import Count, Natural, Probability, Settings, Share
 
 
 World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
 Names = tuple[str, ...]
-
-
-class Settings(Strict):
-    "Settings with rules of what goes together."
-    once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_those_of_before(cls, said):
-        if not isinstance(said, dict):
-            return said
-        return {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
-
-    @model_validator(mode="after")
-    def _fits(self):
-        "Raises `ValueError` with the first rule that is broken."
-        for wrong, why in self.rules():
-            if wrong:
-                raise ValueError(why)
-        return self
-
-    def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
-        yield from ()
 
 
 class SplitConfig(Settings):
