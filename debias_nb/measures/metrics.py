@@ -8,14 +8,14 @@ __all__ = ['CUTOFFS', 'refuse', 'over', 'ends_of_ties', 'in_threads', 'auc_at', 
 
 # %% ../../nbs/measures/metrics.ipynb #513be005
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.random import default_rng
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from ..checks import check_known, check_range
+from .rankings import average_precision, candidate_levels, mrr, ndcg
 
 
 def refuse(
@@ -297,89 +297,6 @@ def evaluate_pairs(
     resampled = {key: area[1:].tolist() for key, area in areas.items()}
     return values, resampled
 
-# %% ../../nbs/measures/metrics.ipynb #3b8cd493
-class _Ties(NamedTuple):
-    "Candidates sorted by question, then by falling score; arrays over places unless said otherwise."
-    order: np.ndarray    # the candidate at each place, in one of the orders that the scores allow
-    question: np.ndarray # 0, 1, …
-    rank: np.ndarray     # within the question, from 1
-    start: np.ndarray    # (ties,) the place where each tie begins
-    tie: np.ndarray      # which tie covers the place
-    size: np.ndarray     # candidates in it
-    passed: np.ndarray   # places of the tie above this one, 0 … size - 1
-
-
-def _changes(values):
-    "Where a value differs from the one before it; the first one does."
-    return np.append(True, values[1:] != values[:-1])
-
-
-def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, each present
-    "Where the ties are."
-    order = np.lexsort((-scores, question))
-    question = question[order]
-    place = np.arange(len(scores))
-    leads = _changes(question)
-    opens = leads | _changes(scores[order])
-    start = np.flatnonzero(opens)
-    tie = np.cumsum(opens) - 1
-    rank = place - np.flatnonzero(leads)[question] + 1
-    size = np.diff(start, append=len(scores))[tie]
-    passed = place - start[tie]
-    return _Ties(order, question, rank, start, tie, size, passed)
-
-# %% ../../nbs/measures/metrics.ipynb #fce3daa6
-def _log_choose(n, k):
-    "Logarithm of the binomial coefficient, the number of ways to choose k of n."
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
-def _reciprocal_rank(t, found, inside): # (n,) relevant ones above the tie, and in it
-    """Expected reciprocal rank of the first relevant candidate, (Q,). Of a tie of n, r of them relevant, it has j others
-    above it in C(n - 1 - j, r - 1) of C(n, r) cases: the other r - 1 are among those behind it."""
-    first = (found == 0) & (inside > 0)
-    may = first & (t.passed <= t.size - inside) # it may stand here
-    n = t.size[may]
-    r = inside[may]
-    j = t.passed[may]
-    chance = np.exp(_log_choose(n - 1 - j, r - 1) - _log_choose(n, r))
-    return np.bincount(t.question[may], chance / t.rank[may])
-
-
-def _average_precision(t, x, found, inside): # x: (n,) 1 for a relevant one; the others as of `_reciprocal_rank`
-    "Expected average precision, (Q,)."
-    share = inside / t.size
-    room = np.maximum(t.size - 1, 1)
-    others = t.passed * (inside - 1) / room # relevant ones of the tie above the place, expected
-    precision = (found + 1 + others) / t.rank
-    gained = np.bincount(t.question, share * precision)
-    return gained / np.bincount(t.question, x)
-
-
-def _binary(t, labels): # (n,) 0 or 1; at least one relevant candidate a question
-    "Expected average precision, reciprocal rank and P@1 over the orders of ties, (Q,) each."
-    x = labels[t.order].astype(float)
-    above = np.cumsum(x) - x
-    inside = np.add.reduceat(x, t.start)[t.tie]
-    before_tie = above[t.start][t.tie]
-    first = t.rank == 1
-    before_question = above[first][t.question]
-    found = before_tie - before_question # relevant above the tie
-    ap = _average_precision(t, x, found, inside)
-    rr = _reciprocal_rank(t, found, inside)
-    p1 = inside[first] / t.size[first]
-    return {"map": ap, "mrr": rr, "p1": p1}
-
-# %% ../../nbs/measures/metrics.ipynb #03449059
-def _ndcg(t, gains, k): # (n,) not negative, some gain in every question; k ranks
-    "Expected nDCG@k over the orders of ties, (Q,)."
-    gains = gains[t.order]
-    discount = (t.rank <= k) / np.log2(1. + t.rank)
-    of_tie = np.add.reduceat(gains, t.start)[t.tie]
-    best = gains[np.lexsort((-gains, t.question))]
-    found = np.bincount(t.question, of_tie / t.size * discount)
-    return found / np.bincount(t.question, best * discount)
-
 # %% ../../nbs/measures/metrics.ipynb #2e37d912
 CUTOFFS = (1, 3, 10) # k of nDCG@k
 
@@ -453,14 +370,15 @@ def rank_metrics(
 
     rows = ~empty[question]
     _, asked = np.unique(question[rows], return_inverse=True)
-    ties = _ties(scores[rows], asked)
-    values = _binary(ties, labels[rows])
+    found = candidate_levels(asked, labels[rows], scores[rows])
+    values = {"map": average_precision(found), "mrr": mrr(found, np.inf), "p1": mrr(found, 1)}
     gains = {"": gain[rows]}
     if grades is not None:
         gains["_exp"] = 2**gain[rows] - 1
     for suffix, of_each in gains.items():
+        graded = candidate_levels(asked, of_each, scores[rows])
         for k in CUTOFFS:
-            values[f"ndcg{k}{suffix}"] = _ndcg(ties, of_each, k)
+            values[f"ndcg{k}{suffix}"] = ndcg(graded, k)
     means = {key: float(v.mean()) for key, v in values.items()}
     if unanswered == "exclude":
         means["excluded"] = int(empty.sum())

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TIE', 'first_items', 'gains_at', 'propensities', 'frequency_bins', 'bin_shares', 'evaluate_retrieval', 'top_lists',
-           'FirstHit', 'first_hits', 'recall_at', 'reciprocal_rank', 'evaluate_ranking']
+           'FirstHit', 'first_hits', 'recall_at', 'evaluate_ranking']
 
 # %% ../../nbs/measures/retrieval.ipynb #e0fb8376
 import math
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.stats import hypergeom, nhypergeom
+from scipy.stats import hypergeom
 
 from ..data.titles import TitleTask
 from .metrics import bootstrap_weights, over
+from .rankings import candidate_levels, mrr, ndcg, recall
 
 
 def _score_blocks(queries, items, barred, block_bytes): # barred: (n, m) sparse booleans
@@ -278,52 +279,28 @@ def recall_at(
     none = hypergeom.pmf(0, first.tied, first.right, room)
     return 1 - none
 
-
-def reciprocal_rank(
-    first: FirstHit,
-    k: float = math.inf, # places that count, at least 1
-) -> np.ndarray: # (n,) in [0, 1]
-    "One over the rank of the first relevant item, 0 where it is beyond k; mean over all orders of ties."
-    places = np.stack([first.above, first.tied, first.right], 1)
-    kinds, which = np.unique(places, axis=0, return_inverse=True)
-    values = []
-    for above, tied, right in kinds:
-        before = np.arange(tied - right + 1) # others of the tie that come first
-        chance = 1.
-        if tied > right:
-            chance = nhypergeom.pmf(before, tied, tied - right, 1)
-        place = above + before + 1
-        values.append((chance / place)[place <= k].sum())
-    return np.array(values)[which.ravel()]
-
 # %% ../../nbs/measures/retrieval.ipynb #c5d1a7e1
 @torch.no_grad()
 def evaluate_ranking(
     queries: torch.Tensor,    # (n, d) embeddings of the task's queries
     items: torch.Tensor,      # (m, d) and of its items
     task: TitleTask,
-    k: int = 10,              # places
+    k: int = 10,              # places, at most 10
     block_bytes: int = 2**24, # about the memory of the scores that are there at a time
 ) -> dict[str, float]: # `ndcg10`, `mrr10` and `recall10`, or of another k, in [0, 1]
     """nDCG@k, MRR@k and recall@k: means over queries, and over all orders of equal scores.
     Raises `ValueError` naming the task."""
     _check_task(queries, items, task, k)
-    collected = []
-    first = []
+    values = []
     for rows, scores in _score_blocks(queries, items, task.barred, block_bytes):
         best, found = first_items(scores, k)
-        hits = np.take_along_axis(task.relevance[rows].toarray(), found, 1)
-        collected.append([gains_at(best, hits, places) for places in range(1, k + 1)])
-        score = np.where(hits, best, -math.inf).max(1, keepdims=True) # of the first relevant item
-        level = best == score
-        first.append(np.stack([(best > score).sum(1), level.sum(1), (level & hits).sum(1)]))
-    collected = np.concatenate(collected, axis=1) # (k, n)
-    at_place = np.diff(collected, axis=0, prepend=0)
-    discount = 1 / np.log2(np.arange(k) + 2)
-    relevant = task.relevance.getnnz(1)
-    ideal = discount.cumsum()[np.minimum(relevant, k) - 1]
-    ranks = reciprocal_rank(FirstHit(*np.concatenate(first, axis=1)), k)
-    return {
-        f"ndcg{k}": float((discount @ at_place / ideal).mean()),
-        f"mrr{k}": float(ranks.mean()),
-        f"recall{k}": float((collected[-1] / relevant).mean())}
+        known = task.relevance[rows]
+        hits = np.take_along_axis(known.toarray(), found, 1)
+        beyond = known.getnnz(1) - hits.sum(1) # relevant items further down
+        row = np.arange(len(best))
+        query = np.append(row.repeat(best.shape[1]), row.repeat(beyond))
+        label = np.append(hits, np.ones(beyond.sum()))
+        levels = candidate_levels(query, label, np.append(best, np.full(beyond.sum(), -math.inf)))
+        values.append([ndcg(levels, k), mrr(levels, k), recall(levels, k)])
+    means = np.concatenate(values, axis=1).mean(1)
+    return dict(zip((f"ndcg{k}", f"mrr{k}", f"recall{k}"), means.tolist()))

@@ -36,7 +36,8 @@ from ..records import TrainingFailed
 from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
 from .common import together
-from ....measures.retrieval import first_hits, recall_at, reciprocal_rank
+from ....measures.rankings import reciprocal_rank
+from ....measures.retrieval import first_hits, recall_at
 from ..training import arguments_for, curve_summary, optimizer_for
 from ....data.planted_authors import author_words
 
@@ -262,7 +263,7 @@ def evaluate_authors(
     asked = rows[halves.queries]
     offered = rows[halves.targets]
     hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
-    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits)}
+    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.above, hits.tied, hits.right)}
     if texts.topic is not None:
         values |= neighbors(texts, halves, hits.nearest)
 
