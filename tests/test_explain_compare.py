@@ -30,7 +30,7 @@ from debias_nb.explain import trials as trying
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import DEFAULTS, GRIDS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
+from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, REGULARIZERS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
 from debias_nb.explain.methods import settings_for
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded, write_whole
@@ -369,7 +369,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 4 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "<i>" not in page and "&lt;i&gt;new" in page and "Verdict: " in page
     told = read_card(reported._repr_html_())
-    assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}" in told and "&lt;i&gt;new&lt;/i&gt;" in told
+    assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
     parts = {"schema", "recommendation", "warnings", "sentences", "found", "levels", "differences", "choices", "next", "facts"}
     assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
@@ -763,6 +763,9 @@ def own_module(tmp_path, monkeypatch):
     file.write_text(OWN)
     yield file
     sys.modules.pop(file.stem, None)
+    for registry in (REGULARIZERS, STRENGTH, GRIDS, ABOUT):
+        for name in [name for name in registry if name.startswith(file.stem)]:
+            del registry[name]
 
 
 def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, own_module):

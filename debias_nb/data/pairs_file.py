@@ -63,7 +63,7 @@ class Columns:
 
 
 def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
-    "The roles of columns: the label by its name, texts by theirs, or by their order where two stand beside a label."
+    "The roles of columns: the label by its name, texts by theirs, or by their order where two stand next to a label."
     known = {}
     for name in header:
         known.setdefault(name.casefold(), name)
@@ -989,7 +989,7 @@ def read_pairs_file(
         A `PairFile` is given back as it is.
     columns : tuple of str, optional
         What the file calls its columns, where the names do not tell: left text, right text and label; anchor, positive and
-        negatives; or two texts, beside a label that is told by its name, else anchor and positive. A label is 0 or 1, also
+        negatives; or two texts, next to a label that is told by its name, else anchor and positive. A label is 0 or 1, also
         written 1.00 or true.
     group : str, optional
         A column that says what kind of pair each one is; of a folder a column of its queries.
