@@ -38,7 +38,7 @@ from debias_nb.explain.models import cutting, load_model, pair_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import WORD, replaced, word_importance, word_owners, word_pairs, words_of
+from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -320,6 +320,12 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind, side):
     assert np.allclose(shares[1], importance_by_hand(scorer.model, tokens[[1]], [[place] for place in other]), atol=1e-5)
 
 
+def test_a_word_that_stands_beside_itself_alone_has_a_share(folders):
+    "Without one of them the text stays what it was: no word is of importance, and none is unknown."
+    shares = word_importance(load_model(folders["table"]), ["red red", "lamp lamp", "old Old old", "table"])
+    assert [len(row) for row in shares] == [2, 2, 3, 1] and np.isfinite(np.concatenate(shares)).all()
+
+
 @pytest.mark.parametrize("text, words", [
     ("Μαΐου lamp", ("μαΐου".casefold(), "lamp")), ("İstanbul xǰy", ("İstanbul".casefold(), "xǰy".casefold())),
     ("हिन्दी जूते खरीदें", ("हिन्दी", "जूते", "खरीदें")), ("বাংলা জুতা", ("বাংলা", "জুতা")), ("தமிழ் மொழி", ("தமிழ்", "மொழி")),
@@ -367,7 +373,9 @@ def test_importance_does_not_depend_on_the_stretches(folders, monkeypatch, kind)
     texts = ["red lamp", "old kettle for the table " * 5, "lamp", "?", "a chair of the old kettle"]
     scorer = load_model(folders[kind])
     whole = word_importance(scorer, texts)
+    assert [len(some) for some in _stretches(texts * 60)] == [256, 44]
     monkeypatch.setattr("debias_nb.explain.words.WORDS_AT_ONCE", 10)
+    assert [len(some) for some in _stretches(texts)] == [1, 1, 2, 1]
     parts = word_importance(scorer, texts)
     assert [len(row) for row in parts] == [2, 25, 1, 0, 6]
     assert all(np.allclose(one, other, atol=1e-5, equal_nan=True) for one, other in zip(whole, parts))
