@@ -35,6 +35,7 @@ from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis, junit
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
+from debias_nb.explain.scores import unrelated_pairs, unrelated_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
@@ -161,6 +162,14 @@ def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():
     first |= {"low": .004, "high": .093, "p": .068, "verdict": NEITHER}
     assert "which leaves out zero, but p = 0.068 when corrected for 5 tests" in sentence([first, other])
     assert "when corrected" not in sentence([first | {"low": -.001}, other])
+
+
+def test_of_many_metrics_those_are_told_in_full_that_decide_or_say_something_else():
+    (rows,) = by_test(noise_tests(1))
+    first = rows[0] | {"verdict": NEITHER}
+    said = sentence([first, first | {"metric": "mrr"}, first | {"metric": "ndcg10", "verdict": HARM}])
+    told = re.findall(r"(\S+): [\d.]+ before", said)
+    assert told == ["AUC(0.05)", "nDCG@10"]
 
 
 def test_what_would_have_been_found_knows_the_correction():
@@ -366,6 +375,12 @@ def test_tokens_go_where_the_table_is(folders, monkeypatch):
     model[0].embedding.to("meta")
     with pytest.raises(InterruptedError):
         word_importance(load_model(model), ["red lamp", "table"])
+
+
+def test_words_are_ranked_by_what_they_gained_and_lost():
+    "Of `importance_by_word`, in which the largest gain comes first."
+    moved = pd.DataFrame({"word": ["lamp", "red", "the", "old", "kettle", "chair"], "moved": [1.7, .02, 0., -.01, -.3, -2.]})
+    assert evidence.ranked_words(moved) == {"gained": ["lamp", "red"], "lost": ["chair", "kettle", "old"]}
 
 
 @pytest.mark.parametrize("kind", ["bert", "table"])
@@ -635,6 +650,13 @@ def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
     assert "--threshold" not in found.html().partition('id="made"')[0], "the page does not ask for what it was given"
     with pytest.raises(ConfigError, match="threshold: a number is expected, got nan"):
         diagnose(folders["table"], folders["other table"], None, tests, progress=False, threshold=float("nan"))
+
+
+def test_a_cut_off_that_a_pair_reaches_lets_it_through(folders):
+    texts, scorers = made.some_pairs().left.drop_duplicates().tolist(), {"base": load_model(folders["table"])}
+    best = float(pair_scores(scorers, *unrelated_pairs(texts, 2))["base"].max())
+    (row,) = unrelated_scores(scorers, texts, 2, given=best).to_dict("records")
+    assert row["pass"] > 0 and row["set again"] <= best
 
 
 def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, tmp_path):
