@@ -69,6 +69,7 @@ def test_a_small_part_is_not_asked_what_it_may_have_lost(part, blocks):
     own = [result("like", BETTER), result("like", UNSURE, apart=True, part=part), result("new", NONE)]
     assert (decide(own, []).call == "ship") != blocks and fits(own, .01) != blocks
     assert (recommend({"plain": own}, {"plain": .5}).call == "use a method") != blocks
+    assert (decide([result("like", NONE), *own[1:]], []).call == "cannot tell") == blocks
     lost = [own[0], replace(own[1], word="worse", low=-.2, high=-.01), own[2]]
     assert decide(lost, []).heading.startswith("Do not ship. `like` without texts of training got worse.")
     assert recommend({"plain": lost}, {"plain": .5}).call == "your call"
