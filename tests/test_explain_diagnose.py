@@ -329,7 +329,7 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind, side):
     assert np.allclose(shares[1], importance_by_hand(scorer.model, tokens[[1]], [[place] for place in other]), atol=1e-5)
 
 
-def test_a_word_that_stands_beside_itself_alone_has_a_share(folders):
+def test_a_word_that_stands_next_to_itself_alone_has_a_share(folders):
     "Without one of them the text stays what it was: no word is of importance, and none is unknown."
     shares = word_importance(load_model(folders["table"]), ["red red", "lamp lamp", "old Old old", "table"])
     assert [len(row) for row in shares] == [2, 2, 3, 1] and np.isfinite(np.concatenate(shares)).all()
