@@ -69,9 +69,23 @@ def test_a_small_part_is_not_asked_what_it_may_have_lost(part, blocks):
     own = [result("like", BETTER), result("like", UNSURE, apart=True, part=part), result("new", NONE)]
     assert (decide(own, []).call == "ship") != blocks and fits(own, .01) != blocks
     assert (recommend({"plain": own}, {"plain": .5}).call == "use a method") != blocks
+    assert (decide([result("like", NONE), *own[1:]], []).call == "cannot tell") == blocks
     lost = [own[0], replace(own[1], word="worse", low=-.2, high=-.01), own[2]]
     assert decide(lost, []).heading.startswith("Do not ship. `like` without texts of training got worse.")
     assert recommend({"plain": lost}, {"plain": .5}).call == "your call"
+
+
+@pytest.mark.parametrize("change, size", [(.05, "slightly"), (.052, "much"), (.09, "much")])
+def test_a_change_beyond_five_points_is_a_large_one(change, size):
+    both = [replace(result("like", BETTER), change=change), replace(result("new", WORSE), change=-change)]
+    assert f"made the encoder {size} better on `like` and {size} worse on `new`" in decide(both, []).reason
+
+
+def test_a_gain_that_new_texts_do_not_show_is_told_and_no_other():
+    own = [result("like", BETTER), result("like", NONE, apart=True, cases=70, part=.5)]
+    others = [result("new", NONE), result("new", NONE, apart=True, cases=90, part=.5)]
+    told = decide([*own, *others], []).reason
+    assert told.count("the gain is not shown") == 1 and "On the 70 pairs of `like` that share no text with training" in told
 
 
 def record_sets(cases):

@@ -35,10 +35,11 @@ from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis, junit
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
+from debias_nb.explain.scores import unrelated_pairs, unrelated_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
-from debias_nb.explain.words import WORD, replaced, word_importance, word_owners, word_pairs, words_of
+from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -161,6 +162,14 @@ def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():
     first |= {"low": .004, "high": .093, "p": .068, "verdict": NEITHER}
     assert "which leaves out zero, but p = 0.068 when corrected for 5 tests" in sentence([first, other])
     assert "when corrected" not in sentence([first | {"low": -.001}, other])
+
+
+def test_of_many_metrics_those_are_told_in_full_that_decide_or_say_something_else():
+    (rows,) = by_test(noise_tests(1))
+    first = rows[0] | {"verdict": NEITHER}
+    said = sentence([first, first | {"metric": "mrr"}, first | {"metric": "ndcg10", "verdict": HARM}])
+    told = re.findall(r"(\S+): [\d.]+ before", said)
+    assert told == ["AUC(0.05)", "nDCG@10"]
 
 
 def test_what_would_have_been_found_knows_the_correction():
@@ -320,6 +329,12 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind, side):
     assert np.allclose(shares[1], importance_by_hand(scorer.model, tokens[[1]], [[place] for place in other]), atol=1e-5)
 
 
+def test_a_word_that_stands_next_to_itself_alone_has_a_share(folders):
+    "Without one of them the text stays what it was: no word is of importance, and none is unknown."
+    shares = word_importance(load_model(folders["table"]), ["red red", "lamp lamp", "old Old old", "table"])
+    assert [len(row) for row in shares] == [2, 2, 3, 1] and np.isfinite(np.concatenate(shares)).all()
+
+
 @pytest.mark.parametrize("text, words", [
     ("Μαΐου lamp", ("μαΐου".casefold(), "lamp")), ("İstanbul xǰy", ("İstanbul".casefold(), "xǰy".casefold())),
     ("हिन्दी जूते खरीदें", ("हिन्दी", "जूते", "खरीदें")), ("বাংলা জুতা", ("বাংলা", "জুতা")), ("தமிழ் மொழி", ("தமிழ்", "மொழி")),
@@ -362,12 +377,20 @@ def test_tokens_go_where_the_table_is(folders, monkeypatch):
         word_importance(load_model(model), ["red lamp", "table"])
 
 
+def test_words_are_ranked_by_what_they_gained_and_lost():
+    "Of `importance_by_word`, in which the largest gain comes first."
+    moved = pd.DataFrame({"word": ["lamp", "red", "the", "old", "kettle", "chair"], "moved": [1.7, .02, 0., -.01, -.3, -2.]})
+    assert evidence.ranked_words(moved) == {"gained": ["lamp", "red"], "lost": ["chair", "kettle", "old"]}
+
+
 @pytest.mark.parametrize("kind", ["bert", "table"])
 def test_importance_does_not_depend_on_the_stretches(folders, monkeypatch, kind):
     texts = ["red lamp", "old kettle for the table " * 5, "lamp", "?", "a chair of the old kettle"]
     scorer = load_model(folders[kind])
     whole = word_importance(scorer, texts)
+    assert [len(some) for some in _stretches(texts * 60)] == [256, 44]
     monkeypatch.setattr("debias_nb.explain.words.WORDS_AT_ONCE", 10)
+    assert [len(some) for some in _stretches(texts)] == [1, 1, 2, 1]
     parts = word_importance(scorer, texts)
     assert [len(row) for row in parts] == [2, 25, 1, 0, 6]
     assert all(np.allclose(one, other, atol=1e-5, equal_nan=True) for one, other in zip(whole, parts))
@@ -627,6 +650,13 @@ def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
     assert "--threshold" not in found.html().partition('id="made"')[0], "the page does not ask for what it was given"
     with pytest.raises(ConfigError, match="threshold: a number is expected, got nan"):
         diagnose(folders["table"], folders["other table"], None, tests, progress=False, threshold=float("nan"))
+
+
+def test_a_cut_off_that_a_pair_reaches_lets_it_through(folders):
+    texts, scorers = made.some_pairs().left.drop_duplicates().tolist(), {"base": load_model(folders["table"])}
+    best = float(pair_scores(scorers, *unrelated_pairs(texts, 2))["base"].max())
+    (row,) = unrelated_scores(scorers, texts, 2, given=best).to_dict("records")
+    assert row["pass"] > 0 and row["set again"] <= best
 
 
 def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, tmp_path):

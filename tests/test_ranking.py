@@ -64,6 +64,13 @@ def test_a_search_ties_what_float32_cannot_tell_apart(size):
     assert sorted(found.first[0].tolist()) == [0, 3]
 
 
+def test_a_text_that_is_the_query_is_not_ranked():
+    "The first text of a corpus neither; a query that is none of the texts has all of them ranked."
+    texts = torch.tensor([[1., 0], [0, 1], [.5, .5]])
+    found = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int), np.array([0, -1]), first=1)
+    assert (found.above.tolist(), found.first[:, 0].tolist(), found.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
+
+
 # ---- brute force
 
 

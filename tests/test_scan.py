@@ -174,6 +174,16 @@ def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch
     assert torch.allclose(got.values, 1 - .01 * slope, atol=1e-5)
 
 
+@pytest.mark.parametrize("through", ["gram", "direct"])
+@pytest.mark.parametrize("form", ["moment", "paper"])
+def test_the_closed_form_has_autograd_s_gradient(form, through):
+    "At weights of any sum: a softmax, as most steps have, takes a constant out of the gradient."
+    features = doubles(3, 9, 4, 2)
+    w = torch.linspace(.2, 3, 9, dtype=torch.float64, requires_grad=True)
+    slopes = [torch.autograd.grad(loss, w)[0] for loss in (decorrelation(features, form, through)(w), direct_loss(features, w, form))]
+    assert torch.allclose(*slopes, rtol=1e-8)
+
+
 def test_a_batch_of_one_class_is_like_a_batch_without_classes(batch):
     z = batch.features[batch.labels == 1]
     y = torch.ones(int((batch.labels == 1).sum()), dtype=torch.long)
