@@ -93,7 +93,6 @@ def test_a_version_that_is_too_old_is_named(away):
 
 LIBRARY = """
 import debias_nb
-import dist
 for name in debias_nb.__all__: getattr(debias_nb, name)
 print(debias_nb.load_encoder("minilm").encode(["How do I mend a kettle?"]).shape)
 from debias_nb.data.registry import MissingData

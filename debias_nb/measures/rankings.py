@@ -9,13 +9,15 @@ __all__ = ['CUTOFF', 'DECIMALS', 'Levels', 'discounts', 'candidate_levels', 'cor
 # %% ../../nbs/measures/rankings.ipynb #8904707f
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from scipy.stats import nhypergeom
 
 from ..checks import check_range
+
+if TYPE_CHECKING:
+    import torch
 
 # %% ../../nbs/measures/rankings.ipynb #fccbab25
 CUTOFF = 10 # places that nDCG and MRR look at, and the most that nDCG can
@@ -120,10 +122,9 @@ def _counted(scores, row, document): # (b, m); (r,) each
     return (rows > own).sum(1), (rows == own).sum(1)
 
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
-@torch.no_grad()
 def corpus_levels(
-    queries: torch.Tensor,  # (Q, d), whose products with texts are the scores
-    corpus: torch.Tensor,   # (m, d)
+    queries: "torch.Tensor", # (Q, d), whose products with texts are the scores
+    corpus: "torch.Tensor",  # (m, d)
     query: np.ndarray,      # (R,) the query of each relevant text, rising, each of 0 to Q - 1 present
     document: np.ndarray,   # (R,) the text, 0 to m - 1
     grades: np.ndarray,     # (R,) above 0
@@ -133,7 +134,9 @@ def corpus_levels(
     ranked=None,                # called with how many queries were ranked since the last time
 ) -> Levels:
     "Where relevant texts stand among all of a corpus. Raises `ValueError` for scores that are not finite."
+    import torch
     check_range("first", first, "[]", len(corpus))
+    queries, corpus = queries.detach(), corpus.detach()
     largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max()) # score that there can be
     scale = 10.**round(math.log10(max(largest, 1e-30)))
     columns = corpus.T
