@@ -14,6 +14,7 @@ from .runs.records import Records
 
 ALLOWED = {"static": 1e-4, "alignment": 1e-4, "transformer": .01} # kind of encoder -> difference of a share; in every unit
 HINGE = .01 # where training looks for the hardest items of a batch: rounding may find another one
+SLICE = r"^(\w+\[\w+) \d+\]$" # of a test, as in `p1[bin 5]`: all that a test may be off by may stand in one of its slices
 COUNTED = ("queries", "targets", "excluded")
 
 
@@ -68,6 +69,9 @@ def apart(
     gap = (found.here - found.reference).abs().fillna(math.inf) # without end where one lacks, not at all where both do
     found["gap"] = gap.mask(found.here.isna() & found.reference.isna(), 0.)
     found["allowed"] = found.run.map(allowed).astype(float).mask(is_count, 0.)
+    kind = found.metric.str.extract(SLICE, expand=False).fillna("")
+    slices = found.groupby([found.run, found.test, kind]).metric.transform("size").where(kind != "", 1)
+    found["allowed"] *= slices
     if same is not None:
         found["allowed"] = same
     found["apart"] = ~(found.gap <= found.allowed + 1e-9)

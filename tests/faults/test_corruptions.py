@@ -173,7 +173,7 @@ DAMAGED_PAIRS = { # name of the file, its content, words
     "a third label": ("a.csv", GOOD.replace("lamp 2,lamp number 2,0", "lamp 2,lamp number 2,2"), ":4: column 'label'"),
     "latin-1": ("a.csv", GOOD.replace("red lamp 2", "rôt lamp 2").encode("latin-1"), ":4: not UTF-8"),
     "a quotation mark left open": ("a.csv", GOOD.replace("red lamp 2", '"red lamp 2'), ":4: "),
-    "a header that is misspelt": ("a.csv", GOOD.replace("left", "lefft", 1), "did you mean 'lefft'?"),
+    "a header that is misspelt": ("a.csv", GOOD.replace("label", "lable", 1), "did you mean 'lable'?"),
     "half a line": ("a.jsonl", '{"left": "a", "right": "c", "label": 1}\n{"left": "a"', ":2: "),
     "Parquet that is none": ("a.parquet", b"PAR1 and no more PAR1", "a.parquet: "),
     "another ending": ("a.xlsx", GOOD, ".xlsx"),

@@ -288,7 +288,7 @@ def test_trials_with_a_resample_without_a_match_serve_again(tmp_path, models, mo
 # ---- YAML
 
 HUGE = {
-    "a number of many parts": ("a: " + ":".join(["59"] * 3000) + ":59.5\n", "no value of YAML"),
+    "a number of many parts": ("a: " + ":".join(["59"] * 3000) + ":59.5\n", "is no number in decimal digits"),
     "a long text": ("profile: " + "x" * 10**6 + "\n", "profile: Input should be"),
     "a long key": ("x" * 1000 + ": 1\n", "unknown key"),
 }
@@ -314,7 +314,7 @@ ESCAPE = "\x1b]0;OWNED\x07"
 
 def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
     for name, text in {
-        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,label\n{GOOD}", "c.csv": f"le{ESCAPE}ft,a,b\n",
+        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,lable\n{GOOD}", "c.csv": f"le{ESCAPE}ft,a,b\n",
         "d.csv": HEAD + GOOD + f"a,b,{ESCAPE}\n", "e.csv": f"\x1b[2J\x00\x7f{HEAD}{GOOD}",
     }.items():
         Path(name).write_text(text)
