@@ -17,7 +17,7 @@ from scipy.stats import nhypergeom
 from ..checks import check_range
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 # %% ../../nbs/measures/rankings.ipynb #fccbab25
 CUTOFF = 10 # places that nDCG and MRR look at, and the most that nDCG can
@@ -123,8 +123,8 @@ def _counted(scores, row, document): # (b, m); (r,) each
 
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
 def corpus_levels(
-    queries: "torch.Tensor", # (Q, d), whose products with texts are the scores
-    corpus: "torch.Tensor",  # (m, d)
+    queries: "Tensor", # (Q, d), whose products with texts are the scores
+    corpus: "Tensor",  # (m, d)
     query: np.ndarray,      # (R,) the query of each relevant text, rising, each of 0 to Q - 1 present
     document: np.ndarray,   # (R,) the text, 0 to m - 1
     grades: np.ndarray,     # (R,) above 0
