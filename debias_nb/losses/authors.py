@@ -107,7 +107,6 @@ class AuthorLoss(torch.nn.Module):
     """Texts with author ids as labels; or two columns, of which each row is by one author (without labels: by another
     in each row). Subclasses say what the loss is: `value(z, authors, rows)`, and what `history` keeps of each step.
     Raises `ValueError` for other columns, or labels of another length."""
-    gathers = ("history",) # what a checkpoint of a training has to hold
     compares = True        # texts with one another
 
     def __init__(self, model):
@@ -217,7 +216,6 @@ class ContrastiveAuthorLoss(AuthorLoss):
 class MulticlassLoss(AuthorLoss):
     """MLL: cross-entropy over the training authors.
     Raises `ValueError` for fewer than two of them, or a label that is none of their numbers."""
-    gathers = ("history", "classifier")
     compares = False
 
     def __init__(self, model,
