@@ -250,8 +250,8 @@ def run(file: str, about: str, measure, repeats: int, further: dict | None = Non
     options = asked(about, repeats, further or {}, argv)
     load = begin()
     from debias_nb.encoders.tokens import single_thread
-    from debias_nb.repro.runs.origin import environment
-    from debias_nb.repro.runs.runner import quiet, settle_libraries
+    from debias_nb.runs.origin import environment
+    from debias_nb.runs.runner import quiet, settle_libraries
     quiet()
     settle_libraries()
     with single_thread(THREADS):

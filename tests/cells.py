@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 
 PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.data.answers import planted_answers
-from debias_nb.repro.runs.answer_training import answer_model, answer_tokens, train_stages
-from debias_nb.repro.config import AuthorsConfig, CorpusConfig
-from debias_nb.repro.runs.tasks.authors import tuned
-from debias_nb.repro.runs.tasks.common import SMALL_WORLD, base_model, stand_in, task_of
-from debias_nb.repro.runs.training import fine_tune
+from debias_nb.runs.answer_training import answer_model, answer_tokens, train_stages
+from debias_nb.runs.config import AuthorsConfig, CorpusConfig
+from debias_nb.runs.tasks.authors import tuned
+from debias_nb.runs.tasks.common import SMALL_WORLD, base_model, stand_in, task_of
+from debias_nb.runs.training import fine_tune
 
 
 def dry_runs(experiment):

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.explain.tests import PairTest, RESAMPLES
 
-from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 
 WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -36,8 +36,8 @@ OTHERWISE = {
 PROGRAM = """
 import json, sys
 import numpy as np, torch
-from debias_nb.repro.config import RunConfig, load_experiment
-from debias_nb.repro.runs.runner import execute, quiet
+from debias_nb.runs.config import RunConfig, load_experiment
+from debias_nb.runs.runner import execute, quiet
 quiet()
 runs, smaller = map(json.loads, sys.argv[1:])
 

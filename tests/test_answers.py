@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.repro.runs.tasks import answers as task
-from debias_nb.repro.runs.answer_training import EpochSampler, Weigher, answer_model, answer_scores, answer_tokens
-from debias_nb.repro.runs.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
-from debias_nb.repro.runs.answer_training import train_stages
+from debias_nb.runs.tasks import answers as task
+from debias_nb.runs.answer_training import EpochSampler, Weigher, answer_model, answer_scores, answer_tokens
+from debias_nb.runs.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
+from debias_nb.runs.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
-from debias_nb.repro.runs.runner import absent, execute, run_all
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
+from debias_nb.runs.runner import absent, execute, run_all
 from debias_nb.data.answers import Answers, planted_answers, shared_words
-from debias_nb.repro.runs.records import Store, TrainingFailed
+from debias_nb.runs.records import Store, TrainingFailed
 from debias_nb.data.registry import MissingData
 
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)

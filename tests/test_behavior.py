@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 from debias_nb.data.answers import Answers, shared_words
-from debias_nb.repro.runs.behavior import BEHAVIORS, behavior_metrics, behavior_tests, content_words, right_first
-from debias_nb.repro.runs.behavior import without
+from debias_nb.runs.behavior import BEHAVIORS, behavior_metrics, behavior_tests, content_words, right_first
+from debias_nb.runs.behavior import without
 from test_answers import PLAIN, run_of
-from debias_nb.repro.runs.runner import execute
+from debias_nb.runs.runner import execute
 
 ROWS = [ # question, answer, label
     ("What did the red fox eat?", "A quick red fox ate three grapes slowly.", 1),

@@ -21,20 +21,20 @@ from debias_nb.repro import notebooks
 from debias_nb.repro.pages import report as pages
 
 from debias_nb.repro import agree
-from debias_nb.repro.runs import runner
+from debias_nb.runs import runner
 from debias_nb.repro.cli import app
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
-from debias_nb.repro.config import load_experiment
+from debias_nb.runs.config import load_experiment
 from debias_nb.repro.pages.report import executed
-from debias_nb.repro.runs.origin import processor
-from debias_nb.repro.runs.origin import Start
-from debias_nb.repro.runs.records import Store, comparable, failed_record, make_record
+from debias_nb.runs.origin import processor
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
 from debias_nb.repro.pages import frame
 from debias_nb.repro.pages.frame import refuse_unknown_parameters
-from debias_nb.repro.runs.tasks.common import lacking
+from debias_nb.runs.tasks.common import lacking
 from made import STATIC, experiment
 
 ROOT = Path(__file__).parents[1]
@@ -614,7 +614,7 @@ def test_what_trains_nothing_is_computed_again(nothing_run, monkeypatch, auc, ex
 def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch):
     asked = experiment(["Finetuned"], [0, 1])
     wanted = asked.runs()[1].id
-    monkeypatch.setattr("debias_nb.repro.config.load_experiment", lambda name, profile: asked)
+    monkeypatch.setattr("debias_nb.runs.config.load_experiment", lambda name, profile: asked)
     made = []
     monkeypatch.setattr(runner, "execute", lambda run: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
     assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from debias_nb.checks import ConfigError
 from debias_nb.files import parse_yaml, project_root
 
-from debias_nb.repro.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
-from debias_nb.repro.config import TrainConfig, load_experiment
-from debias_nb.repro.runs.records import latest
+from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
+from debias_nb.runs.config import TrainConfig, load_experiment
+from debias_nb.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results, stored, study_of
 from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
-from debias_nb.repro.runs.runner import narrow
+from debias_nb.runs.runner import narrow
 from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)

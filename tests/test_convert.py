@@ -14,8 +14,8 @@ import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate
 from debias_nb.data.registry import only_pinned
-from debias_nb.repro.config import load_experiment
-from debias_nb.repro.runs.tasks.common import lacking, stand_in, task_of
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.tasks.common import lacking, stand_in, task_of
 
 
 @pytest.fixture(autouse=True)

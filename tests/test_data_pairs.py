@@ -18,9 +18,9 @@ from debias_nb.data import pairs as q
 from debias_nb.data import products
 from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.runs.tasks import pairs as task
-from debias_nb.repro.runs.tasks.common import lacking
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs.tasks import pairs as task
+from debias_nb.runs.tasks.common import lacking
 from made import STATIC
 
 

@@ -3,7 +3,7 @@ import explorer
 import pytest
 from notebooks import ROOT
 
-from debias_nb.repro.config import load_experiment
+from debias_nb.runs.config import load_experiment
 
 KEYS = ("paper", "profile", "table", "encoder", "method", "column", "metric")
 CELLS = [

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from debias_nb.repro.runs import runner
-from debias_nb.repro.config import load_experiment
-from debias_nb.repro.runs.records import Store
+from debias_nb.runs import runner
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.records import Store
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import HINGE, Hinge, LeastSquares, hinge
 from debias_nb.losses.regularized import Regularized, Regularizer
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg
-from debias_nb.repro.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
-from debias_nb.repro.runs.matching import CachedBase, Course, FrozenBase, make_loss
+from debias_nb.runs.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
+from debias_nb.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table
 
 LEFT = ["red kettle", "lamp", "old chair for a table", "small new kettle"] # nothing intervenes on the second one

@@ -16,7 +16,7 @@ from notebooks import ROOT, notebooks
 from debias_nb.checks import ConfigError
 from debias_nb.repro.pages import frame
 from debias_nb.repro.notebooks import executed_path
-from debias_nb.repro.config import load_experiment, typed
+from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()
 PAPERS = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers")]
@@ -280,7 +280,7 @@ def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
 @pytest.fixture
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
-    from debias_nb.repro.runs import runner
+    from debias_nb.runs import runner
     from test_cli import invented
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
@@ -335,7 +335,7 @@ def test_executed_notebooks_have_names_that_tell_them_apart():
     ((40., False), []),
 ])
 def test_what_takes_long_says_so_beforehand(monkeypatch, expected, words):
-    from debias_nb.repro.runs import runner
+    from debias_nb.runs import runner
     monkeypatch.setattr(runner, "expected_seconds", lambda runs: expected)
     runs = load_experiment("itvreg/table03", "small").runs()[:4]
     said = []

@@ -5,8 +5,8 @@ import pytest
 from cells import a_run
 from debias_nb.checks import ConfigError
 from debias_nb.settings import EncoderConfig
-from debias_nb.repro.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
-from debias_nb.repro.config import load_experiment
+from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.runs.config import load_experiment
 from debias_nb.repro.pages.details import which_way
 from debias_nb.repro.pages.cells import Cell, measured, row_name, rows_of, status_of, table_cells
 from debias_nb.repro.pages.frame import scales, stored
@@ -15,8 +15,8 @@ from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
 from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, strength_of
 from debias_nb.repro.pages.tables import tally, told
-from debias_nb.repro.runs.origin import Start
-from debias_nb.repro.runs.records import Store, make_record
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, make_record
 
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 

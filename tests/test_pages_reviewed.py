@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from debias_nb.repro.pages.expected import load_expected
-from debias_nb.repro.config import Announced, load_experiment
+from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import UNSHOWN, is_shown
 from debias_nb.repro.pages import frame
 from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of, stored
-from debias_nb.repro.pages.pairing import Made
+from debias_nb.runs.pairing import Made
 from debias_nb.repro.pages.report import write_notebook, write_page
-from debias_nb.repro.runs.records import Store
-from debias_nb.repro.runs.runner import narrow
+from debias_nb.runs.records import Store
+from debias_nb.runs.runner import narrow
 from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
 from debias_nb.repro.pages.tables import told

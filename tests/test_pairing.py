@@ -8,10 +8,10 @@ import pytest
 from cells import a_run
 from debias_nb.settings import PretrainConfig
 from debias_nb.measures.metrics import randomization_test
-from debias_nb.repro.config import CorpusConfig
+from debias_nb.runs.config import CorpusConfig
 from debias_nb.repro.pages.details import first_cases, question_tests
-from debias_nb.repro.pages.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
-from debias_nb.repro.pages.pairing import pairs_of, signed
+from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
+from debias_nb.runs.pairing import pairs_of, signed
 
 MADE = Made("torch 2.13.0", "here")
 

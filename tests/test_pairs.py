@@ -14,11 +14,11 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from debias_nb.repro.runs import pair_encoders as pairs
+from debias_nb.runs import pair_encoders as pairs
 from debias_nb.encoders import loading, tokens as encoders
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.repro.runs.pair_encoders import AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions
-from debias_nb.repro.runs.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
+from debias_nb.runs.pair_encoders import AlignmentEncoder, CrossEncoder, LengthSampler, attention, directions
+from debias_nb.runs.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
 from debias_nb.encoders.tokens import EncoderError
 from made import VOCABULARY, bert, table
 

@@ -5,9 +5,9 @@ They load, and one step of each kind of run that they ask for works on a stand-i
 import pytest
 
 from debias_nb.repro.pages.frame import all_experiments
-from debias_nb.repro.runs.records import TrainingFailed
-from debias_nb.repro.runs.runner import quiet
-from debias_nb.repro.runs.tasks.common import stand_in
+from debias_nb.runs.records import TrainingFailed
+from debias_nb.runs.runner import quiet
+from debias_nb.runs.tasks.common import stand_in
 from dry import dry_runs, dry_step
 
 
@@ -143,8 +143,8 @@ def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
 ])
 def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
     "Not one thing after another."
-    from debias_nb.repro.config import load_experiment
-    from debias_nb.repro.runs.tasks.common import lacking, task_of
+    from debias_nb.runs.config import load_experiment
+    from debias_nb.runs.tasks.common import lacking, task_of
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -24,10 +24,10 @@ from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
-from debias_nb.repro.runs import training as companion
-from debias_nb.repro.runs.answer_training import fit_answers
-from debias_nb.repro.config import MethodConfig, TrainConfig
-from debias_nb.repro.runs.runner import execute
+from debias_nb.runs import training as companion
+from debias_nb.runs.answer_training import fit_answers
+from debias_nb.runs.config import MethodConfig, TrainConfig
+from debias_nb.runs.runner import execute
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout

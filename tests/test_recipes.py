@@ -21,7 +21,7 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
-from debias_nb.repro.runs.publish import unpublished
+from debias_nb.runs.publish import unpublished
 from debias_nb.repro.pages.comparisons import overall
 from debias_nb.repro.pages.verdicts import read_ledger
 from debias_nb.measures.stats import WORDS

@@ -22,12 +22,12 @@ import pytest
 
 from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.runs import origin, parquet as parquets
-from debias_nb.repro.runs.publish import publish, unfounded
-from debias_nb.repro.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
-from debias_nb.repro.runs.records import run_or_load
-from debias_nb.repro.runs.schema import RecordError, encode
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs import origin, parquet as parquets
+from debias_nb.runs.publish import publish, unfounded
+from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
+from debias_nb.runs.records import run_or_load
+from debias_nb.runs.schema import RecordError, encode
 
 CONFIG = RunConfig(
     paper="itvreg", experiment="demo", profile="small",
@@ -104,7 +104,7 @@ def child(code, *args):
 
 CLAIM = """
 import sys
-from debias_nb.repro.runs.records import Store
+from debias_nb.runs.records import Store
 
 with Store(sys.argv[1]).claimed("a run") as mine:
     sys.exit(mine)
@@ -238,7 +238,7 @@ def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
     store.append(small(1))
     os.mkfifo(store.file(small(3)))
     os.mkfifo(store.folder / "itvreg/other.small.parquet")
-    code = "import sys\nfrom debias_nb.repro.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered()\n" \
+    code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered()\n" \
         "print(len(store.all()), *store.publish('itvreg', 'demo', 'small').left_out)"
     done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: no regular file\n"), done.stderr
@@ -374,14 +374,14 @@ def test_a_record_that_is_written_while_it_is_published_stays(store, parquet, mo
         store.append(newer)
 
     store.append(small(1))
-    monkeypatch.setattr("debias_nb.repro.runs.records.write_published", write_published)
+    monkeypatch.setattr("debias_nb.runs.records.write_published", write_published)
     store.publish(*PLACE)
     assert store.find(seeded(1)) == newer
 
 
 PUBLISH = """
 import sys
-from debias_nb.repro.runs.records import Store
+from debias_nb.runs.records import Store
 
 Store(sys.argv[1]).publish("itvreg", "demo", "small")
 """
@@ -398,7 +398,7 @@ def test_two_commands_publish_one_after_the_other(store, monkeypatch):
         parquets.write_published(*given)
 
     store.append(small(0))
-    monkeypatch.setattr("debias_nb.repro.runs.records.write_published", write_published)
+    monkeypatch.setattr("debias_nb.runs.records.write_published", write_published)
     store.publish(*PLACE)
     assert others[0].wait(60) == 0 and seeds_in(store) == [0, 1]
 

@@ -15,12 +15,12 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.tokens import encoder_fingerprint
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.losses.regularizers import wise_ft
-from debias_nb.repro.config import MethodConfig, RunConfig, TrainConfig
-from debias_nb.repro.runs import training
-from debias_nb.repro.runs.matching import GOR
-from debias_nb.repro.runs.tasks import labeled_pairs
-from debias_nb.repro.runs.tasks.common import stand_in
-from debias_nb.repro.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
+from debias_nb.runs.config import MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs import training
+from debias_nb.runs.matching import GOR
+from debias_nb.runs.tasks import labeled_pairs
+from debias_nb.runs.tasks.common import stand_in
+from debias_nb.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))
 STATIC = stand_in(EncoderConfig(name="potion-base-2M", kind="static"))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runs import runner
-from debias_nb.repro.runs.records import comparable
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs import runner
+from debias_nb.runs.records import comparable
 from made import experiment
 from test_answers import SCAN, run_of as run_on_answers
 from test_task_authors import ARR, CL, run_of as run_on_authors
@@ -24,8 +24,8 @@ RUNS = {
 }
 EXECUTE = """
 import json, sys
-from debias_nb.repro.config import RunConfig
-from debias_nb.repro.runs.runner import execute
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs.runner import execute
 print(json.dumps([execute(RunConfig.model_validate(run)) for run in json.loads(sys.argv[1])]))
 """
 

@@ -13,9 +13,9 @@ from debias_nb.data import registry as r
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import DataError, MissingData
-from debias_nb.repro.config import CorpusConfig, load_experiment
-from debias_nb.repro.runs.matching import Neighbors
-from debias_nb.repro.runs.tasks import labeled_pairs as task
+from debias_nb.runs.config import CorpusConfig, load_experiment
+from debias_nb.runs.matching import Neighbors
+from debias_nb.runs.tasks import labeled_pairs as task
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 

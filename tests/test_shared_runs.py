@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from debias_nb.checks import ConfigError
-from debias_nb.repro.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
-from debias_nb.repro.config import TableConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
+from debias_nb.runs.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
 from debias_nb.repro.pages.pictures import svg
-from debias_nb.repro.runs.origin import Start
-from debias_nb.repro.runs.records import Store, make_record
-from debias_nb.repro.runs.runner import execute, narrow, run_all
-from debias_nb.repro.runs.tasks.labeled_pairs import _part_of, catalogue, evaluation_pairs
-from debias_nb.repro.runs.tasks.titles import title_split, title_tasks
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, make_record
+from debias_nb.runs.runner import execute, narrow, run_all
+from debias_nb.runs.tasks.labeled_pairs import _part_of, catalogue, evaluation_pairs
+from debias_nb.runs.tasks.titles import title_split, title_tasks
 from cells import defined_in
 from made import METHODS, STATIC, WORLD
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 from scipy import sparse
 
-from debias_nb.repro.runs.tasks import authors
+from debias_nb.runs.tasks import authors
 from debias_nb.losses.author_batches import author_ids
-from debias_nb.repro.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
-from debias_nb.repro.runs.tasks.authors import fit_authors, leaks, settings, tuned
+from debias_nb.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
+from debias_nb.runs.tasks.authors import fit_authors, leaks, settings, tuned
 from debias_nb.data.author_splits import query_target
 from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
-from debias_nb.repro.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
-from debias_nb.repro.runs.runner import absent, execute
-from debias_nb.repro.runs.records import TrainingFailed
+from debias_nb.runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, SplitConfig, TrainConfig
+from debias_nb.runs.runner import absent, execute
+from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from cells import defined_in
 

@@ -13,12 +13,12 @@ from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.repro.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
-from debias_nb.repro.runs.tasks import labeled_pairs, pairs
-from debias_nb.repro.runs.matching import base_loss
-from debias_nb.repro.runs.tasks.labeled_pairs import LabeledPairs, at_balance, ranking_columns
-from debias_nb.repro.runs.tasks.pairs import search_measures
-from debias_nb.repro.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
+from debias_nb.runs.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
+from debias_nb.runs.tasks import labeled_pairs, pairs
+from debias_nb.runs.matching import base_loss
+from debias_nb.runs.tasks.labeled_pairs import LabeledPairs, at_balance, ranking_columns
+from debias_nb.runs.tasks.pairs import search_measures
+from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
 PAIRS = QuestionPairs(
@@ -208,7 +208,7 @@ def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
     model = copy.deepcopy(base)
     training = TrainConfig(loss=loss, learning_rate=1e-2, epochs=2, batch_size=batch_size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("debias_nb.repro.runs.training.PairCollator", Noting)
+        patch.setattr("debias_nb.runs.training.PairCollator", Noting)
         fine_tune(model, base, tokens, method or MethodConfig(name="x"), training, seed)
     return model[0].embedding.weight.detach(), batches, asks
 

@@ -6,9 +6,9 @@ import pytest
 from debias_nb.checks import ConfigError
 from debias_nb.data import titles as t
 from debias_nb.data.worlds import Catalog
-from debias_nb.repro.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
-from debias_nb.repro.runs.runner import execute
-from debias_nb.repro.runs.tasks import titles
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
+from debias_nb.runs.runner import execute
+from debias_nb.runs.tasks import titles
 from made import STATIC, WORLD
 
 NEW = TextsConfig(corpora=["ood"])

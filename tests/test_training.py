@@ -13,18 +13,18 @@ import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 
 from debias_nb.losses import regularized
-from debias_nb.repro.runs import runner
-from debias_nb.repro.runs.tasks.common import base_encoder
-from debias_nb.repro.runs.tasks.labeled_pairs import training_pairs
-from debias_nb.repro.config import MethodConfig, TrainConfig
+from debias_nb.runs import runner
+from debias_nb.runs.tasks.common import base_encoder
+from debias_nb.runs.tasks.labeled_pairs import training_pairs
+from debias_nb.runs.config import MethodConfig, TrainConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize
 from debias_nb.encoders.interventions import choose
-from debias_nb.repro.runs import matching
-from debias_nb.repro.runs.matching import Course, FrozenBase, make_loss
-from debias_nb.repro.runs.records import Store, latest
-from debias_nb.repro.runs.training import BestEpoch, PairCollator, curve_summary, fine_tune, pair_tokens
-from debias_nb.repro.runs.training import title_tokens
+from debias_nb.runs import matching
+from debias_nb.runs.matching import Course, FrozenBase, make_loss
+from debias_nb.runs.records import Store, latest
+from debias_nb.runs.training import BestEpoch, PairCollator, curve_summary, fine_tune, pair_tokens
+from debias_nb.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")

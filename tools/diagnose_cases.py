@@ -94,8 +94,8 @@ def written(pairs, path: Path, search: bool = False) -> str:
 def fine_tuned(base, pairs, case: Case):
     "A copy of the encoder, fine-tuned as the tables do."
     import copy
-    from debias_nb.repro.config import MethodConfig, TrainConfig
-    from debias_nb.repro.runs.training import fine_tune, pair_tokens
+    from debias_nb.runs.config import MethodConfig, TrainConfig
+    from debias_nb.runs.training import fine_tune, pair_tokens
     model = copy.deepcopy(base)
     tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, case.longest)
     training = TrainConfig(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
@@ -108,8 +108,8 @@ def make(name: str, folder: Path) -> None:
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.page import write_whole
-    from debias_nb.repro.config import CorpusConfig
-    from debias_nb.repro.runs.tasks.labeled_pairs import evaluation_pairs, training_pairs
+    from debias_nb.runs.config import CorpusConfig
+    from debias_nb.runs.tasks.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
     pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
     base = load_encoder(case.encoder)

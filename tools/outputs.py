@@ -216,7 +216,7 @@ def main() -> int:
         if path not in known:
             parser.error(f"{path} is no notebook of this project")
     if len(paths) > 1: # each process has the libraries, and need not load them again
-        from debias_nb.repro.runs.runner import settle_libraries
+        from debias_nb.runs.runner import settle_libraries
         settle_libraries()
     papers = [path for path in paths if is_of_paper(path)]
     groups = [[path] for path in paths if path not in papers] # each alone, since it trains and sets things

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pandas as pd
 
-from .pages.pairing import alike, config_of, depends_on_processor, made_by
-from .runs.records import Records
+from ..runs.pairing import alike, config_of, depends_on_processor, made_by
+from ..runs.records import Records
 
 
 ALLOWED = {"static": 1e-4, "alignment": 1e-4, "transformer": .01} # kind of encoder -> difference of a share; in every unit
@@ -111,7 +111,7 @@ def compute_untrained() -> tuple[Records, Records]: # made here, and committed; 
     any later version of the code. What lacks its data or its encoder is left out; nothing is kept."""
     from tqdm import tqdm
     from .pages.frame import all_experiments, found_records, papers, results
-    from .runs.runner import absent, execute, quiet
+    from ..runs.runner import absent, execute, quiet
     committed = {}
     runs = {}
     for experiment in (one for paper in papers() for one in all_experiments(paper) if one.profile == "small"):

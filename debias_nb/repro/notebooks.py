@@ -13,7 +13,7 @@ from types import ModuleType
 
 from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
-from .config import load_experiment, typed
+from ..runs.config import load_experiment, typed
 
 
 class NotebookFailed(RuntimeError):

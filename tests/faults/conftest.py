@@ -19,7 +19,7 @@ def tally(request):
 @pytest.fixture(scope="session", autouse=True)
 def libraries():
     "Processes that are forked have them, and need not load them again."
-    from debias_nb.repro.runs.runner import quiet, settle_libraries
+    from debias_nb.runs.runner import quiet, settle_libraries
     for name in ("cli", "pages.frame", "pages.tables", "runs.tasks.pairs"):
         importlib.import_module(f"debias_nb.repro.{name}")
     quiet()

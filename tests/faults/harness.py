@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.repro.runs.records import Store, comparable
+from debias_nb.runs.records import Store, comparable
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]

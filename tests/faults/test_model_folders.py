@@ -20,7 +20,7 @@ from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerp
 from debias_nb.explain.models import load_model
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.cli import app
-from debias_nb.repro.runs.pair_encoders import load_pair_encoder
+from debias_nb.runs.pair_encoders import load_pair_encoder
 from made import STATIC, some_pairs
 
 SETTINGS = "sentence_bert_config.json"

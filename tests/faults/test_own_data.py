@@ -29,7 +29,7 @@ from debias_nb.explain.compare import compare
 from debias_nb.explain.models import load_model
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
-from debias_nb.repro.config import ExperimentConfig
+from debias_nb.runs.config import ExperimentConfig
 
 torch.set_num_threads(1)
 

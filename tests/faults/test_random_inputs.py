@@ -25,8 +25,8 @@ from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
-from debias_nb.repro.config import load_experiment
-from debias_nb.repro.runs.schema import RecordError, encode, read_file
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
 from made import numbered, trial
 

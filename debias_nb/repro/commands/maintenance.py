@@ -13,8 +13,8 @@ app = typer.Typer()
 
 def _publish(folder: Path) -> bool: # whether every file was a record
     "Puts records into the Parquet files next to them, and says what is left out."
-    from ..config import configured, load_experiment
-    from ..runs.records import Store
+    from ...runs.config import configured, load_experiment
+    from ...runs.records import Store
     store = Store(folder)
     every = []
     for paper, experiment, profile in store.unpublished():
@@ -44,8 +44,8 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
-    from ..config import configured
-    from ..runs.publish import publish as published
+    from ...runs.config import configured
+    from ...runs.publish import publish as published
     root = project_here()
     for name in chosen(tables, configured(f"*/*.{profile}.yaml", root)):
         added, known = published(name, profile, root, replace)

@@ -52,9 +52,9 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
 
 def _study(name: str, profile: str, **asked): # asked: as `narrow` takes it
     "What this machine's records say of an experiment, or of the part of it that is asked for."
-    from ..config import load_experiment
+    from ...runs.config import load_experiment
     from ..pages.frame import study_of
-    from ..runs.runner import narrow, store_for
+    from ...runs.runner import narrow, store_for
     study = study_of(narrow(load_experiment(name, profile), **asked), store_for(profile))
     study.own = True
     return study
@@ -86,8 +86,8 @@ def _print_tables(study) -> None:
 
 def _make_one(name: str, profile: str, run_id: str) -> None:
     "Make one run of an experiment, unless its record is there; end where it cannot be made."
-    from ..config import load_experiment
-    from ..runs.runner import run_all, store_for
+    from ...runs.config import load_experiment
+    from ...runs.runner import run_all, store_for
     runs = {run.id: run for run in load_experiment(name, profile).runs()}
     check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
     made = run_all([runs[run_id]], store_for(profile), workers=1, progress=False)
@@ -170,10 +170,10 @@ def batch(
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
     With names of tables or papers, only theirs."""
-    from ..config import configured, load_experiment
+    from ...runs.config import configured, load_experiment
     from ..notebooks import execute_all
     from ..pages.report import has_notebook
-    from ..runs.runner import cores, narrow, run_all, store_for
+    from ...runs.runner import cores, narrow, run_all, store_for
     asked = {"full": full}
     if seeds is not None:
         asked["seeds"] = parse_seeds(seeds)
@@ -219,7 +219,7 @@ def _inside(folder: Path):
 
 def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
     "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
-    from ..config import configured
+    from ...runs.config import configured
     from ..pages.frame import only_stored
     from ..pages.report import has_notebook, write_notebook, write_page
     written = []
@@ -244,7 +244,7 @@ def report(
 
     Notebooks are executed; nothing is trained."""
     from joblib import Parallel, cpu_count, delayed
-    from ..config import configured
+    from ...runs.config import configured
     from ..pages.frame import only_stored, papers
     from ..pages.report import BOOKS
     root = project_here()
@@ -275,8 +275,8 @@ def status(
     Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
     from ..pages.report import all_cells, status_json
-    from ..runs.origin import NO_HISTORY, history
-    from ..runs.publish import unfounded
+    from ...runs.origin import NO_HISTORY, history
+    from ...runs.publish import unfounded
     root = project_here()
     cells = all_cells(fresh=fresh, paper=paper)
     if json_:
@@ -332,7 +332,7 @@ def agree(
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
     from ..pages.frame import results
-    from ..runs.records import latest
+    from ...runs.records import latest
     from ..agree import SAME, compute_untrained, said
     project_here()
     if untrained:
@@ -354,7 +354,7 @@ def agree(
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
-    from ..config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from ...runs.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
     from ..notebooks import templates
     values = {
         "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,

@@ -25,8 +25,8 @@ def end(why: str, code: int = 1):
 def errors_for_users() -> tuple[type[Exception], ...]:
     "Errors whose message a user can act on. Their modules are loaded when there is an error: `--help` waits for none."
     from ...data.registry import DataError
-    from ..runs.records import WorkerLost
-    from ..runs.schema import RecordError
+    from ...runs.records import WorkerLost
+    from ...runs.schema import RecordError
     # OSError: a disk that is full, a file that may not be read
     return RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError
 

@@ -6,11 +6,11 @@ from itertools import product
 from operator import itemgetter
 
 from ...data.registry import load_registry
-from ..config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
-from ..config import TableConfig
+from ...runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
+from ...runs.config import TableConfig
 from .expected import ExpectedTable, Printed, load_expected
-from .pairing import Side, level, run_on
-from ..runs.records import Records
+from ...runs.pairing import Side, level, run_on
+from ...runs.records import Records
 
 
 REFERENCE = "Finetuned" # plain fine-tuning

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from ...checks import check_known
-from ..config import Names
+from ...runs.config import Names
 from .cells import COMPLETE, Cell, side_of
 from .frame import PROFILES, all_experiments, stored
-from .pairing import Side, Unpaired, paired_sides, scaled, signed
-from ..runs.records import Records
+from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
+from ...runs.records import Records
 from ...measures.stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
 
 

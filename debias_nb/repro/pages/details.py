@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from ...measures.metrics import randomization_test
 from .cells import REFERENCE, remedy_of
 from .frame import Study, only
-from .pairing import config_of, of_first_world, pairs_of, run_of, signed, world_of
+from ...runs.pairing import config_of, of_first_world, pairs_of, run_of, signed, world_of
 
 
 def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed

@@ -14,10 +14,10 @@ import pandas as pd
 
 from ...checks import ConfigError, Told, check_known
 from ...files import project_root
-from ..config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
+from ...runs.config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
-from .pairing import run_on
-from ..runs.records import Records, Store, latest
+from ...runs.pairing import run_on
+from ...runs.records import Records, Store, latest
 
 
 PROFILES = get_args(Profile)
@@ -68,7 +68,7 @@ def results(
 ) -> Store:
     "Where a report reads its records."
     if fresh and profile == "planted":
-        from ..runs.runner import store_for
+        from ...runs.runner import store_for
         return store_for(profile)
     return Store(project_root() / "results")
 
@@ -274,7 +274,7 @@ def made(
 ) -> Study:
     """Run what is missing, load what exists. What the configuration does not ask for, and what is run again, goes to this
     machine's own records. Raises `RunsFailed` naming the runs that failed."""
-    from ..runs.runner import narrow, own_store, run_all, store_for
+    from ...runs.runner import narrow, own_store, run_all, store_for
     configuration = load_experiment(name, profile)
     experiment = narrow(configuration, **asked)
     known = {run.id for run in configuration.runs()} if profile != "planted" and not fresh else ()

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ...checks import ConfigError
-from ..config import ExperimentConfig, TrainConfig
-from ..runs.records import latest
+from ...runs.config import ExperimentConfig, TrainConfig
+from ...runs.records import latest
 
 
 TIE = .001 # of AUC(0.05) or P@1

@@ -7,12 +7,12 @@ import pandas as pd
 
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
-from ..config import load_experiment
+from ...runs.config import load_experiment
 from .cells import UNTRAINED, is_printed, reasons, row_name, table_cells
 from .expected import load_expected
 from .frame import Study, only, stored
-from .pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
-from .pairing import pairs_of, signed
+from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
+from ...runs.pairing import pairs_of, signed
 from ...measures.stats import holm, threshold_p
 
 

@@ -12,7 +12,7 @@ from ...checks import ConfigError, check_known
 from ...files import project_root
 from .comparisons import DECIDED, Asked, Comparison, Evidence, counted, judge, overall
 from .frame import PROFILES, read_so_far
-from .pairing import bracket, signed
+from ...runs.pairing import bracket, signed
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .tables import text_table
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..config import RunConfig
-from ...measures.stats import Interval, Paired, interval, over_splits, paired
+from .config import RunConfig
+from ..measures.stats import Interval, Paired, interval, over_splits, paired
 
 
 def config_of(record: dict) -> RunConfig:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from ...files import write_whole
+from ..files import write_whole
 from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 
 

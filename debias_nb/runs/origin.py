@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ...checks import ConfigError
-from ...files import package_file, project_root
+from ..checks import ConfigError
+from ..files import package_file, project_root
 
 PACKAGES = (
     "torch", "transformers", "sentence-transformers", "tokenizers", "numpy",

@@ -22,17 +22,17 @@ import torch
 from torch import nn
 from transformers import PrinterCallback, Trainer
 
-from ...settings import EncoderConfig
+from ..settings import EncoderConfig
 from .pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
-from ...data.answers import Answers, high_overlap, misled
-from ...encoders.tokens import autocast, device_of, evaluating, single_thread
-from ...measures.metrics import rank_metrics, rank_replicates
-from ...processes import refuse_several
-from ..config import MethodConfig, ScanConfig, TrainConfig
+from ..data.answers import Answers, high_overlap, misled
+from ..encoders.tokens import autocast, device_of, evaluating, single_thread
+from ..measures.metrics import rank_metrics, rank_replicates
+from ..processes import refuse_several
+from .config import MethodConfig, ScanConfig, TrainConfig
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
-from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
-from ...losses.scan_head import HEADS, ScanHead, scan_loss
+from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
+from ..losses.scan_head import HEADS, ScanHead, scan_loss
 
 
 class AnswerModel(nn.Module):

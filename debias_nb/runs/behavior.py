@@ -14,8 +14,8 @@ import numpy as np
 from numpy.random import default_rng
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from ...data.answers import Answers, shared_words
-from ...measures.metrics import bootstrap_weights
+from ..data.answers import Answers, shared_words
+from ..measures.metrics import bootstrap_weights
 
 BEHAVIORS = ("words added", "words added, control", "words lost", "words lost, control")
 NO_CONTENT = ENGLISH_STOP_WORDS | {"did", "does"} # of the words of a question

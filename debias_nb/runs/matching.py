@@ -14,15 +14,15 @@ from sentence_transformers.sentence_transformer.losses import (
 )
 from transformers import TrainerCallback
 
-from ...losses.batches import View
-from ...checks import ConfigError
-from ...encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static, own_dropout
-from ...encoders.interventions import choose, intervene, random_bits, row_keys
-from ...losses.pair_losses import Hinge, LeastSquares, cosines
-from ...processes import averaged, mean_of_rows
-from ...losses.regularized import Draws, Regularized
-from ...losses.regularizers import REGULARIZERS, Intervening, Regularizer, WordDropout
-from ..config import MethodConfig, TrainConfig
+from ..losses.batches import View
+from ..checks import ConfigError
+from ..encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static, own_dropout
+from ..encoders.interventions import choose, intervene, random_bits, row_keys
+from ..losses.pair_losses import Hinge, LeastSquares, cosines
+from ..processes import averaged, mean_of_rows
+from ..losses.regularized import Draws, Regularized
+from ..losses.regularizers import REGULARIZERS, Intervening, Regularizer, WordDropout
+from .config import MethodConfig, TrainConfig
 
 
 RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch

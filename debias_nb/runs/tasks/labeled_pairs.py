@@ -8,16 +8,16 @@ from itertools import chain, compress
 import numpy as np
 from numpy.random import default_rng
 
-from ....checks import ConfigError, check_known
-from ....settings import EncoderConfig, WorldConfig
-from ....files import fingerprint
-from ....data.answers import load_answers
-from ....data.pairs import SOURCES, QuestionPairs, components, fold, load_questions
-from ....data.products import CATEGORIES, load_offers, load_products, load_test
-from ....data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
-from ....data.titles import TitleTask
-from ....data.worlds import Catalog, Pairs
-from ...config import CorpusConfig, TextsConfig
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig, WorldConfig
+from ...files import fingerprint
+from ...data.answers import load_answers
+from ...data.pairs import SOURCES, QuestionPairs, components, fold, load_questions
+from ...data.products import CATEGORIES, load_offers, load_products, load_test
+from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
+from ...data.titles import TitleTask
+from ...data.worlds import Catalog, Pairs
+from ..config import CorpusConfig, TextsConfig
 from .common import base_model, lacking
 from ..training import PairTokens, ranking_tokens
 

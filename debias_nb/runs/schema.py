@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
 
-from ...files import each_key_once
-from ..config import RunConfig
+from ..files import each_key_once
+from .config import RunConfig
 
 
 class RecordError(RuntimeError):

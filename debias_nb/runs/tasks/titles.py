@@ -5,16 +5,16 @@ from itertools import chain
 
 import numpy as np
 
-from ....checks import ConfigError, check_known
-from ....settings import EncoderConfig
-from ....encoders.interventions import importance, word_of_token
-from ...config import CorpusConfig, RunConfig, TextsConfig
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig
+from ...encoders.interventions import importance, word_of_token
+from ..config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, Trained, base_model, parted, shares_known, text_tokens, vectors
 from .labeled_pairs import catalogue, training_texts, untested
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
-from ....measures.retrieval import evaluate_retrieval, top_lists
-from ....data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
-from ....data.titles import split_titles
+from ...measures.retrieval import evaluate_retrieval, top_lists
+from ...data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
+from ...data.titles import split_titles
 from ..training import title_tokens
 
 

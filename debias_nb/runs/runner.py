@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
 
-from ...checks import ConfigError, check_known
-from ...files import project_root
-from ...data.registry import only_pinned
+from ..checks import ConfigError, check_known
+from ..files import project_root
+from ..data.registry import only_pinned
 from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
-from ..config import ExperimentConfig, RunConfig
+from .config import ExperimentConfig, RunConfig
 from .tasks.common import task_of, unmeasured
 
 
@@ -74,8 +74,8 @@ def execute(
 ) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     import torch
-    from ...encoders.tokens import single_thread
-    from ...processes import refuse_several
+    from ..encoders.tokens import single_thread
+    from ..processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet()
     settle_libraries()

@@ -23,11 +23,11 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from ...settings import EncoderConfig
-from ...checks import EncoderError
-from ...encoders.tokens import several_texts, unit_rows
-from ...encoders.safe_folders import check_folder, load_safely
-from ...encoders.loading import find_folder, load_encoder
+from ..settings import EncoderConfig
+from ..checks import EncoderError
+from ..encoders.tokens import several_texts, unit_rows
+from ..encoders.safe_folders import check_folder, load_safely
+from ..encoders.loading import find_folder, load_encoder
 
 
 @dataclass(frozen=True, eq=False)

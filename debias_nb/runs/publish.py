@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from ...files import parse_yaml
-from ..config import ExperimentConfig, Profile, configured, load_experiment
+from ..files import parse_yaml
+from .config import ExperimentConfig, Profile, configured, load_experiment
 from .origin import NO_HISTORY, git, history, unknown_code
 from .parquet import published, published_columns
 from .records import Store, comparable

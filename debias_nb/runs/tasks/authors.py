@@ -20,26 +20,26 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from ....losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from ....losses.authors import history_summary
-from ....losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
-from ....data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
-from ....data.author_splits import query_target, random_split
-from ....data.authors import SOURCES, Texts, describe, load_texts, planted_texts
-from ....checks import ConfigError, check_known
-from ....settings import EncoderConfig
-from ....encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, weights_hash
-from ....encoders.loading import best_device, load_encoder
-from ....trainer import QuietTrainer
-from ....measures.metrics import bootstrap_weights
+from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from ...losses.authors import history_summary
+from ...losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
+from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
+from ...data.author_splits import query_target, random_split
+from ...data.authors import SOURCES, Texts, describe, load_texts, planted_texts
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig
+from ...encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, weights_hash
+from ...encoders.loading import best_device, load_encoder
+from ...trainer import QuietTrainer
+from ...measures.metrics import bootstrap_weights
 from ..records import TrainingFailed
-from ...config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
+from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
 from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
 from .common import together
-from ....measures.rankings import reciprocal_rank
-from ....measures.retrieval import first_hits, recall_at
+from ...measures.rankings import reciprocal_rank
+from ...measures.retrieval import first_hits, recall_at
 from ..training import arguments_for, curve_summary, optimizer_for
-from ....data.planted_authors import author_words
+from ...data.planted_authors import author_words
 
 
 APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 
 
-from ...files import once_per_state, sha256_file
-from ..config import RunConfig
+from ..files import once_per_state, sha256_file
+from .config import RunConfig
 from .origin import Start
 from .parquet import published, rows_of, write, write_published
 from .schema import SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file

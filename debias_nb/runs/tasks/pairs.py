@@ -10,18 +10,18 @@ from functools import lru_cache
 import numpy as np
 from scipy.sparse import csr_array
 
-from ....settings import EncoderConfig, WorldConfig
-from ....files import fingerprint
-from ....encoders.interventions import importance, importance_by_role
-from ....losses.pair_losses import cosines
-from ....measures.metrics import auc_at, evaluate_pairs, rank_metrics
-from ....losses.regularizers import wise_ft
-from ....measures.retrieval import evaluate_ranking, evaluate_retrieval
-from ....data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
-from ....data.products import CATEGORIES, ROLES, worded
-from ....data.registry import MissingData
-from ....data.titles import TitleTask
-from ...config import CorpusConfig, MethodConfig, RunConfig
+from ...settings import EncoderConfig, WorldConfig
+from ...files import fingerprint
+from ...encoders.interventions import importance, importance_by_role
+from ...losses.pair_losses import cosines
+from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics
+from ...losses.regularizers import wise_ft
+from ...measures.retrieval import evaluate_ranking, evaluate_retrieval
+from ...data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
+from ...data.products import CATEGORIES, ROLES, worded
+from ...data.registry import MissingData
+from ...data.titles import TitleTask
+from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking
 from .common import shares_of, text_tokens, together, unmeasured, vectors
 from .labeled_pairs import PLANTED, LabeledPairs, catalogue, evaluation_pairs, general_pairs, held_texts, questions_of

@@ -10,10 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ....settings import EncoderConfig, PretrainConfig, WorldConfig
-from ....data.pairs import KNOWN, fold, known_texts
-from ....data.registry import MissingData
-from ...config import RunConfig
+from ...settings import EncoderConfig, PretrainConfig, WorldConfig
+from ...data.pairs import KNOWN, fold, known_texts
+from ...data.registry import MissingData
+from ..config import RunConfig
 
 
 @dataclass
@@ -52,14 +52,14 @@ class Task:
 
 def task_of(run: RunConfig) -> Task:
     "The task of a run."
-    return importlib.import_module(f"debias_nb.repro.runs.tasks.{run.task}").TASK
+    return importlib.import_module(f"debias_nb.runs.tasks.{run.task}").TASK
 
 
 @lru_cache(maxsize=3)
 def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its fingerprint
     "A base encoder and its fingerprint, loaded once a process and never trained."
-    from ....encoders.tokens import encoder_fingerprint
-    from ....encoders.loading import best_device, load_encoder
+    from ...encoders.tokens import encoder_fingerprint
+    from ...encoders.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
     return model, encoder_fingerprint(model)
 
@@ -72,7 +72,7 @@ def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
 @lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
     "Tokens of the distinct texts, and each text's row among them."
-    from ....encoders.tokens import tokenize
+    from ...encoders.tokens import tokenize
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenize(base_model(encoder), list(unique), encoder.max_length)
     return tokens, np.array([unique[text] for text in texts])
@@ -80,7 +80,7 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
     "Embeddings of texts, each distinct text computed once. `model` is a state of `encoder`."
-    from ....encoders.tokens import embed
+    from ...encoders.tokens import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
 
@@ -110,7 +110,7 @@ def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarra
 @lru_cache(maxsize=None)
 def lacking(load, *what) -> str | None:
     "Why something cannot be loaded, in words; None when it can."
-    from ....encoders.tokens import EncoderError
+    from ...encoders.tokens import EncoderError
     try:
         load(*what)
     except (EncoderError, MissingData) as e:
@@ -125,8 +125,8 @@ def together(*reasons: str | None) -> str | None:
 
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
-    from ....encoders.safe_folders import check_folder
-    from ....encoders.loading import find_folder
+    from ...encoders.safe_folders import check_folder
+    from ...encoders.loading import find_folder
     from ..pair_encoders import transformer_folder
     if not encoder.pretrain and encoder.name != "learned":
         find_folder(encoder, check=transformer_folder if encoder.kind == "cross" else check_folder)

@@ -24,15 +24,15 @@ from sentence_transformers.base.sampler import NoDuplicatesBatchSampler, SetEpoc
 from torch.utils.data import BatchSampler
 from transformers import TrainerCallback
 
-from ...checks import ConfigError
-from ...encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
-from ...encoders.trained_part import trained_part
-from ...losses.pair_losses import PairLoss
-from ...trainer import QuietTrainer, training_arguments
+from ..checks import ConfigError
+from ..encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
+from ..encoders.trained_part import trained_part
+from ..losses.pair_losses import PairLoss
+from ..trainer import QuietTrainer, training_arguments
 from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
 from .records import TrainingFailed
-from ...losses.regularizers import L2SP
-from ..config import MethodConfig, TrainConfig
+from ..losses.regularizers import L2SP
+from .config import MethodConfig, TrainConfig
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ import numpy as np
 
 from ..answer_training import REPLICATES, answer_model, answer_scores, answer_tokens, diary_summary
 from ..answer_training import evaluate_answers, train_stages
-from ....checks import ConfigError, check_known
-from ....settings import EncoderConfig
-from ....encoders.tokens import weights_hash
-from ....encoders.loading import best_device
-from ....measures.metrics import rank_metrics
-from ....data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers
-from ....data.answers import shared_words
-from ....data.registry import MissingData
-from ...config import CorpusConfig, RunConfig, TransferConfig
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig
+from ...encoders.tokens import weights_hash
+from ...encoders.loading import best_device
+from ...measures.metrics import rank_metrics
+from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers
+from ...data.answers import shared_words
+from ...data.registry import MissingData
+from ..config import CorpusConfig, RunConfig, TransferConfig
 from ..behavior import BehaviorTests, behavior_metrics, behavior_tests
 from .common import Task, Tested, Trained, encoder_files, lacking, shares_known, together
 from .common import unmeasured
