@@ -156,7 +156,7 @@ sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks,
 made:
 	$(BIN)/nbdev_export
 	$(BIN)/python tools/notebooks.py
-	$(BIN)/debias-nb report
+	$(BIN)/python tools/outputs.py --papers
 	$(BIN)/python tools/readme.py
 
 # In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.
@@ -164,8 +164,7 @@ check: $(VENV)/.stamp | .cache ## in a fresh clone: run `make reports`, make the
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
 	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 \
 	&& make="$(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV))" \
-	&& $$make reports && $(abspath $(BIN))/python tools/outputs.py --keep $$(cd "$$fresh" && find nbs/papers -name '*.ipynb') \
-	&& $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
+	&& $$make reports && $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
 	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info

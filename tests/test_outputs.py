@@ -88,15 +88,13 @@ def test_outputs_are_stored_and_a_cell_that_raises_is_named(project, tool, monke
     assert stored() == before
 
 
-def test_each_group_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monkeypatch, tmp_path):
-    groups = [[tmp_path / "a"], [tmp_path / "b"], [tmp_path / "c"]]
-
-    def run(paths):
-        if paths == groups[1]:
+def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(monkeypatch, tmp_path):
+    def run(path):
+        if path.name == "b":
             os._exit(3)
-        return [(path, os.getpid(), "", 0.) for path in paths]
+        return path, os.getpid(), "", 0.
 
-    monkeypatch.setattr(outputs, "run_together", run)
-    found = {path.name: (by, error) for done in outputs.run_apart(groups, 2) for path, by, error, _ in done}
+    monkeypatch.setattr(outputs, "run", run)
+    found = {path.name: (by, error) for path, by, error, _ in outputs.run_apart([tmp_path / name for name in "abc"], 2)}
     assert found["b"] == (None, "its process ended with 3")
     assert len({found["a"][0], found["c"][0], os.getpid()}) == 3

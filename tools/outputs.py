@@ -1,7 +1,8 @@
 """Run notebooks and keep what they show.
 
 python tools/outputs.py                        run every notebook of the library; fails where a cell raises
-python tools/outputs.py --keep [NOTEBOOK...]   run these, or all, and store their outputs
+python tools/outputs.py --keep [NOTEBOOK...]   run these, or all of the library, and store their outputs
+python tools/outputs.py --papers               make the pages of papers, and store the outputs of their notebooks
 
 Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained. Cells
 tagged `real` show what published data and encoders are here, and are stored where there are some; what cells tagged
@@ -86,46 +87,6 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
     return path, outputs, "", time.monotonic() - started
 
 
-def name_of(path: Path) -> str: # `paper/experiment`, or of a book
-    "What a paper notebook is called."
-    return path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
-
-
-def run_paper(path: Path) -> tuple[Path, list | None, str, float]:
-    "Run a paper notebook on the stored records, as its page is made: at the richest profile, and nothing is trained."
-    from debias_nb.repro.pages.frame import only_stored, profiles_of
-    from debias_nb.repro.pages.report import richest, run_cells
-    os.chdir(ROOT)
-    name = name_of(path)
-    parameters = {"profile": richest(name)} if profiles_of(name) else {}
-    started = time.monotonic()
-    outputs = []
-    try:
-        with only_stored():
-            for _, printed, shown in run_cells(path, parameters):
-                made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
-                made += [{"output_type": "display_data", "data": dict(one.data), "metadata": {}} for one in shown]
-                outputs.append(made)
-    except BaseException as e:
-        notes = "; ".join(getattr(e, "__notes__", []))
-        return path, None, f"{type(e).__name__}: {e} ({notes})", time.monotonic() - started
-    return path, outputs, "", time.monotonic() - started
-
-
-def is_of_paper(path: Path) -> bool:
-    "Whether a notebook is a paper's."
-    return path.is_relative_to(ROOT / "nbs" / "papers")
-
-
-def run_together(paths: list[Path]) -> list[tuple]:
-    "What `run` or `run_paper` says of each: of paper notebooks, which read the records once, or of one of the library."
-    if not is_of_paper(paths[0]):
-        return [run(path) for path in paths]
-    from debias_nb.repro.pages.frame import only_stored
-    with only_stored():
-        return [run_paper(path) for path in paths]
-
-
 def tags(cell) -> list[str]:
     "The tags of a cell."
     return cell["metadata"].get("tags", [])
@@ -134,15 +95,21 @@ def tags(cell) -> list[str]:
 PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
 
 
-def name_profile(path: Path, nb: dict) -> None: # path: of a paper notebook
-    "Its cell of parameters names the profile whose page is stored."
+def keep_paper(path: Path, ran: list[tuple]) -> None: # ran: what each cell printed and displayed
+    "Store what a paper notebook showed when its page was made, with the profile of the page in its cell of parameters."
     from debias_nb.repro.pages.frame import profiles_of
     from debias_nb.repro.pages.report import richest
-    name = name_of(path)
+    outputs = []
+    for printed, shown in ran:
+        made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
+        outputs.append(made + [{"output_type": "display_data", "data": dict(one.data), "metadata": {}} for one in shown])
+    nb = json.loads(path.read_text("utf-8"))
+    name = path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
     for cell in nb["cells"]:
-        source = joined(cell["source"])
         if "parameters" in tags(cell) and profiles_of(name):
-            cell["source"] = PROFILE.sub(rf'\1"{richest(name)}"', source).splitlines(keepends=True)
+            cell["source"] = PROFILE.sub(rf'\1"{richest(name)}"', joined(cell["source"])).splitlines(keepends=True)
+    for refused in store(path, nb, outputs):
+        raise ValueError(f"{path}: {refused}")
 
 
 def is_kept(cell) -> bool:
@@ -151,11 +118,8 @@ def is_kept(cell) -> bool:
     return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell) or bool(there_are_data))
 
 
-def keep(path: Path, outputs: list) -> list[str]:
-    "Store what a run gave. Refuses a picture that is too large."
-    nb = json.loads(path.read_text("utf-8"))
-    if is_of_paper(path):
-        name_profile(path, nb)
+def store(path: Path, nb: dict, outputs: list) -> list[str]:
+    "Store what a notebook's cells showed. Tells which pictures are too large."
     refused = []
     for n, (cell, new) in enumerate(zip(nb["cells"], outputs)):
         if not is_kept(cell):
@@ -168,32 +132,31 @@ def keep(path: Path, outputs: list) -> list[str]:
     return refused
 
 
-def _send(sender, group: list[Path]) -> None: # in a process of its own
-    sender.send(run_together(group))
+def _send(sender, path: Path) -> None: # in a process of its own
+    sender.send(run(path))
 
 
-def run_apart(groups: list[list[Path]], workers: int): # yields what `run_together` gives of each group, as it comes
-    """Each group in a process of its own, since a notebook's `__main__` takes the place of this one. All are forked from
+def run_apart(paths: list[Path], workers: int): # yields what `run` gives of each, as it comes
+    """Each notebook in a process of its own, since a notebook's `__main__` takes the place of this one. All are forked from
     this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new process."""
     context = multiprocessing.get_context("fork")
-    waiting = list(groups)
-    running = {} # the end of a pipe -> process and group
+    waiting = list(paths)
+    running = {} # the end of a pipe -> process and notebook
     while waiting or running:
         while waiting and len(running) < workers:
-            group = waiting.pop(0)
+            path = waiting.pop(0)
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_send, args=(sender, group))
+            process = context.Process(target=_send, args=(sender, path))
             process.start()
             sender.close()
-            running[receiver] = process, group
+            running[receiver] = process, path
         for receiver in multiprocessing.connection.wait(list(running)):
-            process, group = running.pop(receiver)
+            process, path = running.pop(receiver)
             try:
                 yield receiver.recv()
             except EOFError: # nothing was sent
                 process.join()
-                why = f"its process ended with {process.exitcode}"
-                yield [(path, None, why, 0.) for path in group]
+                yield path, None, f"its process ended with {process.exitcode}", 0.
             process.join()
 
 
@@ -205,31 +168,32 @@ def told(path: Path, found: list[str], seconds: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all, or without --keep those of the library")
+    parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all of the library")
     parser.add_argument("--keep", action="store_true", help="store the outputs")
+    parser.add_argument("--papers", action="store_true", help="make the pages of papers, and store the outputs of their notebooks")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if args.papers:
+        from debias_nb.repro.commands.reproduction import write_pages
+        write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
+        return 0
     known = notebooks()
-    paths = [Path(name).resolve() for name in args.notebooks] or [path for path in known if args.keep or not is_of_paper(path)]
-    for path in paths:
+    asked = [Path(name).resolve() for name in args.notebooks] or known
+    for path in asked:
         if path not in known:
             parser.error(f"{path} is no notebook of this project")
+    paths = [path for path in asked if not path.is_relative_to(ROOT / "nbs" / "papers")]
     if len(paths) > 1: # each process has the libraries, and need not load them again
         from debias_nb.runs.runner import settle_libraries
         settle_libraries()
-    papers = [path for path in paths if is_of_paper(path)]
-    groups = [[path] for path in paths if path not in papers] # each alone, since it trains and sets things
-    together = {} # those of a paper read the records once; they are first, since they take longest
-    for path in papers:
-        together.setdefault(path.parent, []).append(path)
-    groups = sorted(together.values(), key=len, reverse=True) + groups
     wrong = 0
-    for done in run_apart(groups, args.workers):
-        for path, outputs, error, seconds in done:
-            found = [error] if outputs is None else keep(path, outputs) if args.keep else []
-            wrong += bool(found)
-            told(path, found, seconds)
+    for path, outputs, error, seconds in run_apart(paths, args.workers):
+        found = [error] if outputs is None else []
+        if args.keep and not found:
+            found = store(path, json.loads(path.read_text("utf-8")), outputs)
+        wrong += bool(found)
+        told(path, found, seconds)
     print(f"{len(paths) - wrong} passed, {wrong} failed")
     return bool(wrong)
 

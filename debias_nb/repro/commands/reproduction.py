@@ -217,7 +217,7 @@ def _inside(folder: Path):
         os.chdir(before)
 
 
-def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> list[Path]: # what was written
+def _write_some(names: list[str], folder: Path, fresh: bool, here: Path, keep=None) -> list[Path]: # what was written
     "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
     from ...runs.config import configured
     from ..pages.frame import only_stored
@@ -226,10 +226,29 @@ def _write_pages(names: list[str], folder: Path, fresh: bool, here: Path) -> lis
     with _inside(here), only_stored(fresh):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
-                written += write_page(name, folder, fresh)
+                written += write_page(name, folder, fresh, keep)
             else:
-                written += write_notebook(name, folder, {"folder": str(folder)})
+                written += write_notebook(name, folder, {"folder": str(folder)}, keep=keep)
     return written
+
+
+def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
+    "Pages, or those of papers; None: all. keep: as `report.executed`."
+    from joblib import Parallel, cpu_count, delayed
+    from ...runs.config import configured
+    from ..pages.frame import only_stored, papers
+    from ..pages.report import BOOKS
+    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
+    with only_stored(fresh): # what is read for the pages of a paper serves the books, too
+        if names:
+            return _write_some(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root, keep)
+        # papers side by side, the largest one here; the books speak of all of them
+        largest, *others = sorted(groups, key=len, reverse=True)
+        pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
+        elsewhere = pool(delayed(_write_some)(group, folder, fresh, root, keep) for group in others)
+        written = _write_some(largest, folder, fresh, root, keep)
+        written += chain(*elsewhere)
+        return written + _write_some(list(BOOKS), folder, fresh, root, keep)
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -243,24 +262,9 @@ def report(
     """Write the pages with their tables and figures from records.
 
     Notebooks are executed; nothing is trained."""
-    from joblib import Parallel, cpu_count, delayed
-    from ...runs.config import configured
-    from ..pages.frame import only_stored, papers
-    from ..pages.report import BOOKS
     root = project_here()
     folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
-    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
-    with only_stored(fresh): # what is read for the pages of a paper serves the books, too
-        if names:
-            written = [_write_pages(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root)]
-        else: # papers side by side, the largest one here; the books speak of all of them
-            largest, *others = sorted(groups, key=len, reverse=True)
-            pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
-            elsewhere = pool(delayed(_write_pages)(group, folder, fresh, root) for group in others)
-            written = [_write_pages(largest, folder, fresh, root)]
-            written += elsewhere
-            written.append(_write_pages(list(BOOKS), folder, fresh, root))
-    for path in chain(*written):
+    for path in write_pages(names, folder, fresh, root):
         echo(os.path.relpath(path))
 
 

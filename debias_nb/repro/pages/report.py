@@ -4,7 +4,7 @@ import json
 import posixpath
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -87,12 +87,15 @@ def on_page(cells: list[dict], shown: list[Shown]) -> list[Shown]: # cells: of a
 def executed(
     notebook: Path,
     parameters: dict[str, object],
+    keep: Callable[[Path, list], None] | None = None, # what is done with what each cell printed and displayed, in all forms
 ) -> list[Shown]:
     "What a notebook shows on its page, its text included. Raises as `run_cells`."
-    cells = []
+    ran = list(run_cells(notebook, parameters, None if keep else KINDS))
+    if keep:
+        keep(notebook, [(printed, outputs) for _, printed, outputs in ran])
+    cells = [cell for cell, _, _ in ran]
     shown = []
-    for cell, printed, outputs in run_cells(notebook, parameters, KINDS):
-        cells.append(cell)
+    for cell, printed, outputs in ran:
         if cell["cell_type"] == "markdown":
             shown.append(Shown("text/markdown", "".join(cell["source"])))
         if printed:
@@ -242,9 +245,10 @@ def write_notebook(
     out: Path,             # folder for the pages, one folder a paper inside
     parameters: dict[str, object] | None = None,
     beside: dict[str, bytes] | None = None, # further files -> content
+    keep: Callable[[Path, list], None] | None = None, # as `executed`
 ) -> list[Path]: # what was written
     "What a notebook shows, as a page. Raises as `run_cells`."
-    shown = executed(_notebooks() / f"{name}.ipynb", parameters or {})
+    shown = executed(_notebooks() / f"{name}.ipynb", parameters or {}, keep)
     files = files_of(name, shown) | (beside or {})
     folder = (out / page_path(name)).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -257,12 +261,13 @@ def write_page(
     name: str,            # `paper/experiment`
     out: Path,            # folder for the pages, one folder a paper inside
     fresh: bool = False,  # planted records of this machine's `_runs/` instead of the committed reference
+    keep: Callable[[Path, list], None] | None = None, # as `executed`
 ) -> list[Path]: # what was written
     "One page with its figures and tables."
     with only_stored(fresh):
         studies = [stored(name, profile) for profile in profiles_of(name)]
         beside = tables_beside(page_path(name).stem, studies)
-        return write_notebook(name, out, {"profile": richest(name)}, beside)
+        return write_notebook(name, out, {"profile": richest(name)}, beside, keep)
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
