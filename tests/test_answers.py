@@ -36,14 +36,14 @@ def tokens(train):
     return answer_tokens(model_for(PLAIN, train).encoder, train)
 
 
-def model_for(method, answers, seed=0, training=TRAINING):
-    return answer_model(SMALL, method, training, answers.questions + answers.answers, seed)
+def model_for(method, answers, **changes):
+    return answer_model(run_of(method, **changes), answers.questions + answers.answers)
 
 
-def fitted(method, answers, training=TRAINING):
+def fitted(method, answers, **changes):
     "A trained model, and its trainer."
-    model = model_for(method, answers, 0, training)
-    return model, fit_answers(model, answer_tokens(model.encoder, answers), method.scan, training, 0)
+    model = model_for(method, answers, **changes)
+    return model, fit_answers(model, answer_tokens(model.encoder, answers), run_of(method, **changes))
 
 
 def with_scan(**settings):
@@ -63,11 +63,10 @@ def run_of(method, **changes):
 def noisy(dtype, noise, train, method=SCAN):
     "The weights after a training in which a sum differs in its last bits, as it does on another processor."
     encoder = SMALL.model_copy(update={"dtype": dtype})
-    texts = train.questions + train.answers
-    model = answer_model(encoder, method, TRAINING, texts, 0)
+    model = model_for(method, train, encoder=encoder)
     model.encoder.aggregate.weight.register_hook(lambda gradient: gradient * (1 + noise))
     model.encoder.vectors.weight.register_hook(lambda gradient: gradient * (1 - noise))
-    fit_answers(model, answer_tokens(model.encoder, train), method.scan, TRAINING, 0, dtype)
+    fit_answers(model, answer_tokens(model.encoder, train), run_of(method, encoder=encoder))
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
 
@@ -190,7 +189,7 @@ def test_what_weights_do_is_left_out_where_there_is_nothing_to_decorrelate(token
 def test_positive_weight_counts_right_answers_more(train):
     def first_loss(weight):
         training = TRAINING.model_copy(update={"positive_weight": weight})
-        return fitted(PLAIN, train, training)[1].history[0]["sw"]
+        return fitted(PLAIN, train, training=training)[1].history[0]["sw"]
 
     assert first_loss(3.) > 1.1 * first_loss(1.)
 
@@ -199,7 +198,7 @@ def test_positive_weight_counts_right_answers_more(train):
 
 def test_a_loss_that_is_not_finite_stops_training_with_its_step(train):
     with pytest.raises(TrainingFailed) as error:
-        fitted(PLAIN, train, TOO_FAST)
+        fitted(PLAIN, train, training=TOO_FAST)
     assert error.value.step >= 1 and "the loss is" in str(error.value)
 
 
@@ -215,7 +214,7 @@ def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(
     with pytest.raises(TrainingFailed, match="`rate`"):
         fitted(as_printed(1.), train)
     with pytest.raises(TrainingFailed, match="representations"):
-        fitted(SCAN, train, TOO_FAST)
+        fitted(SCAN, train, training=TOO_FAST)
     lost, store = run_of(as_printed(1000.)), Store(tmp_path)
     out = run_all([lost, run_of(PLAIN)], store, workers=1, progress=False)
     assert "`rate`" in out.failed[lost.id] and len(out.records) == 1
@@ -232,9 +231,9 @@ def test_what_does_not_fit_is_refused_by_name(train):
     staged = TRAINING.model_copy(update={"transfer": stage})
     another_loss = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=2)
     for refused, named in (
-        (lambda: train_stages(model, data, tanda, TRAINING, 0, transfer=data), "TANDA"),
-        (lambda: train_stages(model, data, tanda, staged, 0), "TANDA"),
-        (lambda: fitted(PLAIN, train, another_loss), "mse"),
+        (lambda: train_stages(model, data, run_of(tanda), transfer=data), "TANDA"),
+        (lambda: train_stages(model, data, run_of(tanda, training=staged)), "TANDA"),
+        (lambda: fitted(PLAIN, train, training=another_loss), "mse"),
         (lambda: task.training_answers(CorpusConfig(name="wikiq", task="answers")), "wikiqa"),
         (lambda: task.evaluation_answers("shiftet", CORPUS), "shifted"),
     ):
@@ -251,7 +250,7 @@ def test_the_first_stage_knows_nothing_of_scan(train):
         method = MethodConfig(name="x", transfer=True, scan=scan)
         model = model_for(method, train, training=training)
         data = answer_tokens(model.encoder, train)
-        first, last = train_stages(model, data, method, training, 0, transfer=data)
+        first, last = train_stages(model, data, run_of(method, training=training), transfer=data)
         assert set(first.history[0]) == {"sw"}
         assert ("cl" in last.history[0]) == (scan is not None)
         assert (model.head.debiasing is None) == (scan is None)

@@ -277,7 +277,7 @@ def made(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
-    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_data, lacking
+    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
     for cached in caches:
         cached.cache_clear()
     yield folder
@@ -344,7 +344,7 @@ def test_a_run_on_products_measures_every_part(made):
         evaluate=("shoes", "watches"), measure=("words",))
     assert task.TASK.lacks(run) is None
     trained = task.TASK.train(run)
-    tested = task.TASK.test(run, trained)
+    tested = task.TASK.test(trained.model, run)
     assert not tested.missing
     assert list(tested.metrics) == ["shoes", "watches"]
     assert set(tested.metrics["watches"]) == {*PARTS, *WORDS, "seen words"}
@@ -358,10 +358,10 @@ def test_a_run_on_products_measures_every_part(made):
     base = run.model_copy(update=dict(corpus=None, training=None, method=MethodConfig(name="Base", trained=False)))
     (made / "watches-test.txt").unlink()
     task.evaluation_pairs.cache_clear()
-    untrained = task.TASK.test(base, task.TASK.train(base))
+    untrained = task.TASK.test(task.TASK.train(base).model, base)
     assert set(untrained.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
     assert untrained.missing == ["watches"]
-    without_words = task.TASK.test(base.model_copy(update=dict(measure=())), task.TASK.train(base))
+    without_words = task.TASK.test(task.TASK.train(base).model, base.model_copy(update=dict(measure=())))
     assert set(without_words.metrics["shoes"]) == {*PARTS}
 
 
@@ -393,7 +393,7 @@ def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
     run = RunConfig(
         paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),
         method=MethodConfig(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
-    tested = task.TASK.test(run, task.TASK.train(run))
+    tested = task.TASK.test(task.TASK.train(run).model, run)
     task.trained_texts.cache_clear()
     own, other = (tested.metrics[name] for name in run.evaluate)
     assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1

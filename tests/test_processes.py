@@ -275,8 +275,9 @@ def test_a_run_and_its_answers_are_refused(in_two):
     with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
         execute(run)
     training = TrainConfig(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
+    run = run.model_copy(update={"training": training})
     with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
-        fit_answers(None, None, None, training, 0)
+        fit_answers(None, None, run)
 
 
 def test_a_planted_encoder_is_refused(in_two, tmp_path):

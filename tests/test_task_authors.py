@@ -10,7 +10,7 @@ from scipy import sparse
 from debias_nb.runs.tasks import authors
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors, excerpt
-from debias_nb.runs.tasks.authors import fit_authors, leaks, settings, tuned
+from debias_nb.runs.tasks.authors import attempts, fit_authors, leaks, tuned
 from debias_nb.data.author_splits import query_target
 from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
@@ -40,14 +40,6 @@ def run_of(method, **changes):
         "evaluate": ("cross", "iid")}
     own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
     return RunConfig(**(settings | own | changes))
-
-
-def train_tokens():
-    return authors._tokens(ENCODER, CORPUS, "train")
-
-
-def train_labels():
-    return author_ids(author_split(CORPUS).train.author)
 
 
 # ---- parts
@@ -140,21 +132,21 @@ def test_the_metrics_by_hand():
     rows = torch.eye(8)
     for query, hits in zip(halves.queries, halves.relevance().toarray()):
         rows[halves.targets[np.flatnonzero(hits)[0]]] = rows[query]
-    found = evaluate_authors(rows, texts, halves)
-    assert found.metrics["r8"] == 1 == found.metrics["mrr"]
-    assert found.metrics["queries"] == 3 and found.metrics["targets"] == 5
+    found, *_ = evaluate_authors(rows, texts, halves)
+    assert found["r8"] == 1 == found["mrr"]
+    assert found["queries"] == 3 and found["targets"] == 5
     thin = sparse.csr_matrix(torch.roll(rows, 1, 1).numpy())
-    assert evaluate_authors(thin, texts, halves).metrics == found.metrics, "neither a rotation nor sparse rows change anything"
+    assert evaluate_authors(thin, texts, halves)[0] == found, "neither a rotation nor sparse rows change anything"
 
 
 @pytest.mark.parametrize("order", [np.arange(30), np.arange(30)[::-1], np.random.default_rng(0).permutation(30)])
 def test_the_order_of_the_texts_cannot_help_a_constant(order):
     "There are two targets of each author, and one query."
     texts = shelf([f"a{i % 10}" for i in order], [f"t{i % 3}" for i in order])
-    found = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
-    targets = found.metrics["targets"]
+    found, *_ = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
+    targets = found["targets"]
     neither_in_eight = np.prod([(targets - 2 - i) / (targets - i) for i in range(8)])
-    assert found.metrics["r8"] == pytest.approx(1 - neither_in_eight)
+    assert found["r8"] == pytest.approx(1 - neither_in_eight)
 
 
 def test_resamples_draw_authors_with_all_their_queries():
@@ -163,10 +155,11 @@ def test_resamples_draw_authors_with_all_their_queries():
     halves, rows = query_target(texts), torch.zeros(62, 2)
     rows[:40, 0] = rows[40:, 1] = 1
     rows[halves.queries] = torch.tensor([0., 1.])
-    found, hit = evaluate_authors(rows, texts, halves, replicates=200), 8 / 21
+    found, resampled, by_author = evaluate_authors(rows, texts, halves, replicates=200)
+    hit = 8 / 21
     drawn_together = {0., round(hit, 4), round(hit / 21, 4)} # queries drawn one by one would give many more values
-    assert set(found.replicates["r8"]) == drawn_together
-    assert np.mean(found.authors) == pytest.approx(found.metrics["r8"], abs=1e-3)
+    assert set(resampled["r8"]) == drawn_together
+    assert np.mean(by_author) == pytest.approx(found["r8"], abs=1e-3)
 
 
 # ---- training
@@ -180,13 +173,14 @@ def test_resamples_draw_authors_with_all_their_queries():
     AuthorsConfig(student="corrected", gamma=.5),
 ])
 def test_every_method_trains_and_repeats(method):
-    once, again = (tuned(CORPUS, ENCODER, TRAINING, method, 3) for _ in range(2))
-    assert once.tried == again.tried
-    for x, y in zip(once.model.state_dict().values(), again.model.state_dict().values()):
+    run = run_of(MethodConfig(name="x", authors=method), seed=3)
+    (once, _, about), (again, _, about_again) = tuned(run), tuned(run)
+    assert about == about_again
+    for x, y in zip(once.state_dict().values(), again.state_dict().values()):
         assert torch.equal(x, y)
-    assert not torch.equal(once.model[0].embedding.weight, beginning(ENCODER, CORPUS, 3)[0].embedding.weight)
-    assert len(once.tried) == (1 if method.base == "mll" else 2)
-    assert (once.teacher is None) == (method.student == "none")
+    assert not torch.equal(once[0].embedding.weight, beginning(ENCODER, CORPUS, 3)[0].embedding.weight)
+    assert len(about["tried"]) == (1 if method.base == "mll" else 2)
+    assert ("teacher" in about) == (method.student != "none")
 
 
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
@@ -197,13 +191,19 @@ def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
         return plain(rows, texts, *args, **options)
 
     monkeypatch.setattr(authors, "evaluate_authors", noted)
-    done = tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 5)
-    assert set(asked) == {"authors validation"} and len(asked) == 2 == len(done.tried)
-    best = max(done.tried, key=lambda tried: tried["r8"])
-    assert done.setting == {name: best[name] for name in ("learning_rate", "temperature")}
-    training = TRAINING.model_copy(update={"further_rates": (.3,)})
-    assert settings(training, AuthorsConfig()) == [(.01, .1), (.01, .5), (.3, .1), (.3, .5)]
-    assert settings(training, AuthorsConfig(base="mll")) == [(.01, .1), (.3, .1)], "its loss has no temperature"
+    _, _, about = tuned(run_of(CL, seed=5))
+    assert set(asked) == {"authors validation"} and len(asked) == 2 == len(about["tried"])
+    best = max(about["tried"], key=lambda tried: tried["r8"])
+    assert about["setting"] == {name: best[name] for name in ("learning_rate", "temperature")}
+    training = TRAINING.model_copy(update={"further_rates": (.3,), "student_epochs": 5})
+
+    def tries(method):
+        asked = [run.training for run in attempts(run_of(method, training=training))]
+        return [(one.learning_rate, one.temperature, one.epochs) for one in asked]
+
+    assert tries(CL) == [(.01, .1, 2), (.01, .5, 2), (.3, .1, 2), (.3, .5, 2)]
+    assert tries(MLL) == [(.01, .1, 9), (.3, .1, 9)], "its loss has no temperature"
+    assert {epochs for _, _, epochs in tries(ARR)} == {5}
 
 
 def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
@@ -215,21 +215,21 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         return plain(model, loss, *args, **options)
 
     monkeypatch.setattr(authors, "fit_authors", diverges_at_half)
-    done = tuned(CORPUS, ENCODER, TRAINING, AuthorsConfig(), 0)
-    assert done.setting["temperature"] == .1 and "the loss is nan" in done.tried[1]["failed"]
+    _, _, about = tuned(run_of(CL))
+    assert about["setting"]["temperature"] == .1 and "the loss is nan" in about["tried"][1]["failed"]
     half_alone = TRAINING.model_copy(update={"temperature": .5, "further_temperatures": ()})
     with pytest.raises(TrainingFailed, match="step 3"):
-        tuned(CORPUS, ENCODER, half_alone, AuthorsConfig(), 0)
+        tuned(run_of(CL, training=half_alone))
 
 
 @pytest.mark.parametrize("base", ["mll", "cl"])
 def test_infinite_losses_stop(base):
-    model, labels = beginning(ENCODER, CORPUS), train_labels()
+    model, labels = beginning(ENCODER, CORPUS), author_ids(author_split(CORPUS).train.author)
     with torch.no_grad():
         model[0].embedding.weight[5] = torch.nan
     loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
     with pytest.raises(TrainingFailed, match="step 1"):
-        fit_authors(model, loss, train_tokens(), labels, TRAINING, 1)
+        fit_authors(model, loss, authors._tokens(ENCODER, CORPUS, "train"), labels, run_of(CL))
 
 
 # ---- records

@@ -22,13 +22,12 @@ import torch
 from torch import nn
 from transformers import PrinterCallback, Trainer
 
-from ..settings import EncoderConfig
 from .pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
 from ..encoders.tokens import autocast, device_of, evaluating, single_thread
 from ..measures.metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
-from .config import MethodConfig, ScanConfig, TrainConfig
+from .config import RunConfig, ScanConfig
 from .records import TrainingFailed
 from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
 from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
@@ -46,24 +45,24 @@ class AnswerModel(nn.Module):
         return self.encoder(**batch)
 
 
+PLAIN = ScanConfig(weights="uniform") # cross-entropy alone
+
+
 def answer_model(
-    encoder: EncoderConfig,          # of kind `alignment` or `cross`
-    method: MethodConfig,
-    training: TrainConfig,
+    run: RunConfig,
     texts: list[str] | None = None,  # that the vocabulary of an encoder called `learned` is made of
-    seed: int = 0,                   # of everything that is fresh
 ) -> AnswerModel:
-    "An untrained model. Raises `EncoderError` as `load_pair_encoder` does."
-    scan = method.scan or ScanConfig(weights="uniform")
-    pairs = load_pair_encoder(encoder, texts, seed)
+    "An untrained model, of which the seed decides all that is fresh. Raises `EncoderError` as `load_pair_encoder` does."
+    scan = run.method.scan or PLAIN
+    pairs = load_pair_encoder(run.encoder, texts, run.seed)
     preset = HEADS.get(scan.debias, {})
     with torch.random.fork_rng([]):
-        torch.manual_seed(seed + 1)
+        torch.manual_seed(run.seed + 1)
         head = ScanHead(
             pairs.width, temperature=scan.temperature, debias=scan.debias != "none",
-            class_weights=(1., training.positive_weight), **preset)
+            class_weights=(1., run.training.positive_weight), **preset)
     model = AnswerModel(pairs, head)
-    if encoder.dtype == "fp64":
+    if run.encoder.dtype == "fp64":
         model.double()
     return model
 
@@ -262,27 +261,25 @@ class AnswerTrainer(Trainer):
 def fit_answers(
     model: AnswerModel,       # trained in place
     data: AnswerTokens,
-    scan: ScanConfig | None,  # None: plain cross-entropy
-    training: TrainConfig,
-    seed: int,                # of batches, dropout, random features
-    dtype: str = "fp32",      # bf16 is autocast; fp64 rounds gradients
+    run: RunConfig,           # its seed decides batches, dropout, random features; `dtype` fp64 rounds gradients
     validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
     "Train a model. Raises `TrainingFailed` when the loss is not finite, `ValueError` for another loss than cross-entropy."
     from datasets import Dataset
+    training = run.training
     if training.loss != "cross-entropy":
         raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
     why = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
     refuse_several("answers as runs train them", why)
-    scan = scan or ScanConfig(weights="uniform")
+    scan = run.method.scan or PLAIN
     best = BestEpoch(model, validate)
     callbacks = [best] if validate else []
     rows = Dataset.from_dict({"row": range(len(data))})
     with tempfile.TemporaryDirectory() as folder, single_thread():
-        args = arguments_for(training, folder, model, seed, dtype, remove_unused_columns=False)
+        args = arguments_for(training, folder, model, run.seed, run.encoder.dtype, remove_unused_columns=False)
         trainer = AnswerTrainer(
-            model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data),
-            weigher=Weigher(scan, data, seed), contrast=scan.contrast, rounded=dtype == "fp64", callbacks=callbacks,
+            model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data), callbacks=callbacks,
+            weigher=Weigher(scan, data, run.seed), contrast=scan.contrast, rounded=run.encoder.dtype == "fp64",
             optimizer_cls_and_kwargs=optimizer_for(training))
         trainer.train()
     model.eval()
@@ -322,27 +319,25 @@ def answer_scores(
 def train_stages(
     model: AnswerModel,
     data: AnswerTokens,                       # of the run's own corpus
-    method: MethodConfig,
-    training: TrainConfig,
-    seed: int,
-    dtype: str = "fp32",
+    run: RunConfig,
     validate=None,                            # as in `fit_answers`, for the last stage
     transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
 ) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
     """Train in one stage or two; the first one is plain. Raises `ValueError` where the first stage lacks settings or data,
     otherwise as `fit_answers`."""
     first = None
-    if method.transfer:
-        if training.transfer is None or transfer is None:
-            raise ValueError(f"method {method.name!r}: `transfer` needs a training with `transfer`, and the answers of that stage")
-        changes = {"learning_rate": training.transfer.learning_rate, "epochs": training.transfer.epochs}
+    if run.method.transfer:
+        stage = run.training.transfer
+        if stage is None or transfer is None:
+            why = "`transfer` needs a training with `transfer`, and the answers of that stage"
+            raise ValueError(f"method {run.method.name!r}: {why}")
+        training = run.training.model_copy(update={"learning_rate": stage.learning_rate, "epochs": stage.epochs})
+        plain = run.method.model_copy(update={"scan": None})
         debiasing = model.head.debiasing
         model.head.debiasing = None
-        try:
-            first = fit_answers(model, transfer, None, training.model_copy(update=changes), seed, dtype)
-        finally:
-            model.head.debiasing = debiasing
-    last = fit_answers(model, data, method.scan, training, seed, dtype, validate)
+        first = fit_answers(model, transfer, run.model_copy(update={"training": training, "method": plain}))
+        model.head.debiasing = debiasing
+    last = fit_answers(model, data, run, validate)
     return first, last
 
 

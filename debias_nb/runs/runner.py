@@ -27,7 +27,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
 from .config import ExperimentConfig, RunConfig
-from .tasks.common import task_of, unmeasured
+from .tasks.common import is_stale, task_of
 
 
 @lru_cache(maxsize=1)
@@ -67,11 +67,7 @@ def surroundings() -> dict:
 
 
 @only_pinned()
-def execute(
-    run: RunConfig,
-    train=None,               # another way to train it, a function of the run; default: its task's
-    told: dict | None = None, # what else the record keeps
-) -> dict: # the record
+def execute(run: RunConfig) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     import torch
     from ..encoders.tokens import single_thread
@@ -82,11 +78,10 @@ def execute(
     task = task_of(run)
     start = Start()
     with single_thread():
-        trained = (train or task.train)(run)
+        trained = task.train(run)
         seconds = start.seconds
-        tested = task.test(run, trained)
-    extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing}
-    extra |= trained.extra | tested.extra | (told or {})
+        tested = task.test(trained.model, run)
+    extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing, **trained.extra, **tested.extra}
     encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
     record = make_record(
         run, tested.metrics, start=start, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
@@ -159,7 +154,7 @@ def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome
     todo = []
     for run in runs:
         record = found.get(run.id)
-        if record and not (unmeasured(record, run) and task_of(run).stale(record, run)):
+        if record and not is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
         why = absent(run)

@@ -5,26 +5,25 @@ labels are switched and which texts are perturbed, belongs to the corpus and not
 set called `… perturbed` a character is swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 
 import numpy as np
 
-from ..answer_training import REPLICATES, answer_model, answer_scores, answer_tokens, diary_summary
-from ..answer_training import evaluate_answers, train_stages
+from ..answer_training import REPLICATES, AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
+from ..answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
-from ...settings import EncoderConfig
 from ...encoders.tokens import weights_hash
 from ...encoders.loading import best_device
 from ...measures.metrics import rank_metrics
 from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers
 from ...data.answers import shared_words
 from ...data.registry import MissingData
-from ..config import CorpusConfig, RunConfig, TransferConfig
+from ..config import CorpusConfig, RunConfig
 from ..behavior import BehaviorTests, behavior_metrics, behavior_tests
-from .common import Task, Tested, Trained, encoder_files, lacking, shares_known, together
-from .common import unmeasured
+from .common import Task, Tested, Trained, encoder_files, shares_known
 from ..training import curve_summary
 
 
@@ -113,65 +112,6 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
     return out, data
 
 
-def _stage(run: RunConfig) -> TransferConfig | None: # None: there is no first stage
-    return run.training.transfer if run.method.transfer else None
-
-
-def _transferred(stage) -> Answers:
-    "The corpus of a first stage."
-    return load_answers(stage.corpus, stage.part)
-
-
-@lru_cache(maxsize=2)
-def _vocabulary(corpus: CorpusConfig, encoder: EncoderConfig, stage) -> tuple[str, ...] | None:
-    "The texts that give an encoder called `learned` its words."
-    if encoder.name != "learned":
-        return None
-    trained = [training_answers(corpus), *([_transferred(stage)] if stage else [])]
-    texts = [answers.questions + answers.answers for answers in trained]
-    return tuple(chain.from_iterable(texts))
-
-
-def train_answers(run: RunConfig) -> Trained:
-    "Train as a run says. Raises `TrainingFailed`, `MissingData` or `EncoderError`."
-    corpus = run.corpus
-    stage = _stage(run)
-    words = _vocabulary(corpus, run.encoder, stage)
-    model = answer_model(run.encoder, run.method, run.training, words, run.seed)
-    identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
-    trained = training_answers(corpus)
-    dev = training_answers(corpus, "dev")
-    used = {f"train {corpus.name}": trained}
-    validate = None # the last epoch is kept
-    if run.training.select == "best":
-        used[f"dev {corpus.name}"] = dev
-        tokens = model.encoder.tokenize(dev.questions, dev.answers, run.encoder.max_length)
-
-        def validate(model): # its MAP
-            scores = answer_scores(model, tokens, dtype=run.encoder.dtype)
-            ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
-            return ranking["map"]
-
-    own = answer_tokens(model.encoder, trained, run.encoder.max_length)
-    transfer = None
-    if stage:
-        earlier = _transferred(stage)
-        used[f"transfer {stage.corpus}"] = earlier
-        transfer = answer_tokens(model.encoder, earlier, run.encoder.max_length)
-    model.to(best_device())
-    first, last = train_stages(
-        model, own, run.method, run.training, run.seed, run.encoder.dtype, validate, transfer)
-    told = {}
-    if last.diary:
-        told["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
-    if first:
-        told["first stage"] = curve_summary(first.history)
-    if last.scores:
-        told["development MAP"] = [round(x, 5) for x in last.scores]
-    data = {name: _about(answers) for name, answers in used.items()}
-    return Trained(model, identity, curve_summary(last.history), data, told)
-
-
 LONGEST = 400 # characters of an answer that a record keeps
 
 
@@ -199,71 +139,103 @@ def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answ
 MANY = 600 # questions: larger sets do not leave the values of single questions in a record
 
 
-def _scores(run: RunConfig, trained: Trained, answers: Answers) -> np.ndarray: # (n,)
-    "Score candidates by the trained model; without one by the words they share with their question."
-    if trained.model is None:
+def _tokens(model: AnswerModel, run: RunConfig, answers: Answers) -> AnswerTokens:
+    return answer_tokens(model.encoder, answers, run.encoder.max_length)
+
+
+def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.ndarray: # (n,)
+    "Score candidates by a trained model; without one by the words they share with their question."
+    if model is None:
         return shared_words(answers)
-    tokens = trained.model.encoder.tokenize(answers.questions, answers.answers, run.encoder.max_length)
-    return answer_scores(trained.model, tokens, dtype=run.encoder.dtype)
+    return answer_scores(model, _tokens(model, run, answers).inputs, dtype=run.encoder.dtype)
 
 
 class AnswersTask(Task):
     "Questions with candidate answers, ranked."
+    def data(self, run: RunConfig) -> tuple[dict[str, Answers], dict]:
+        "Candidates to `train` on; the `dev` ones that the best epoch is chosen on; those of a first stage, `transfer`."
+        corpus = run.corpus
+        found = {"train": training_answers(corpus)}
+        about = {f"train {corpus.name}": _about(found["train"])}
+        if run.training.select == "best":
+            found["dev"] = training_answers(corpus, "dev")
+            about[f"dev {corpus.name}"] = _about(found["dev"])
+        stage = run.training.transfer
+        if run.method.transfer and stage:
+            found["transfer"] = load_answers(stage.corpus, stage.part)
+            about[f"transfer {stage.corpus}"] = _about(found["transfer"])
+        return found, about
+
     def train(self, run: RunConfig) -> Trained:
-        "Raises `TrainingFailed`, `MissingData` (its training data) or `EncoderError`."
         if not run.method.trained:
             return Trained(None, "none: words are counted")
-        return train_answers(run)
+        data, about = self.data(run)
+        words = None
+        if run.encoder.name == "learned":
+            texts = [data[part].questions + data[part].answers for part in ("train", "transfer") if part in data]
+            words = list(chain.from_iterable(texts))
+        model = answer_model(run, words)
+        identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
+        validate = None # the last epoch is kept
+        if "dev" in data:
+            dev = data["dev"]
+            inputs = _tokens(model, run, dev).inputs
 
-    def test(self, run: RunConfig, trained: Trained) -> Tested:
-        tested = Tested(extra={"questions": {}})
-        told = {}
-        for name in run.evaluate:
-            try:
-                if name == "counts":
-                    tested.metrics[name], found = counts(run.data)
-                    tested.data |= found
-                    continue
-                answers = evaluation_answers(name, run.data)
-            except MissingData:
-                tested.missing.append(name)
-                continue
-            scores = _scores(run, trained, answers)
-            tested.metrics[name], tested.replicates[name], each = evaluate_answers(scores, answers)
-            tested.data[f"test {name}"] = _about(answers)
-            if len(each) <= MANY:
-                tested.extra["questions"][name] = each
-            if "behavior" in run.measure:
-                tests = behavior_of(name, run.data)
-                kept, drawn = behavior_metrics(answers, scores, tests, partial(_scores, run, trained), REPLICATES)
-                tested.metrics[name] |= kept
-                tested.replicates[name] |= drawn
-            if "known texts" in run.measure:
-                train = training_answers(run.data)
-                tested.metrics[name] |= shares_known(train.questions + train.answers, answers.questions, answers.answers)
-            if "cases" in run.measure:
-                told[name] = chosen(scores, answers)
-        if told:
-            tested.extra["cases"] = told
-        return tested
+            def validate(model): # its MAP
+                scores = answer_scores(model, inputs, dtype=run.encoder.dtype)
+                ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
+                return ranking["map"]
 
-    def lacks(self, run: RunConfig) -> str | None:
-        if not run.method.trained:
-            return lacking(training_answers, run.data) if "known texts" in run.measure else None
-        stage = _stage(run)
-        earlier = lacking(_transferred, stage) if stage else None
-        return together(lacking(encoder_files, run.encoder), lacking(needed, run.corpus), earlier)
+        own = _tokens(model, run, data["train"])
+        transfer = _tokens(model, run, data["transfer"]) if "transfer" in data else None
+        model.to(best_device())
+        first, last = train_stages(model, own, run, validate, transfer)
+        extra = {}
+        if last.diary:
+            extra["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
+        if first:
+            extra["first stage"] = curve_summary(first.history)
+        if last.scores:
+            extra["development MAP"] = [round(x, 5) for x in last.scores]
+        return Trained(model, identity, curve_summary(last.history), about, extra)
 
-    def stale(self, record: dict, run: RunConfig) -> bool:
-        missing = unmeasured(record, run)
-        return any(not lacking(evaluation_answers, name, run.data) for name in missing)
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return (counts, run.data) if name == "counts" else (evaluation_answers, name, run.data)
+
+    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, tested: Tested) -> None:
+        load, *what = self.test_set(run, name)
+        answers = load(*what)
+        if name == "counts":
+            tested.metrics[name], about = answers
+            tested.data |= about
+            return
+        scores = score(model, run, answers)
+        values, tested.replicates[name], each = evaluate_answers(scores, answers)
+        tested.data[f"test {name}"] = _about(answers)
+        if len(each) <= MANY:
+            tested.extra.setdefault("questions", {})[name] = each
+        if "behavior" in run.measure:
+            kept, drawn = behavior_metrics(
+                answers, scores, behavior_of(name, run.data), partial(score, model, run), REPLICATES)
+            values |= kept
+            tested.replicates[name] |= drawn
+        if "known texts" in run.measure:
+            train = training_answers(run.data)
+            values |= shares_known(train.questions + train.answers, answers.questions, answers.answers)
+        if "cases" in run.measure:
+            tested.extra.setdefault("cases", {})[name] = chosen(scores, answers)
+        tested.metrics[name] = values
+
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        if run.method.trained:
+            yield encoder_files, run.encoder
+            yield training_answers, run.corpus
+            yield training_answers, run.corpus, "dev"
+        elif "known texts" in run.measure:
+            yield training_answers, run.data
+        stage = run.training.transfer if run.method.transfer else None
+        if stage:
+            yield load_answers, stage.corpus, stage.part
 
 
 TASK = AnswersTask()
-
-
-@lru_cache(maxsize=None)
-def needed(corpus: CorpusConfig) -> None:
-    "Load everything that training on a corpus takes. Raises `MissingData` or `ConfigError`."
-    training_answers(corpus)
-    training_answers(corpus, "dev")

@@ -12,8 +12,8 @@ some target of its author among the first eight.
 """
 import copy
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -29,13 +29,12 @@ from ...data.authors import SOURCES, Texts, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, weights_hash
-from ...encoders.loading import best_device, load_encoder
+from ...encoders.loading import best_device
 from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
 from ..records import TrainingFailed
-from ..config import AuthorsConfig, CorpusConfig, RunConfig, TrainConfig
-from .common import Task, Tested, Trained, encoder_files, lacking, parted, shares_known
-from .common import together
+from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
+from .common import Task, Tested, Trained, base_model, encoder_files, parted, shares_known
 from ...measures.rankings import reciprocal_rank
 from ...measures.retrieval import first_hits, recall_at
 from ..training import arguments_for, curve_summary, optimizer_for
@@ -129,11 +128,6 @@ def learned_table(
     return SentenceTransformer(modules=[table], device="cpu")
 
 
-@lru_cache(maxsize=2)
-def _loaded(encoder: EncoderConfig):
-    return load_encoder(encoder, best_device())
-
-
 def beginning(
     encoder: EncoderConfig,
     corpus: CorpusConfig,
@@ -141,7 +135,7 @@ def beginning(
 ): # a new model each time
     "The model as it is before any training. Raises `EncoderError` or `MissingData`."
     if encoder.name != "learned":
-        return copy.deepcopy(_loaded(encoder))
+        return copy.deepcopy(base_model(encoder))
     texts = author_split(corpus).train.text
     return learned_table(texts, encoder.embedding, seed).to(best_device())
 
@@ -152,8 +146,8 @@ def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
     return tokenize(beginning(encoder, corpus), texts, encoder.max_length)
 
 
-def _vectors(model, encoder: EncoderConfig, corpus: CorpusConfig, part: str): # (n, d) of the part's texts
-    return embed(model, _tokens(encoder, corpus, part), encoder.dtype)
+def _vectors(model, run: RunConfig, part: str): # (n, d) of the part's texts
+    return embed(model, _tokens(run.encoder, run.data, part), run.encoder.dtype)
 
 
 @lru_cache(maxsize=2)
@@ -187,27 +181,22 @@ def author_loss(
 
 
 def fit_authors(
-    model,                  # trained in place
-    loss,                   # from `author_loss`
-    tokens,                 # of the training texts
-    labels: np.ndarray,     # (n,) their author ids
-    training: TrainConfig,
-    epochs: int,            # passes over the authors, two texts each; over the texts for `MulticlassLoss`
-    seed: int = 0,          # of batches and dropout
-    dtype: str = "fp32",
+    model,              # trained in place
+    loss,               # from `author_loss`
+    tokens,             # of the training texts
+    labels: np.ndarray, # (n,) their author ids
+    run: RunConfig,     # an epoch passes over the authors, two texts each; over the texts for `MulticlassLoss`
 ):
     """Train with sentence-transformers' trainer.
     Raises `TrainingFailed` when the loss is no longer finite, `ValueError` when fewer than two authors have two texts."""
     from datasets import Dataset
-    changes = {"num_train_epochs": epochs}
-    if not isinstance(loss, MulticlassLoss):
-        changes["batch_sampler"] = AuthorPairSampler
+    sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
     rows = Dataset.from_dict({"row": range(len(labels)), "label": labels})
     with tempfile.TemporaryDirectory() as folder, single_thread():
-        args = arguments_for(training, folder, model, seed, dtype, **changes)
+        args = arguments_for(run.training, folder, model, run.seed, run.encoder.dtype, **sampler)
         trainer = QuietTrainer(
             model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),
-            optimizer_cls_and_kwargs=optimizer_for(training))
+            optimizer_cls_and_kwargs=optimizer_for(run.training))
         try:
             trainer.train()
         except ValueError as e:
@@ -223,14 +212,6 @@ def fit_authors(
 
 NEAR = 8 # neighbors that are looked at
 RESAMPLED = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
-
-
-@dataclass(frozen=True)
-class Found:
-    "What retrieval came to: metrics, their replicates, and R@8 by author."
-    metrics: dict[str, float]
-    replicates: dict[str, list[float]]
-    authors: list[float] # (authors who ask,) mean: R@8
 
 
 def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
@@ -256,7 +237,7 @@ def evaluate_authors(
     texts: Texts,
     halves: Halves,        # of them
     replicates: int = 100, # resamples of the authors, the same for all methods
-) -> Found:
+) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, R@8 by author who asks
     "R@8, MRR and the topics of the neighbors."
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
@@ -282,82 +263,79 @@ def evaluate_authors(
             resampled[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
     sums = np.bincount(asks, values["r8"])[np.unique(asks)]
     by_author = sums * len(sums) / len(asks) # their mean is that of the queries
-    return Found(metrics, resampled, np.round(by_author, 3).tolist())
+    return metrics, resampled, np.round(by_author, 3).tolist()
 
 
-@dataclass
-class Tuned:
-    "A trained model, and how it came about."
-    model: object
-    setting: dict[str, float]                      # learning rate, temperature
-    tried: list[dict] = field(default_factory=list) # settings with R@8 on the validation texts
-    history: list[dict] = field(default_factory=list) # of the kept one, a batch each
-    teacher: dict | None = None                    # the teacher's setting
-
-
-def settings(training: TrainConfig, method: AuthorsConfig) -> list[tuple[float, float]]: # learning rate, temperature
-    "What a method tries, in order. The classifier of MLL has no temperature."
-    rates = (training.learning_rate, *training.further_rates)
+def attempts(run: RunConfig) -> list[RunConfig]:
+    "A run with each setting that its method tries, in order. The classifier of MLL has no temperature."
+    method = run.method.authors
+    training = run.training
     temperatures = (training.temperature, *training.further_temperatures)
     if method.base == "mll" and method.student == "none":
         temperatures = temperatures[:1]
-    return [(rate, temperature) for rate in rates for temperature in temperatures]
-
-
-def _fitted(corpus, encoder, training, method, seed, temperature, teacher): # teacher: (texts, d) or None
-    "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
-    model = beginning(encoder, corpus, seed)
-    labels = author_ids(author_split(corpus).train.author)
-    tokens = _tokens(encoder, corpus, "train")
-    loss = author_loss(method, model, labels, temperature, lambda: topic_rows(corpus), teacher, seed)
     of_students = training.student_epochs if method.student != "none" else None
     epochs = method.epochs or of_students or training.epochs
-    fit_authors(model, loss, tokens, labels, training, epochs, seed, encoder.dtype)
+    found = []
+    for rate in (training.learning_rate, *training.further_rates):
+        for temperature in temperatures:
+            changes = {"learning_rate": rate, "temperature": temperature, "epochs": epochs}
+            found.append(run.model_copy(update={"training": training.model_copy(update=changes)}))
+    return found
+
+
+def _fitted(run: RunConfig, teacher): # teacher: (texts, d) or None
+    "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
+    model = beginning(run.encoder, run.corpus, run.seed)
+    labels = author_ids(author_split(run.corpus).train.author)
+    tokens = _tokens(run.encoder, run.corpus, "train")
+    loss = author_loss(
+        run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
+    fit_authors(model, loss, tokens, labels, run)
     return model, loss.history
 
 
-def tuned(
-    corpus: CorpusConfig, encoder: EncoderConfig, training: TrainConfig, method: AuthorsConfig, seed: int,
-) -> Tuned:
+def tuned(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, what a record says of the choice
     "Train a method, with every setting it may try. Raises `TrainingFailed` when none of them ends in finite numbers."
     teacher = None
-    taught_by = None
-    if method.student != "none":
-        base = _teacher(corpus, encoder, training, AuthorsConfig(base=method.base), seed)
-        teacher = _vectors(base.model, encoder, corpus, "train")
-        taught_by = base.setting
-    options = settings(training, method)
-    tried = []
-    failures = []
+    about = {}
+    if run.method.authors.student != "none":
+        base, _, choice = _teacher(teacher_of(run))
+        teacher = _vectors(base, run, "train")
+        about["teacher"] = choice["setting"]
+    options = attempts(run)
+    tried = about["tried"] = []
     best = None
-    most = -1.
-    for rate, temperature in options:
-        noted = {"learning_rate": rate, "temperature": temperature}
-        setting = dict(noted)
-        tried.append(noted)
-        own = training.model_copy(update={"learning_rate": rate})
+    for option in options:
+        setting = {"learning_rate": option.training.learning_rate, "temperature": option.training.temperature}
+        tried.append(setting)
         try:
-            model, history = _fitted(corpus, encoder, own, method, seed, temperature, teacher)
+            model, history = _fitted(option, teacher)
         except TrainingFailed as e:
-            failures.append(e)
-            noted["failed"] = str(e)
+            failure = e
+            tried[-1] = setting | {"failed": str(e)}
             continue
         score = 0.
         if len(options) > 1:
-            texts = author_split(corpus).validation
-            halves = query_target(texts, corpus.split.seed)
-            rows = _vectors(model, encoder, corpus, "validation")
-            score = evaluate_authors(rows, texts, halves, 2).metrics["r8"]
-            noted["r8"] = round(score, 5)
-        if score > most:
-            most = score
-            best = Tuned(model, setting, tried, history, taught_by)
+            texts = author_split(run.corpus).validation
+            halves = query_target(texts, run.corpus.split.seed)
+            metrics, *_ = evaluate_authors(_vectors(model, run, "validation"), texts, halves, 2)
+            score = metrics["r8"]
+            tried[-1] = setting | {"r8": round(score, 5)}
+        if best is None or score > best[0]:
+            best = score, model, history, setting
     if best is None:
-        raise failures[-1]
-    return best
+        raise failure
+    _, model, history, about["setting"] = best
+    return model, history, about
 
 
 _teacher = lru_cache(maxsize=6)(tuned) # two bases, three seeds: as many as a table's students take in turn
+
+
+def teacher_of(run: RunConfig) -> RunConfig:
+    "The run of the base that a student learns from: the same for all of them, and for the row of that base."
+    method = MethodConfig(name="teacher", authors=AuthorsConfig(base=run.method.authors.base))
+    return run.model_copy(update={"experiment": "teacher", "method": method, "evaluate": (), "measure": ()})
 
 
 PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
@@ -421,76 +399,74 @@ def _about(texts: Texts) -> dict: # for the record
     return {"fingerprint": texts.fingerprint, "counts": whole}
 
 
-class AuthorsTask(Task):
+class AuthorsTask(Task): # its models are functions: part of the split -> rows
     "Who wrote it? Texts by authors on topics."
-    def train(self, run: RunConfig) -> Trained: # its model is a function: part of the split -> rows
-        "Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
+    def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
+        split = author_split(run.data)
+        return split, {f"train {run.data.name}": _about(split.train)}
+
+    def train(self, run: RunConfig) -> Trained:
         corpus = run.data
-        split = author_split(corpus)
-        method = run.method.authors or AuthorsConfig()
-        about = {f"train {corpus.name}": _about(split.train)}
+        split, about = self.data(run)
+        counted = run.method.authors and run.method.authors.counted
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
-        if method.counted: # a planted language has function words of its own
+        if counted: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
-            rows = text_rows(method.counted, split.train.text, words)
-            return Trained(
-                lambda part: rows(split.parts()[part].text), f"none: {method.counted} of the training texts", data=about)
+            rows = text_rows(counted, split.train.text, words)
+            identity = f"none: {counted} of the training texts"
+            return Trained(lambda part: rows(split.parts()[part].text), identity, data=about)
+        model = beginning(run.encoder, corpus, run.seed)
         if run.encoder.name == "learned":
-            identity = weights_hash(beginning(run.encoder, corpus, run.seed)).hexdigest()
+            identity = weights_hash(model).hexdigest()
         else:
-            identity = encoder_fingerprint(_loaded(run.encoder))
+            identity = encoder_fingerprint(model)
         curve = {}
-        told = {}
+        extra = {}
         if run.method.trained:
-            is_teacher = method == AuthorsConfig(base=method.base) # a base that students learn from
-            train = _teacher if is_teacher else tuned
-            done = train(corpus, run.encoder, run.training, method, run.seed)
-            model = done.model
-            curve = curve_summary(done.history)
-            has_bias = any("B" in step for step in done.history)
-            summary = history_summary(done.history, done.setting["temperature"] if has_bias else None)
-            history = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
-            told = {"setting": done.setting, "tried": done.tried, "history": history, "steps": len(done.history)}
-            if done.teacher:
-                told["teacher"] = done.teacher
-        else:
-            model = beginning(run.encoder, corpus, run.seed)
-        return Trained(lambda part: _vectors(model, run.encoder, corpus, part), identity, curve, about, told)
+            is_teacher = run.method.authors == teacher_of(run).method.authors
+            model, history, extra = _teacher(teacher_of(run)) if is_teacher else tuned(run)
+            curve = curve_summary(history)
+            has_bias = any("B" in step for step in history)
+            summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
+            kept = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+            extra = extra | {"history": kept, "steps": len(history)}
+        return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
 
-    def test(self, run: RunConfig, trained: Trained) -> Tested:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return author_split, run.data
+
+    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
         corpus = run.data
-        parts = author_split(corpus).parts()
+        if name == "counts":
+            tested.metrics[name] = counts(corpus)
+            return
+        split = author_split(corpus)
+        parts = split.parts()
+        check_known("evaluation set", name, parts, ConfigError)
+        texts = parts[name]
         seed = corpus.split.seed if corpus.split else 0
-        tested = Tested()
-        authors = {}
-        for name in run.evaluate:
-            if name == "counts":
-                tested.metrics[name] = counts(corpus)
-                continue
-            check_known("evaluation set", name, parts, ConfigError)
-            texts = parts[name]
-            found = evaluate_authors(trained.model(name), texts, query_target(texts, seed))
-            tested.metrics[name] = found.metrics
-            tested.data[f"test {name}"] = _about(texts)
-            if "known texts" in run.measure:
-                tested.metrics[name] |= shares_known(author_split(corpus).train.text, texts.text)
-            if name == "validation":
-                continue
-            tested.replicates[name] = found.replicates
-            if len(found.authors) <= MOST:
-                authors[name] = found.authors
+        tested.metrics[name], resampled, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
+        tested.data[f"test {name}"] = _about(texts)
+        if "known texts" in run.measure:
+            tested.metrics[name] |= shares_known(split.train.text, texts.text)
+        if name == "validation":
+            return
+        tested.replicates[name] = resampled
+        if run.method.trained and len(by_author) <= MOST:
+            tested.extra.setdefault("questions", {})[name] = by_author
+
+    def test(self, model, run: RunConfig) -> Tested:
+        tested = super().test(model, run)
         if "cases" in run.measure:
-            tested.extra["leaks"] = leaks(corpus)
-        if run.method.trained and authors:
-            tested.extra["questions"] = authors
+            tested.extra["leaks"] = leaks(run.data)
         return tested
 
-    def lacks(self, run: RunConfig) -> str | None:
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
-        embeds = run.method.trained or not counts_alone
-        why = lacking(encoder_files, run.encoder) if embeds else None
-        return together(why, lacking(author_split, run.data))
+        if run.method.trained or not counts_alone:
+            yield encoder_files, run.encoder
+        yield author_split, run.data
 
 
 TASK = AuthorsTask()

@@ -1,10 +1,10 @@
-"""A task is one object that knows how to train, to test, and what a run lacks; base encoders and their tokens are kept by the process.
+"""What a task is, and what tasks share: base encoders and their tokens are kept by the process.
 
 A task is imported when a run asks for it: reading records needs no torch. What a run lacks is asked once a process,
 since a hub that does not answer takes half a minute to say so.
 """
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -36,23 +36,57 @@ class Tested:
     missing: list = field(default_factory=list) # names of evaluation sets that are not there
 
 
-def unmeasured(record: dict, run: RunConfig) -> list[str]: # names of evaluation sets
-    "What a record lacks of its run."
-    return [name for name in run.evaluate if name not in record["metrics"]]
-
-
 class Task:
-    """One kind of experiment. Each task also has
-    `train(run) -> Trained`, `test(run, trained) -> Tested` and `lacks(run) -> str | None` (what a run needs and does not
-    find, in words)."""
-    def stale(self, record: dict, run: RunConfig) -> bool:
-        "Whether an evaluation set that was missing when the record was made is there now. Most come with their corpus."
-        return False
+    """What is done with one kind of data. A method is asked with the whole run, and takes of it what it needs.
+
+    To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
+    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test` and `lacks` follow from them."""
+
+    def data(self, run: RunConfig) -> tuple[object, dict]:
+        "What a run is trained on, as its trainer takes it; of each data set in it, fingerprint and counts for the record."
+        raise NotImplementedError
+
+    def train(self, run: RunConfig) -> Trained:
+        """The model that a run is tested with: fine-tuned, or the base encoder where the method trains nothing.
+        Raises `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
+        raise NotImplementedError
+
+    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
+        "Add to `tested` what a model does on one evaluation set. Raises `MissingData` where that is not there."
+        raise NotImplementedError
+
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        "What loads one evaluation set: a function and its arguments."
+        raise NotImplementedError
+
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        "What a run cannot do without, each as a function that loads it and its arguments."
+        raise NotImplementedError
+
+    def test(self, model, run: RunConfig) -> Tested:
+        "All evaluation sets that are there."
+        tested = Tested()
+        for name in run.evaluate:
+            try:
+                self.evaluate(model, run, name, tested)
+            except MissingData:
+                tested.missing.append(name)
+        return tested
+
+    def lacks(self, run: RunConfig) -> str | None:
+        "All that a run needs and does not find, in words, each once; None when it can run."
+        reasons = [lacking(*need) for need in self.needs(run)]
+        return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def task_of(run: RunConfig) -> Task:
-    "The task of a run."
     return importlib.import_module(f"debias_nb.runs.tasks.{run.task}").TASK
+
+
+def is_stale(record: dict, run: RunConfig) -> bool:
+    "Whether an evaluation set that was missing when the record was made is there now."
+    missing = [name for name in run.evaluate if name not in record["metrics"]]
+    return any(not lacking(*task_of(run).test_set(run, name)) for name in missing)
 
 
 @lru_cache(maxsize=3)
@@ -116,11 +150,6 @@ def lacking(load, *what) -> str | None:
     except (EncoderError, MissingData) as e:
         return str(e)
     return None
-
-
-def together(*reasons: str | None) -> str | None:
-    "All that is lacking, each once; None when nothing is."
-    return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def encoder_files(encoder: EncoderConfig) -> None:

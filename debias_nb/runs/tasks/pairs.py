@@ -5,6 +5,7 @@ nouns and attributes, which cause relevance. Of real texts some words can be tol
 numbers.
 """
 import copy
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -19,11 +20,9 @@ from ...losses.regularizers import wise_ft
 from ...measures.retrieval import evaluate_ranking, evaluate_retrieval
 from ...data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
 from ...data.products import CATEGORIES, ROLES, worded
-from ...data.registry import MissingData
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
-from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, lacking
-from .common import shares_of, text_tokens, together, unmeasured, vectors
+from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
 from .labeled_pairs import PLANTED, LabeledPairs, catalogue, evaluation_pairs, general_pairs, held_texts, questions_of
 from .labeled_pairs import ranking_columns, training_pairs, training_texts
 from ..matching import RANKING
@@ -203,24 +202,37 @@ def search_measures(
     return evaluate_ranking(queries, items, search)
 
 
+@lru_cache(maxsize=4)
+def training_tokens(encoder: EncoderConfig, corpus: CorpusConfig, loss: str) -> tuple[PairTokens, dict]:
+    "The training set, tokenized, and what a record says of it."
+    pairs = training_pairs(corpus)
+    model = base_model(encoder)
+    info = pairs.info
+    if loss in RANKING:
+        columns, asks, counts = ranking_columns(pairs, hard=loss == "ranking-hard")
+        tokens = ranking_tokens(model, columns, asks, encoder.max_length)
+        info = info | {"ranked": counts}
+    else:
+        tokens = pair_tokens(model, pairs.left, pairs.right, pairs.labels, encoder.max_length)
+    return tokens, {f"train {pairs.name}": info}
+
+
 class PairTask(Task):
     "Labeled pairs: duplicate questions, offers of one product, planted products."
-    def data(self, encoder: EncoderConfig, corpus: CorpusConfig, loss: str = "mse") -> tuple[PairTokens, dict]:
-        "The training set, tokenized, and what a record says of it."
-        pairs = training_pairs(corpus)
-        model = base_model(encoder)
-        info = pairs.info
-        if loss in RANKING:
-            columns, asks, counts = ranking_columns(pairs, hard=loss == "ranking-hard")
-            tokens = ranking_tokens(model, columns, asks, encoder.max_length)
-            info = info | {"ranked": counts}
-        else:
-            tokens = pair_tokens(model, pairs.left, pairs.right, pairs.labels, encoder.max_length)
-        return tokens, {f"train {pairs.name}": info}
+    def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
+        tokens, about = training_tokens(run.encoder, run.corpus, run.training.loss)
+        replay = run.method.replay
+        if not replay or run.training.loss != "ranking":
+            return tokens, about
+        others, info = general_pairs(run.encoder, replay.corpus)
+        return with_replayed(tokens, others), about | {f"replayed {replay.corpus}": info}
 
-    def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]: # metrics, replicates, data
-        "One evaluation set. Raises `MissingData`."
-        pairs = evaluation_pairs(name, run.corpus, run.eval_world)
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return evaluation_pairs, name, run.corpus, run.eval_world
+
+    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
+        load, *what = self.test_set(run, name)
+        pairs = load(*what)
         both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
         known, parts = known_parts(pairs, run.data) if "known texts" in run.measure else ({}, {})
@@ -243,36 +255,19 @@ class PairTask(Task):
             values |= role_importance(model, run.encoder, pairs.left)
         if "beforehand" in run.measure and run.corpus:
             values |= beforehand(run.encoder, run.corpus, name)
-        return values, kept, {f"test {name}": pairs.info}
-
-    def evaluation_sets(self, model, run: RunConfig, suffix: str = "") -> Tested:
-        "All evaluation sets that are there; `suffix` marks the state of the encoder, as in `iid@0.5`."
-        tested = Tested()
-        for name in run.evaluate:
-            try:
-                values, resampled, found = self.evaluation_set(model, run, name)
-            except MissingData:
-                tested.missing.append(name)
-                continue
-            tested.metrics[name + suffix] = values
-            tested.replicates[name + suffix] = resampled
-            tested.data |= found
-        return tested
+        tested.metrics[name] = values
+        tested.replicates[name] = kept
+        tested.data[f"test {name}"] = pairs.info
 
     def held(self, run: RunConfig) -> tuple[str, ...]:
         "The unlabeled texts that a run is held on. Raises `ConfigError`."
         return held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world)
 
     def train(self, run: RunConfig) -> Trained:
-        "Fine-tune as a run says. Raises `TrainingFailed`."
         base, identity = base_encoder(run.encoder)
         if not run.method.trained:
             return Trained(base, identity)
-        tokens, data = training_data(self, run.encoder, run.corpus, run.training.loss)
-        if run.method.replay and run.training.loss == "ranking":
-            others, info = general_pairs(run.encoder, run.method.replay.corpus)
-            tokens = with_replayed(tokens, others)
-            data = data | {f"replayed {run.method.replay.corpus}": info}
+        tokens, data = self.data(run)
         model = copy.deepcopy(base)
         best = None
         if run.training.select == "best":
@@ -292,36 +287,27 @@ class PairTask(Task):
             extra["gradient norms"] = gradient_norms(model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
 
-    def test(self, run: RunConfig, trained: Trained) -> Tested:
-        "All evaluation sets, of the tuned encoder and of those between base and tuned (WiSE-FT)."
-        tested = self.evaluation_sets(trained.model, run)
+    def test(self, model, run: RunConfig) -> Tested:
+        "All evaluation sets, of the tuned encoder and, as `iid@0.5`, of those between base and tuned (WiSE-FT)."
+        tested = super().test(model, run)
         base = base_model(run.encoder)
         for alpha in run.method.interpolate:
-            between = self.evaluation_sets(wise_ft(base, trained.model, alpha), run, suffix=f"@{alpha:g}")
-            tested.metrics |= between.metrics
-            tested.replicates |= between.replicates
+            between = super().test(wise_ft(base, model, alpha), run)
+            for name in between.metrics:
+                tested.metrics[f"{name}@{alpha:g}"] = between.metrics[name]
+                tested.replicates[f"{name}@{alpha:g}"] = between.replicates[name]
         return tested
 
     load = staticmethod(training_pairs)
 
-    def lacks(self, run: RunConfig) -> str | None:
-        why = [lacking(encoder_files, run.encoder)]
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        yield encoder_files, run.encoder
         if run.data:
-            why.append(lacking(self.load, run.data))
+            yield self.load, run.data
         if run.method.texts:
-            why.append(lacking(self.held, run))
+            yield self.held, run
         if run.method.replay:
-            why.append(lacking(training_texts, run.method.replay.corpus))
-        return together(*why)
-
-    def stale(self, record: dict, run: RunConfig) -> bool:
-        missing = unmeasured(record, run)
-        return any(not lacking(evaluation_pairs, name, run.corpus, run.eval_world) for name in missing)
-
-
-@lru_cache(maxsize=4)
-def training_data(task: PairTask, encoder: EncoderConfig, corpus: CorpusConfig, loss: str):
-    return task.data(encoder, corpus, loss)
+            yield training_texts, run.method.replay.corpus
 
 
 TASK = PairTask()

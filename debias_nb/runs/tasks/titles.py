@@ -9,13 +9,13 @@ from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig, TextsConfig
-from .common import Tested, Trained, base_model, parted, shares_known, text_tokens, vectors
+from .common import Tested, base_model, parted, shares_known, text_tokens, vectors
 from .labeled_pairs import catalogue, training_texts, untested
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
 from ...data.titles import split_titles
-from ..training import title_tokens
+from ..training import PairTokens, title_tokens
 
 
 @lru_cache(maxsize=4)
@@ -142,18 +142,25 @@ def cases(
     return out
 
 
+@lru_cache(maxsize=4)
+def _tokens(encoder: EncoderConfig, corpus: CorpusConfig) -> PairTokens:
+    return title_tokens(base_model(encoder), title_split(corpus).train, encoder.max_length)
+
+
 class TitlesTask(PairTask):
     "Titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
-    def data(self, encoder: EncoderConfig, corpus: CorpusConfig, loss: str = "hinge"): # the same for every loss
-        split = title_split(corpus)
-        tokens = title_tokens(base_model(encoder), split.train, encoder.max_length)
-        return tokens, {f"train {corpus.name}": {"fingerprint": split.train.fingerprint, "counts": split.counts}}
+    def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
+        split = title_split(run.corpus)
+        about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
+        return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": about}
 
-    def evaluation_set(self, model, run: RunConfig, name: str) -> tuple[dict, dict, dict]:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return title_tasks, name, run.data
+
+    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
+        tasks = title_tasks(name, run.data)
         values = {}
         resampled = {}
-        data = {}
-        tasks = title_tasks(name, run.data)
         embedded = _embedded(model, list(tasks.values()), run.encoder)
         for (suffix, task), (queries, items) in zip(tasks.items(), embedded):
             found, replicates = evaluate_retrieval(queries, items, task)
@@ -166,7 +173,7 @@ class TitlesTask(PairTask):
                 if (old == main or is_part) and np.isfinite(replicates[old]).all():
                     most = None if new == main else KEPT_RESAMPLES
                     resampled[new] = np.round(replicates[old][:most], 4).tolist()
-            data[f"test {name}{suffix}"] = task.info
+            tested.data[f"test {name}{suffix}"] = task.info
         if "known texts" in run.measure:
             values |= shares_known(chain(*related(title_split(run.data).train)), *related(task))
         if name != "mix":
@@ -174,7 +181,8 @@ class TitlesTask(PairTask):
             if run.data.world: # whose words have roles
                 queries = catalogue(run.data.world).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
-        return values, resampled, data
+        tested.metrics[name] = values
+        tested.replicates[name] = resampled
 
     def _shown(self, found, task, run, name, suffix) -> dict[str, str]: # name in the record -> name of the metric
         "The metrics that a record keeps. Categories are of interest where they are held out."
@@ -185,21 +193,18 @@ class TitlesTask(PairTask):
             dropped = {f"p1[{category}]" for category in task.categories}
         return {key: key for key in found if key not in dropped}
 
-    def test(self, run: RunConfig, trained: Trained) -> Tested:
-        tested = super().test(run, trained)
+    def test(self, model, run: RunConfig) -> Tested:
+        tested = super().test(model, run)
         if "cases" in run.measure:
             without = ("iid", "mix", *tested.missing)
             names = [name for name in run.evaluate if name not in without]
-            tested.extra["cases"] = {name: cases(trained.model, run, name) for name in names}
+            tested.extra["cases"] = {name: cases(model, run, name) for name in names}
         return tested
 
     def held(self, run: RunConfig) -> tuple[str, ...]:
         return held_titles(run.method.texts, run.evaluate, run.corpus)
 
     load = staticmethod(title_split)
-
-    def stale(self, record: dict, run: RunConfig) -> bool: # titles come with their test sets
-        return False
 
 
 def _main(metrics) -> str:
