@@ -21,7 +21,7 @@ from debias_nb.explain.recommendation import recommend, trade_points
 from debias_nb.explain.tests import as_test
 
 BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
-WORDS = {BETTER: "better", WORSE: "worse", NONE: "no change", UNSURE: "cannot tell"}
+WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}
 
 
 def result(test, figures, **about):
@@ -124,7 +124,7 @@ def test_a_heading_says_what_any_metric_shows():
     tests = [pairs_with("shoes", base, base - 3 * low, labels), pairs_with("hats", base - 3 * low, base, labels), pairs_with("rugs", base, 2 * base, labels)]
     found = verdicts(tests)
     decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
-    assert {one.word for one in decides} <= {"cannot tell", "no change"}
+    assert {one.word for one in decides} <= {"cannot tell", "within the margin"}
     decision = decide(decides, [], others=others)
     assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
     assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
@@ -141,14 +141,14 @@ def test_both_commands_have_one_word_for_what_nobody_can_tell():
     open_ones = {"plain": [result("like", BETTER), result("new", WORSE)], "wise-ft": [result("like", BETTER), result("new", UNSURE)]}
     means = {"plain": .6, "wise-ft": .5}
     said = recommend(open_ones, means)
-    assert (said.call, said.method, said.kind) == ("cannot tell", "wise-ft", "neither")
+    assert (said.call, said.method, said.side) == ("cannot tell", "wise-ft", "")
     assert said.heading == "Cannot tell yet: wise-ft is better on `like`, and may have lost up to 3.0 points on `new`."
     nothing = recommend({name: [result("new", UNSURE)] for name in means}, means)
-    assert nothing.call == decide([result("new", UNSURE)], []).call == "cannot tell" and nothing.kind == "neither"
+    assert nothing.call == decide([result("new", UNSURE)], []).call == "cannot tell" and nothing.side == ""
     same = recommend({name: [result("new", NONE)] for name in means}, means)
     assert same.call == decide([result("new", NONE)], []).call == "either"
     lost = recommend({name: [result("new", WORSE)] for name in means}, means)
-    assert (lost.call, lost.kind) == ("keep the base", "harm")
+    assert (lost.call, lost.side) == ("keep the base", "worse")
 
 
 def test_names_stand_in_code_font_and_agree_with_their_verb():

@@ -263,9 +263,9 @@ def of_values(values, spread=.001, seeds=3, in_ap=None, offsets=None):
     return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
 
 
-@pytest.mark.parametrize("level, word", [(.5, "holds"), (.3, "reversed"), (.4, "no difference"), (.41, "inconclusive")])
+@pytest.mark.parametrize("level, word", [(.5, "better"), (.3, "worse"), (.4, "within the margin"), (.41, "cannot tell")])
 def test_words_say_what_the_numbers_say(level, word):
-    found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "inconclusive" else .001)
+    found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "cannot tell" else .001)
     (row,) = found.differences().to_dict("records")
     assert row["difference"] == pytest.approx(100 * (level - .4)) and row["word"] == word
     for call in (lambda: found.differences(metric="auc5"), lambda: found.means("auc5"), lambda: found.differences("outregs")):
@@ -285,19 +285,19 @@ def test_a_method_whose_seeds_agree_is_judged_with_the_others():
     values = {"plain": .4, "outreg": .42}
     alone = of_values(values, offsets=CALM).differences().set_index("method").loc["outreg"]
     together = of_values(dict.fromkeys(CALM, .4) | values, offsets=CALM).differences().set_index("method").loc["outreg"]
-    assert alone.word == "holds" and together.word == "inconclusive"
+    assert alone.word == "better" and together.word == "cannot tell"
     assert together.difference == pytest.approx(alone.difference) and together.high - together.low > 2 * (alone.high - alone.low)
 
 
 def test_average_precision_has_a_verdict_of_its_own():
     found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
     assert found.sentences() == {"new": (
-        "On `new`, in AUC(0.05), against plain fine-tuning, better: itvreg; no difference: outreg. "
-        "Average precision differs: outreg is better.")}
+        "On `new`, in AUC(0.05), against plain fine-tuning, better: itvreg; within the margin: outreg. "
+        "Average precision differs: outreg better.")}
     same = of_values({"plain": .4, "outreg": .5})
     assert same.sentences()["new"].endswith("Average precision says the same.")
     rows = found.every_difference().set_index(["metric", "method"])
-    assert rows.loc["ap"].word.tolist() == ["holds", "holds"] and rows.loc[("ap", "outreg"), "difference"] == pytest.approx(10)
+    assert rows.loc["ap"].word.tolist() == ["better", "better"] and rows.loc[("ap", "outreg"), "difference"] == pytest.approx(10)
     for metric in ("auc05", "ap"):
         alone = found.differences(metric=metric).set_index("method")
         assert (alone.p == rows.loc[metric].p).all() and (alone.found == rows.loc[metric].found).all()
@@ -563,7 +563,7 @@ def test_what_was_lost_on_another_kind_is_won_back_on_texts_of_that_kind(new_kin
     assert level["base"] - level["plain"] > .5, "fine-tuning harms there"
     won = level - level["plain"]
     assert won["outreg-texts:1"] > .8 * won["base"] and won["outreg:1"] < .5 * won["base"]
-    assert found.differences().set_index("method").word["outreg-texts:1"] == "holds"
+    assert found.differences().set_index("method").word["outreg-texts:1"] == "better"
 
 
 def test_methods_on_texts_are_of_regularizers_and_have_texts():

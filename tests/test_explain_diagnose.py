@@ -29,7 +29,7 @@ from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
-from debias_nb.explain.changes import GAIN, HARM, NEITHER, score_table, sentence, verdicts
+from debias_nb.explain.changes import score_table, sentence, verdicts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis, junit
@@ -110,10 +110,10 @@ def noise_tests(count):
 def test_noise_is_called_noise_and_harm_harm():
     tests = noise_tests(2)
     said = [sentence(rows) for rows in by_test(tests)]
-    assert all(text.count(NEITHER) == 1 and text.count("found four times in five") == 2 for text in said)
+    assert all(text.count("cannot tell") == 1 and text.count("found four times in five") == 2 for text in said)
     (harmed,) = noise_tests(1)
     harmed.scores["tuned"] = harmed.scores["tuned"] - 1.7 * harmed.labels
-    assert verdicts([harmed]).verdict[0] == HARM
+    assert verdicts([harmed]).verdict[0] == "worse"
     (same,) = noise_tests(1)
     same.scores["tuned"] = 2 * same.scores["base"]
     assert sentence_on(same).count("the same for both models in every resample") == 2
@@ -151,23 +151,23 @@ def test_average_precision_has_a_verdict_of_its_own():
     tuned = base - 3 * (labels & low)
     test = distinct("t", labels, {"base": base, "tuned": tuned})
     (alone,) = by_test([test])
-    assert [row["verdict"] for row in alone] == [NEITHER, HARM]
-    assert sentence(alone).startswith(f"t: fine-tuning did harm in average precision, with {NEITHER} in AUC(0.05). AUC(0.05): ")
+    assert [row["verdict"] for row in alone] == ["within the margin", "worse"]
+    assert sentence(alone).startswith("t: within the margin in AUC(0.05); worse in average precision. AUC(0.05): ")
     beside = by_test([test, *noise_tests(4)])[0]
     assert beside[1]["p"] == pytest.approx(min(1, 5 * alone[1]["p"])), "corrected over the tests, as what decides is"
 
 
 def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():
     first, other = by_test(noise_tests(5))[0]
-    first |= {"low": .004, "high": .093, "p": .068, "verdict": NEITHER}
+    first |= {"low": .004, "high": .093, "p": .068, "verdict": "cannot tell"}
     assert "which leaves out zero, but p = 0.068 when corrected for 5 tests" in sentence([first, other])
     assert "when corrected" not in sentence([first | {"low": -.001}, other])
 
 
 def test_of_many_metrics_those_are_told_in_full_that_decide_or_say_something_else():
     (rows,) = by_test(noise_tests(1))
-    first = rows[0] | {"verdict": NEITHER}
-    said = sentence([first, first | {"metric": "mrr"}, first | {"metric": "ndcg10", "verdict": HARM}])
+    first = rows[0] | {"verdict": "cannot tell"}
+    said = sentence([first, first | {"metric": "mrr"}, first | {"metric": "ndcg10", "verdict": "worse"}])
     told = re.findall(r"(\S+): [\d.]+ before", said)
     assert told == ["AUC(0.05)", "nDCG@10"]
 
@@ -460,7 +460,7 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
     assert not any("base model" in text for text in found.warnings)
     assert "\n".join(found.warnings) in repr(found) and json.loads(found.json())["warnings"] == found.warnings
     page = found.html()
-    assert all(page.index(text) < page.index("did harm") for text in found.warnings)
+    assert all(page.index(text) < page.index("new: worse") for text in found.warnings)
 
 
 def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folders, capsys):
@@ -695,7 +695,7 @@ def test_models_in_memory_stay_in_their_mode_and_have_no_name(folders, files, ki
     assert "pairs = read_pairs_file(frame, columns=" in found.snippet and "model = ... #" in found.snippet
     assert found.facts["command"] is None and "in memory" not in found.snippet and "debias-nb diagnose" not in found.html()
     compile(found.snippet, "program", "exec")
-    assert (NO_HARM in found.snippet) != found.verdicts.filter(like="verdict").eq(HARM).any(axis=None)
+    assert (NO_HARM in found.snippet) != found.verdicts.filter(like="verdict").eq("worse").any(axis=None)
     saved = found_with(folders | {"it": tuned}, files, kind, "it")
     assert f"base = load_model({folders[kind]!r}).model\ntuned = ... #" in saved.snippet and saved.facts["command"] is None
 
@@ -715,7 +715,7 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
 def test_ci_is_told_what_the_exit_code_says(tables):
     "A test that got worse has failed, one that may have is skipped, as is one that is too small; names are harmless."
     one = tables.verdicts.iloc[[0]].assign(apart=120)
-    rows = [one.assign(test="bad", verdict=HARM), one.assign(test="good", verdict=GAIN), one.assign(test="<\x1b&", verdict=NEITHER, low=-.3)]
+    rows = [one.assign(test="bad", verdict="worse"), one.assign(test="good", verdict="better"), one.assign(test="<\x1b&", verdict="cannot tell", low=-.3)]
     found = replace(tables, verdicts=pd.concat(rows), left_out={"few": "few: 9 pairs"})
     [suite] = ElementTree.fromstring(junit(found))
     cases = {case.get("name"): (case[0].tag, case[0].get("message") or case[0].text) for case in suite.iter("testcase")}
@@ -746,15 +746,15 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
 
 
 @pytest.mark.parametrize("verdict, low, failing", [
-    (HARM, -.02, ("worse", "unsure")), (NEITHER, -.02, ("unsure",)), (NEITHER, np.nan, ("unsure",)), (NEITHER, -.005, ()),
-    (GAIN, .01, ()),
+    ("worse", -.02, ("worse", "unsure")), ("cannot tell", -.02, ("unsure",)), ("cannot tell", np.nan, ("unsure",)), ("cannot tell", -.005, ()),
+    ("better", .01, ()),
 ])
 def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing):
     one = tables.verdicts.iloc[[0]].assign(test="new", verdict=verdict, low=low, apart=120)
     found = replace(tables, verdicts=one, left_out={})
     assert [on for on in ("worse", "unsure") if found.failing(on) == ["new"]] == list(failing)
-    assert found.failing("unsure", margin=.03) == (["new"] if verdict == HARM or np.isnan(low) else [])
-    beside = {"apart": 60, "verdict": GAIN, "low": .01, "apart verdict": verdict, "apart low": low}
+    assert found.failing("unsure", margin=.03) == (["new"] if verdict == "worse" or np.isnan(low) else [])
+    beside = {"apart": 60, "verdict": "better", "low": .01, "apart verdict": verdict, "apart low": low}
     part = replace(found, verdicts=one.assign(**{f"apart {name}": one[name] for name in FIGURES}).assign(**beside))
     assert [on for on in ("worse", "unsure") if part.failing(on) == ["new"]] == list(failing), "of cases apart from training"
 

@@ -38,7 +38,7 @@ def test_p_and_interval_say_the_same():
     rng = np.random.default_rng(0)
     for _ in range(50):
         p = paired(rng.normal(.1, .1, 3), rng.normal(0, .1, 3), matrix(3, seed=1), matrix(3, seed=2))
-        assert (p.p < .05) == (p.low > 0 or p.high < 0) == (verdict(p) in ("holds", "reversed"))
+        assert (p.p < .05) == (p.low > 0 or p.high < 0) == (verdict(p) in ("better", "worse"))
         assert np.isclose(threshold_p(p), p.p)
         assert threshold_p(p, p.low) > .0499
 
@@ -64,7 +64,7 @@ def test_one_run_no_run_and_equal_runs():
     nothing = paired([.5, .25], [.5, .25], matrix(2), matrix(2))
     assert nothing.difference == nothing.low == nothing.high == 0
     assert nothing.p == 1
-    assert verdict(nothing) == "no difference"
+    assert verdict(nothing) == "within the margin"
     assert paired([.75, .5], [.5, .25]).p == 0
     assert math.isnan(paired([.5], [.4]).p)
 
@@ -152,14 +152,14 @@ def test_what_cannot_be_compared_is_refused(call, words):
 
 
 @pytest.mark.parametrize("difference, error, settings, expected", [
-    (.02, .005, {"threshold": .01}, "inconclusive"),
-    (.02, .001, {"threshold": .01}, "holds"),
-    (-.002, .0005, {"threshold": -.003}, "no difference"),
-    (-.002, .0003, {"threshold": -.003}, "holds"),
-    (.1, .001, {"threshold": .099}, "no difference"),
-    (.02, .02, {"delta": .08}, "no difference"),
-    (.02, .008, {"p": .06}, "inconclusive"),
-    (.02, .008, {}, "holds"),
+    (.02, .005, {"threshold": .01}, "cannot tell"),
+    (.02, .001, {"threshold": .01}, "better"),
+    (-.002, .0005, {"threshold": -.003}, "within the margin"),
+    (-.002, .0003, {"threshold": -.003}, "better"),
+    (.1, .001, {"threshold": .099}, "within the margin"),
+    (.02, .02, {"delta": .08}, "within the margin"),
+    (.02, .008, {"p": .06}, "cannot tell"),
+    (.02, .008, {}, "better"),
 ])
 def test_a_difference_is_told_by_one_of_four_words(difference, error, settings, expected):
     assert verdict(by_hand(difference, error), **settings) == expected

@@ -66,14 +66,14 @@ def words(evidence, *lines):
 
 def test_a_comparison_is_told_by_one_of_four_words():
     clear = evidence({"a": .6, "b": .5, "c": .6}, seeds=10)
-    assert words(clear, *above("table3", "a", "b")) == ["holds", "holds"]
-    assert words(clear, *above("table3", "b", "a")) == ["reversed", "reversed"]
-    assert words(clear, *above("table3", "a", "c")) == ["no difference", "no difference"]
+    assert words(clear, *above("table3", "a", "b")) == ["better", "better"]
+    assert words(clear, *above("table3", "b", "a")) == ["worse", "worse"]
+    assert words(clear, *above("table3", "a", "c")) == ["within the margin", "within the margin"]
     wide = evidence({"a": .51, "b": .5}, spread=.1)
-    assert words(wide, *above("table3", "a", "b")) == ["inconclusive", "inconclusive"]
+    assert words(wide, *above("table3", "a", "b")) == ["cannot tell", "cannot tell"]
     fifteen = words(clear, *above("table3", "a", "b", margin=-15))
-    assert fifteen == ["reversed", "reversed"], "a lead, but not of fifteen points"
-    assert words(clear, *above("table3", "b", "a", margin=15)) == ["holds", "holds"]
+    assert fifteen == ["worse", "worse"], "a lead, but not of fifteen points"
+    assert words(clear, *above("table3", "b", "a", margin=15)) == ["better", "better"]
 
 
 def test_columns_roles_elsewhere_and_differences_of_differences():
@@ -81,10 +81,10 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
     assert len(words(e, *above("table3", "a", "b", column="n*"))) == 1
     assert words(e, *above("table3", "a", "b", role="strong")) == []
     assert words(e, *above("table3", "a", "b", shift="iid")) == []
-    assert words(e, *above("table3", "a", "b", "c")) == ["holds", "holds", "reversed", "reversed"]
-    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["holds", "holds"]
-    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["no difference"]
-    assert words(e, *above("table3", ("x", "a"), "b")) == ["holds", "holds"], "a method with another name"
+    assert words(e, *above("table3", "a", "b", "c")) == ["better", "better", "worse", "worse"]
+    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["better", "better"]
+    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["within the margin"]
+    assert words(e, *above("table3", ("x", "a"), "b")) == ["better", "better"], "a method with another name"
 
 
 @pytest.mark.parametrize("line, message", [
@@ -180,7 +180,7 @@ def test_at_equal_gain_curves_are_compared_where_both_have_it():
     "The largest gain of `a` is 10 and of `b` 20, so that both are read at 9: `a` loses 1.8 there, and `b` 4.5 on its way to 5."
     e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
     one, = judge(asked(e, above("table3", "a", "b", column="far", gain="own")))
-    assert one.verdict == "holds"
+    assert one.verdict == "better"
     assert one.difference.difference == pytest.approx(4.5 - 1.8, abs=.2)
     assert one.difference.n == 5 and one.difference.seeds_alone
     assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.text)
@@ -205,13 +205,13 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 200 claims about methods that are the same, at most ten come out other than `no difference` or `inconclusive`."
+    "Of 200 claims about methods that are the same, at most ten come out other than `within the margin` or `cannot tell`."
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(200):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
         found = words(e, *above("table3", "a", "b", "c"))
-        wrong += overall(found) not in ("no difference", "inconclusive")
+        wrong += overall(found) not in ("within the margin", "cannot tell")
     assert wrong <= 10
 
 
@@ -287,8 +287,8 @@ def test_every_claim_is_stated_and_asks_something(books):
             assert claim.statement.endswith((".", "?")), claim.id
             assert claim.facts or claim.comparisons, claim.id
 
-COUNT = re.compile(r"(\d+) (holds?|reversed|no difference|at the margin|inconclusive|not compared|not run)")
-SAME_WORD = {"hold": "holds", "at the margin": "no difference"}
+COUNT = re.compile(r"(\d+) (better|worse|within the margin|cannot tell|not compared|not run)")
+SAME_WORD = {"hold": "better", "at the margin": "within the margin"}
 
 
 @pytest.mark.slow
@@ -305,7 +305,7 @@ def test_a_claim_is_a_row_and_each_thing_asked_another(books):
                 told = Counter()
                 for line in lines:
                     for count, word in COUNT.findall(line[column]):
-                        told[SAME_WORD.get(word, word)] += int(count)
+                        told[word] += int(count)
                 assert told == Counter(claim.words(profile)), (claim.id, profile)
 
 
@@ -339,24 +339,24 @@ def test_the_claim_about_leakage_is_tested_where_leakage_differs(books):
 def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
     clear = evidence({"a": .6, "b": .5}, seeds=seeds, spread=1e-4)
     judged = judge(asked(clear, above("table3", "a", "b")))
-    assert _outcome(judged).startswith(f"2 hold{marked}: +10.0 to")
+    assert _outcome(judged).startswith(f"2 better{marked}: +10.0 to")
     one, _ = judged
-    assert _outcome([one]).startswith(f"1 holds{marked.replace('all ', '')}: +10.0 [")
+    assert _outcome([one]).startswith(f"1 better{marked.replace('all ', '')}: +10.0 [")
     if marked:
         sure = judge(asked(evidence({"a": .6, "b": .5}, seeds=5, spread=1e-4), above("table3", "a", "b")))
-        assert _outcome(judged + sure).startswith("4 hold (2 provisional): ")
+        assert _outcome(judged + sure).startswith("4 better (2 provisional): ")
 
 
 @pytest.mark.slow
-def test_every_comparison_has_a_word_and_every_inconclusive_one_a_reason(books):
+def test_every_comparison_has_a_word_and_every_one_that_cannot_tell_a_reason(books):
     for book in books.values():
         frame = comparison_frame(book)
-        assert set(frame.verdict) <= {"holds", "reversed", "no difference", "inconclusive", "not run", "not compared"}
-        open_ = frame[frame.verdict.isin(["inconclusive", "not run", "not compared"])]
+        assert set(frame.verdict) <= {"better", "worse", "within the margin", "cannot tell", "not run", "not compared"}
+        open_ = frame[frame.verdict.isin(["cannot tell", "not run", "not compared"])]
         assert (open_.why.str.len() > 0).all()
-        inconclusive = frame[frame.verdict == "inconclusive"]
-        assert (inconclusive.detectable > 0).all()
-        assert inconclusive.p.ge(.05).all()
+        unsure = frame[frame.verdict == "cannot tell"]
+        assert (unsure.detectable > 0).all()
+        assert unsure.p.ge(.05).all()
         assert frame[frame.provisional.eq(True)].replicates.isin([2, 3]).all()
 
 
@@ -371,10 +371,10 @@ def of_size(difference, error, primary=True, items_error=.1):
 def test_comparisons_of_a_claim_are_corrected_together():
     clear, weak, level = of_size(5., .5), of_size(1.2, .5), of_size(.1, .2)
     judged = judge([clear, weak, level])
-    assert [one.verdict for one in judged] == ["holds", "inconclusive", "no difference"]
-    assert judge([weak])[0].verdict == "holds", "alone, nothing is corrected"
+    assert [one.verdict for one in judged] == ["better", "cannot tell", "within the margin"]
+    assert judge([weak])[0].verdict == "better", "alone, nothing is corrected"
     assert judged[1].seen > judge([weak])[0].seen, "what is corrected sees less"
-    assert judge([clear, of_size(1.2, .5, False)])[1].verdict == "holds", "a secondary one is a family of its own"
+    assert judge([clear, of_size(1.2, .5, False)])[1].verdict == "better", "a secondary one is a family of its own"
     reasons = [judge([of_size(1.2, .7, items_error=items)])[0].why for items in (.1, .7, math.nan)]
     assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
 

@@ -150,7 +150,7 @@ def decision_of(told: dict, verdicts): # told: a twin's; verdicts: a data frame
     from debias_nb.explain.decision import Averaged, decide, results_of
     best = told["averaged"]
     shares = [Averaged(best["share"], best["mean"], best["against_base"], best.get("apart", {}))] if best else []
-    decides, others = (results_of(verdicts[rows], margin=told["margin"]) for rows in (verdicts.decides, ~verdicts.decides))
+    decides, others = (results_of(verdicts[rows]) for rows in (verdicts.decides, ~verdicts.decides))
     return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
 
 

@@ -19,7 +19,7 @@ from ..checks import ConfigError, check_range, visible
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import has_template
-from .changes import HARM, score_table, sentences, verdicts
+from .changes import score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Decision, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason, rows_by_test
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
@@ -296,7 +296,7 @@ UNLABELED = Decision(
 def _harmed(found: pd.DataFrame) -> bool: # found: of `verdicts`
     "Whether a test got worse, on all of it or on what shares no text with training."
     of_all = [name for name in ("verdict", "apart verdict") if name in found]
-    return bool((found[of_all] == HARM).any(axis=None))
+    return bool((found[of_all] == "worse").any(axis=None))
 
 
 def _along(along: list[Averaged], found: pd.DataFrame) -> pd.DataFrame: # found: of `verdicts`
@@ -454,7 +454,7 @@ def diagnose(
         test.ask(scorers | mixes, progress, folder)
         test.ask_words(tfidf)
     apart = apart_of(tests, trained)
-    found = verdicts(tests, apart)
+    found = verdicts(tests, apart, margin / 100)
     smaller = _fewer_cases(tests, scorers, progress, folder)
     others = [] if unlabeled is None else unlabeled.texts
     words = _word_findings(scorers, trained, smaller, others, seed, progress)
@@ -469,7 +469,7 @@ def diagnose(
     read = reading_doubts(scorers, smaller, progress)
     decision = replace(UNLABELED, margin=margin / 100)
     if tests:
-        decides, others = (results_of(found[rows], like, margin / 100) for rows in (found.decides, ~found.decides))
+        decides, others = (results_of(found[rows], like) for rows in (found.decides, ~found.decides))
         wrong = _void(tests, flawed, read)
         decision = decide(decides, along, margin=margin / 100, not_tested=_not_tested(tests, like), others=others, **wrong)
         before_heading, before_reason = _other_reading(scorers, bool(mixes))

@@ -23,7 +23,7 @@ from .scores import threshold_told
 from .tests import FIRST
 
 # %% ../../nbs/explain/10_diagnosis.ipynb #a856c2b4
-SCHEMA = 2 # of report.json
+SCHEMA = 3 # of report.json
 FILES = ("index.html", "report.json", "junit.xml", "verdicts.csv", "scores.csv", "slices.csv")
 ABOUT_TEST = ("form", "counted", "cases", "matches", "units", "drawn", "metric", "verdict", "planned", "inverted")
 FIGURES = ("base", "tuned", "change", "low", "high", "p", "found", "verdict")
@@ -338,6 +338,6 @@ class Diagnosis:
         text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
         or more shares no text with training, and those that are too small for an interval. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
-        results = results_of(self.verdicts[self.verdicts.decides], margin=margin)
+        results = results_of(self.verdicts[self.verdicts.decides])
         failed = [result.test for result in results if result.word == "worse" or on == "unsure" and result.may_lose(margin)]
         return [*dict.fromkeys(failed), *(self.left_out if on == "unsure" else ())]

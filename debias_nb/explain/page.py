@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from .. import __version__, files
 from ..checks import ConfigError
-from .changes import kind_of, points
+from .changes import points, side_of
 from ..data.pairs_file import PairFile
 from .tests import TITLES
 from .words import WORD
@@ -75,7 +75,7 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs, "coded": coded}
-    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "kind_of": kind_of, "file_size": file_size}
+    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "side_of": side_of, "file_size": file_size}
     return env
 
 

@@ -362,7 +362,7 @@ def over_splits(
     return _difference(d, error, len(d) - 1, level, scatter * math.sqrt(overlap), method)
 
 # %% ../../nbs/measures/stats.ipynb #b0cb7377
-WORDS = ("holds", "reversed", "no difference", "inconclusive")
+WORDS = ("better", "worse", "within the margin", "cannot tell")
 
 
 def threshold_p(
@@ -430,7 +430,7 @@ def endless(paired: Paired) -> Paired:
 # %% ../../nbs/measures/stats.ipynb #4fc647b0
 def verdict(
     paired: Paired, threshold: float = 0., delta: float = .01, p: float | None = None, level: float = .95,
-) -> Literal["holds", "reversed", "no difference", "inconclusive"]:
+) -> Literal["better", "worse", "within the margin", "cannot tell"]:
     """Judge the claim that a is better than b by more than a threshold.
 
     Parameters
@@ -449,8 +449,8 @@ def verdict(
     Returns
     -------
     str
-        "holds" or "reversed" if the difference is significant; "no difference" if the whole interval lies within
-        `delta` of the threshold; else "inconclusive".
+        "better" or "worse" if the difference is significant; "within the margin" if the whole interval lies within
+        `delta` of the threshold; else "cannot tell".
 
     Raises
     ------
@@ -461,19 +461,19 @@ def verdict(
     --------
     >>> from debias_nb import paired, verdict
     >>> verdict(paired([.74, .75, .77], [.70, .72, .74]))
-    'holds'
+    'better'
     >>> verdict(paired([.74, .69, .77], [.70, .72, .74]))
-    'inconclusive'
+    'cannot tell'
     """
     if not delta > 0:
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
     if p is None:
         p = threshold_p(paired, threshold)
     if p < 1 - level:
-        return "holds" if paired.difference > threshold else "reversed"
+        return "better" if paired.difference > threshold else "worse"
     half = _half(paired.error, paired.freedom, level)
     near = abs(paired.difference - threshold) + half <= delta
-    return "no difference" if near else "inconclusive"
+    return "within the margin" if near else "cannot tell"
 
 # %% ../../nbs/measures/stats.ipynb #6d0de7a2
 PRIOR = 4 # degrees of freedom that the mean over the comparisons counts for

@@ -7,7 +7,7 @@ QUESTIONS = { # question -> links and buttons to click, and what is then to be r
     "Does ITVReg work?": (["Six findings"], ["ITVReg at its paper's λ changes little", "ITVReg, λ = 0.1: Quora and AskUbuntu, to the other"]),
     "Does ITVReg work, claim by claim?": (["which claims hold"], ["Do not expect much of ITVReg", "A1a"]),
     "How do I test my encoder?": (["Test your own encoder"], ["debias-nb diagnose --base", "labeled pairs"]),
-    "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: fine-tuning did harm", "95% confidence interval"]),
+    "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: worse", "95% confidence interval"]),
     "Where does this number come from?": (["Explore the results", "show"], ["Command that makes it again", "Commit", "Runs ("]),
     "Where does a finding come from?": (["Six findings", "Table 3"], ["Where the numbers come from"]),
 }

@@ -144,7 +144,7 @@ class Comparison:
     p: float = math.nan            # against the margin, adjusted for the comparisons beside it
     family: int = 1                # comparisons that are judged together, this one among them
     verdict: str = "not run"       # one of `WORDS`, `not run` or `not compared`
-    why: str = ""                  # why there is none of the four words, or why it is inconclusive
+    why: str = ""                  # why there is none of the four words, or why it cannot tell
 
     @property
     def seen(self) -> float: # percentage points
@@ -308,7 +308,7 @@ class Evidence:
 def judge(
     comparisons: list[Comparison], # of one claim
 ) -> list[Comparison]:
-    "Each with its word, adjusted for those of its profile that count alike, and why it is inconclusive."
+    "Each with its word, adjusted for those of its profile that count alike, and why it cannot tell."
     out = list(comparisons)
     families = {}
     for i, one in enumerate(out):
@@ -322,39 +322,36 @@ def judge(
         for i, one, p, d, p_endless in zip(family, members, adjusted, of_items, adjusted_endless):
             word = one.asked.word(one.difference, p)
             why = ""
-            if word == "inconclusive":
+            if word == "cannot tell":
                 why = "too few replicates"
-                if d is not one.difference and one.asked.word(d, p_endless) == "inconclusive":
+                if d is not one.difference and one.asked.word(d, p_endless) == "cannot tell":
                     why = f"too few test items, which alone hide {detectable(d, comparisons=one.family):.1f}"
                 why += f"; could have seen {one.seen:.1f}"
             out[i] = replace(one, p=p, verdict=word, why=why)
     return out
 
 
-DECIDED = {*WORDS} - {"inconclusive"}
+DECIDED = {*WORDS} - {"cannot tell"}
 MOSTLY = .8 # of the comparisons of a claim that were made
 
 
 def overall(words: list[str]) -> str:
-    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if some hold and others
-    are reversed, else `inconclusive`; `not run` if no comparison was made."""
+    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if some are better and
+    others worse, else `cannot tell`; `not run` if no comparison was made."""
     count = Counter(word for word in words if word in WORDS)
     if not count:
         return "not run"
-    if count["holds"] and count["reversed"]:
+    if count["better"] and count["worse"]:
         return "depends"
     word, times = count.most_common(1)[0]
-    return word if times >= MOSTLY * count.total() else "inconclusive"
+    return word if times >= MOSTLY * count.total() else "cannot tell"
 
 
-def counted(words: list[str]) -> str: # e.g. `3 hold, 1 inconclusive`
+def counted(words: list[str]) -> str: # e.g. `3 better, 1 cannot tell`
     "How many comparisons got which word."
     count = Counter(words)
     parts = [f"{count[word]} {word}" for word in (*WORDS, "not compared", "not run") if count[word]]
-    told = ", ".join(parts) or "no such cells"
-    if count["holds"] == 1:
-        return told
-    return told.replace("holds", "hold")
+    return ", ".join(parts) or "no such cells"
 
 
 LOSSES = {

@@ -58,7 +58,7 @@ def which_way(
 ) -> str:
     "How most cases go: by an exact sign test at 5%, which takes the seed as it is."
     if sign_test(printed, reverse) >= .05:
-        return "inconclusive"
+        return "cannot tell"
     return "as the paper tells it" if printed > reverse else "against the paper"
 
 

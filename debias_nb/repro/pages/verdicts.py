@@ -54,7 +54,7 @@ class Claim:
         is_in_part = "not run" in map(overall, lines)
         return f"{word} in part" if is_in_part and word in DECIDED else word
 
-    def outcome(self, profile: str) -> str: # e.g. `5 hold, 1 inconclusive: +0.4 to +7.9`
+    def outcome(self, profile: str) -> str: # e.g. `5 better, 1 cannot tell: +0.4 to +7.9`
         "How many of its primary comparisons got which word, and how far their differences go."
         found = [one for lines in self._lines().values() for one in lines.get(profile, ())]
         return _outcome(found)
@@ -99,8 +99,6 @@ def _outcome(comparisons: list[Comparison]) -> str: # at one profile
     if not comparisons:
         return ""
     counts = counted([one.verdict for one in comparisons])
-    if all(one.asked.margin for one in comparisons):
-        counts = counts.replace("no difference", "at the margin")
     found = [one.difference for one in comparisons if one.difference]
     if not found:
         return counts
