@@ -28,7 +28,7 @@ PROFILES = ("planted", "small")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_settings_are_those_the_search_chose(profile):
     search, table = load_experiment("itvreg/table03_search", profile), load_experiment("itvreg/table03", profile)
-    records = results(profile).records("itvreg", "table03_search", profile)
+    records = results(profile).records(f"itvreg/table03_search.{profile}")
     kinds = {encoder.display: encoder.kind for encoder in table.encoders}
     for block in table.blocks:
         for encoder in block.encoders:
@@ -45,7 +45,7 @@ def test_the_search_reads_no_test_data():
 
 
 def test_losses_have_the_rates_that_their_search_kept():
-    records = latest(results("small").records("itvreg", "losses_search", "small")).values()
+    records = latest(results("small").records("itvreg/losses_search.small")).values()
     used = {training for block in load_experiment("itvreg/losses", "small").blocks for training in block.trainings}
     scores = {}
     for record in records:
@@ -77,7 +77,7 @@ def test_paper_profile_holds_the_papers_settings():
 
 def test_title_settings_tie_with_the_best_and_have_the_fewest_epochs():
     search = load_experiment("itvreg/table02_search", "small")
-    tried = search_table(search, results("small").records("itvreg", "table02_search", "small"))
+    tried = search_table(search, results("small").records("itvreg/table02_search.small"))
     tied = tried[tried["mean"] >= tried["mean"].max() - TIE]
     shortest = tied[tied.epochs == tied.epochs.min()].training.tolist()
     for name in ("table02", "table09", "lambda_titles"):
@@ -106,7 +106,7 @@ RECORDED = [
 @pytest.mark.parametrize("paper, name, profile", RECORDED)
 def test_committed_records_are_of_this_configuration(paper, name, profile):
     asked = {run.id: run for run in load_experiment(f"{paper}/{name}", profile).runs()}
-    for run_id, record in latest(results(profile).records(paper, name, profile)).items():
+    for run_id, record in latest(results(profile).records(f"{paper}/{name}.{profile}")).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
         assert config.recorded() == asked[run_id].recorded(), "settings added since have defaults that mean: as before"

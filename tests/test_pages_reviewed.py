@@ -91,9 +91,10 @@ def test_encoders_and_tests_are_named_where_they_differ(plain):
 
 class FirstSeed(Store):
     "The committed planted records that `make reports` makes."
-    def records(self, paper, name, profile, short=False):
-        asked = {run.id for run in narrow(load_experiment(f"{paper}/{name}", profile), seeds=[0], full=False).runs()}
-        return [record for record in super().records(paper, name, profile, short) if record["id"] in asked]
+    def records(self, place, short=False):
+        name, _, profile = place.rpartition(".")
+        asked = {run.id for run in narrow(load_experiment(name, profile), seeds=[0], full=False).runs()}
+        return [record for record in super().records(place, short) if record["id"] in asked]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.pages.frame import only_stored
 from debias_nb.repro.pages.report import write_page
-from debias_nb.runs.publish import unpublished
+from debias_nb.runs.records import Store
 from debias_nb.repro.pages.comparisons import overall
 from debias_nb.repro.pages.verdicts import read_ledger
 from debias_nb.measures.stats import WORDS
@@ -213,10 +213,9 @@ def test_a_table_becomes_a_page(project):
         subprocess.run(["git", *step], check=True)
     run, publish = commands("Add a table")
     tool("debias-nb", *run, "--workers", "1", cwd=project)
-    said = unpublished(project)
-    assert said == {"itvreg/remedies": 4}
+    assert "itvreg/remedies.planted" not in Store(project / "results").places()
     tool("debias-nb", *publish, cwd=project)
-    assert unpublished(project) == {}
+    assert len(Store(project / "results").records("itvreg/remedies.planted")) == 4
 
     tool("pytest", "-p", "no:cacheprovider", "tests/test_frame.py", "-k", "paper_notebook_has and remedies", cwd=project)
     written = write_page("itvreg/remedies", project / "reports")

@@ -18,7 +18,7 @@ from ..settings import EncoderConfig
 from ..checks import ConfigError, check_known, quoted
 from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Settings, Strict, load_config
 from ..files import fingerprint, once_per_state, project_root
-from .corpora import CorpusConfig, Names, SplitConfig, World
+from .corpora import CorpusConfig, Names, World
 
 
 Profile = Literal["planted", "small", "paper"]
@@ -240,8 +240,13 @@ class RunConfig(Strict):
         return self.data.task if self.data else "pairs"
 
     @property
-    def drawn(self) -> World | SplitConfig | None: # its synthetic dataset, or its random split of real texts
-        return (self.data and self.data.drawn) or self.eval_world
+    def place(self) -> str: # of the records of its experiment
+        return f"{self.paper}/{self.experiment}.{self.profile}"
+
+    @property
+    def world_seed(self) -> int | None: # of its synthetic dataset, or its random split; None: real data, divided in one way
+        drawn = (self.data and self.data.drawn) or self.eval_world
+        return drawn.seed if drawn else None
 
     def in_world(self, seed: int) -> "RunConfig":
         """The same run in another synthetic dataset: words, texts, and the base encoder that was made there, drawn again.

@@ -15,12 +15,6 @@ def config_of(record: dict) -> RunConfig:
     return record.get("run") or RunConfig.model_validate(record["config"])
 
 
-def world_of(record: dict) -> int | None: # None: real data, divided in one way
-    "The seed of what was drawn for a run: of its synthetic dataset, or of its random split."
-    drawn = config_of(record).drawn
-    return drawn.seed if drawn else None
-
-
 class Made(NamedTuple):
     "What a record was made with."
     versions: str         # device, and versions of the packages
@@ -88,7 +82,7 @@ def is_clean(record: dict) -> bool:
 def run_key(record: dict) -> tuple[int | None, int | None]: # a run without training has no seed
     "World and seed of a run: runs that share them are compared."
     seed = record["seed"] if config_of(record).training else None
-    return world_of(record), seed
+    return config_of(record).world_seed, seed
 
 
 SCALE = {"percent": 100., "fraction": 1., "count": 1.}

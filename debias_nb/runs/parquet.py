@@ -1,17 +1,15 @@
 """Published records: a Parquet file an experiment, a row a run, whose pages have checksums, and of which that alone is read
 which is needed."""
-import gc
 import json
 import re
 from collections import Counter
-from contextlib import contextmanager
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
 from pydantic_core import from_json
 
 from ..files import write_whole
+from .config import RunConfig
 from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 
 
@@ -33,33 +31,18 @@ COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG,
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 
 
-def world_of(config: dict) -> int | None: # None: real data, divided in one way
-    "The seed of what was drawn for a run."
-    data = config.get("corpus") or config.get("eval_corpus") or {}
-    split = data.get("split") or {}
-    if split.get("scheme") != "random":
-        split = {}
-    drawn = data.get("world") or config.get("eval_world") or split
-    return drawn.get("seed")
-
-
 def published(
     record: dict,
-    resamples: int | None = None, # of each test that are published; None: all
+    resamples: int | None = None, # of each test that are published, the same ones in every run; None: all
 ) -> dict:
     "A record without what is not published: replicates and single values of a run in a further world."
     if record["status"] == "failed":
         return record
-    if world_of(record["config"]) in (None, FIRST_WORLD):
-        return record if resamples is None else first_resamples(record, resamples)
-    extra = {key: value for key, value in record["extra"].items() if key != "questions"}
-    return record | {"replicates": {}, "extra": extra}
-
-
-def first_resamples(record: dict, count: int) -> dict:
-    "A record with the first resamples of each test, which are the same ones in every run."
+    if RunConfig.model_validate(record["config"]).world_seed not in (None, FIRST_WORLD):
+        extra = {key: value for key, value in record["extra"].items() if key != "questions"}
+        return record | {"replicates": {}, "extra": extra}
     kept = {
-        test: {metric: values[:count] for metric, values in own.items()} for test, own in record["replicates"].items()}
+        test: {metric: values[:resamples] for metric, values in own.items()} for test, own in record["replicates"].items()}
     return record | {"replicates": kept}
 
 
@@ -76,7 +59,8 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
         row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
         row |= {name: json.dumps(record[name], separators=(",", ":")) for name in SHORT + LONG if name in record}
         environment = record["environment"]
-        row |= {"world": world_of(record["config"]), "commit": environment["commit"], "processor": environment.get("cpu")}
+        world = RunConfig.model_validate(record["config"]).world_seed
+        row |= {"world": world, "commit": environment["commit"], "processor": environment.get("cpu")}
         rows.append(row)
     table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
     made = pa.BufferOutputStream()
@@ -126,19 +110,6 @@ def _of_row(row: dict, short: bool) -> dict: # row: its cells that are not empty
     return record
 
 
-@contextmanager
-def _uncollected():
-    "Nothing in a record refers to itself; looking for what does takes a quarter of the time of reading."
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-@_uncollected()
 def rows_of(
     path: Path,          # a published file; a missing one has none
     short: bool = False, # without what is in `LONG`, which is not read then
@@ -154,7 +125,7 @@ def rows_of(
     entries = []
     for n, cells in enumerate(zip(*values.values()), 1):
         row = {name: cell for name, cell in zip(values, cells) if cell is not None}
-        entry = entry_of(f"{path}: row {n}", partial(_of_row, row, short))
+        entry = entry_of(f"{path}: row {n}", _of_row, row, short)
         if counts[row.get("id")] > 1:
             entry = Entry(entry.where, why=f"{row['id']} stands in several rows")
         entries.append(entry)

@@ -9,45 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..files import parse_yaml
-from .config import ExperimentConfig, Profile, configured, load_experiment
+from .config import ExperimentConfig, Profile, load_experiment
 from .origin import NO_HISTORY, git, history, unknown_code
 from .parquet import published, published_columns
 from .records import Store, comparable
 from .runner import own_store
 from .schema import RecordError
-
-
-def ready(
-    name: str,         # `paper/experiment`
-    profile: Profile,
-    root: Path,        # of the clone
-) -> tuple[list[str], list[tuple]]: # ids whose record is there; else the record, and that of the run that is there or None
-    "The finished records of this machine that an experiment asks for."
-    source, target = own_store(), Store(root / "results")
-    known = []
-    new = []
-    for run in load_experiment(name, profile, root).runs():
-        record = source.find(run)
-        there = target.find(run) if record else None
-        if there and comparable(published(there)) == comparable(published(record)):
-            known.append(run.id)
-        elif record:
-            new.append((record, there))
-    return known, new
-
-
-def unpublished(root: Path) -> dict[str, int]: # experiment -> runs
-    "Planted runs of this machine of which `results/` has no record."
-    own = own_store()
-    found = {}
-    for name in configured("*/*.planted.yaml", root):
-        experiment = load_experiment(name, "planted", root)
-        if own.live(experiment.paper, experiment.experiment, experiment.profile).is_dir():
-            _, new = ready(name, "planted", root)
-            count = sum(there is None for _, there in new)
-            if count:
-                found[name] = count
-    return found
 
 
 def publish(
@@ -59,37 +26,46 @@ def publish(
     """Add this machine's records of an experiment to those in `results/`, all of them or none: nothing that is there is left
     out. Raises `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
     `results/` that something else has changed."""
-    known, new = ready(name, profile, root)
+    source = own_store()
+    target = Store(root / "results")
     commits = history(root)
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
-    wrong = Store(root / "results").altered()
-    for record, there in new:
+    wrong = target.altered()
+    known = []
+    added = []
+    for run in load_experiment(name, profile, root).runs():
+        record = source.find(run)
+        if not record:
+            continue
+        there = target.find(run)
+        if there and comparable(published(there)) == comparable(published(record)):
+            known.append(run.id)
+            continue
+        added.append(record)
         why = unknown_code(record["environment"], commits) if commits is not None else ""
         if why:
-            wrong.append(f"{record['id']}: its records {why}; commit, and run it again with --fresh")
+            wrong.append(f"{run.id}: its records {why}; commit, and run it again with --fresh")
         elif there and not replace:
-            wrong.append(f"{record['id']}: another record is there; --replace takes this one")
+            wrong.append(f"{run.id}: another record is there; --replace takes this one")
     if wrong:
         raise RecordError("\n".join([f"{name} at {profile}: nothing is published", *wrong]))
-    target = Store(root / "results")
-    for record, _ in new:
+    for record in added:
         target.append(record)
-    return [record["id"] for record, _ in new], known
+    return [record["id"] for record in added], known
 
 
 WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now
 
 
 @lru_cache(maxsize=None)
-def announced(commit: str, place: tuple[str, str, str], root: Path) -> frozenset[str]: # place: paper, experiment, profile
+def announced(commit: str, place: str, root: Path) -> frozenset[str]:
     "Ids of the runs that the configuration of an experiment named at a commit; none where there was no such file."
-    paper, experiment, profile = place
     try:
-        text = git(root, "show", f"{commit}:configs/{paper}/{experiment}.{profile}.yaml")
+        text = git(root, "show", f"{commit}:configs/{place}.yaml")
     except subprocess.CalledProcessError:
         return frozenset()
-    said = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{paper}/{experiment}.{profile}.yaml at {commit[:8]}")
+    said = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{place}.yaml at {commit[:8]}")
     of_runs = {name: said[name] for name in ExperimentConfig.model_fields if name in said and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
@@ -103,9 +79,8 @@ def unfounded(
     the commit which they name, or of runs that no configuration named at that commit."""
     store = Store(root / "results")
     found = [told for told in store.altered() if paper in (None, Path(told.partition(":")[0]).parent.name)]
-    for place in store.places():
-        path = store.folder / place[0] / f"{place[1]}.{place[2]}.parquet"
-        if not path.is_file() or paper not in (None, place[0]):
+    for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
+        if paper not in (None, path.parent.name):
             continue
         names = ["id", "started", "seconds", "environment"]
         columns = published_columns(path, names)
@@ -114,7 +89,7 @@ def unfounded(
             made = json.loads(environment)
             commit = made["commit"]
             why = unknown_code(made, known)
-            if not why and run not in announced(commit, place, root):
+            if not why and run not in announced(commit, f"{path.parent.name}/{path.stem}", root):
                 why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
             if not why and datetime.fromisoformat(started).timestamp() + seconds < known[commit]:
                 why = f"ended before their commit, {commit[:8]}, was made"

@@ -15,14 +15,10 @@ import fcntl
 import hashlib
 import json
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
-
 
 from ..files import once_per_state, sha256_file
 from .config import RunConfig
@@ -110,7 +106,7 @@ def latest(
     return newest
 
 
-def _told(entries: Iterable[Entry]) -> list[dict]:
+def told(entries: Iterable[Entry]) -> list[dict]:
     "The records among entries; a warning names what is none."
     found = []
     for entry in entries:
@@ -124,52 +120,40 @@ def _told(entries: Iterable[Entry]) -> list[dict]:
 @once_per_state
 def by_id(path: Path) -> Records:
     "What a published file says of each run."
-    return latest(_told(rows_of(path)))
-
-
-@dataclass
-class Published:
-    "What became of the files of one experiment."
-    rows: int = 0        # of the Parquet file
-    trimmed: int = 0     # runs whose replicates and single values are left out
-    replaced: list[str] = field(default_factory=list) # ids of runs of which an older record is left out
-    left_out: list[str] = field(default_factory=list) # sentences: files that hold no records, and stay
+    return latest(told(rows_of(path)))
 
 
 class Store:
-    """A folder of records: `<paper>/<experiment>.<profile>.parquet` for what is published, and next to it a folder
-    `<experiment>.<profile>` with a file for each run that was made since."""
+    """A folder of records. Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is
+    what is published, and the folder `<place>` next to it has a file for each run that was made since."""
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
-    def live(self, paper: str, experiment: str, profile: str) -> Path:
-        "The folder for files of runs."
-        return self.folder / paper / f"{experiment}.{profile}"
-
-    def _published(self, paper, experiment, profile) -> Path:
-        return self.folder / paper / f"{experiment}.{profile}.parquet"
+    def _published(self, place: str) -> Path:
+        return self.folder / f"{place}.parquet"
 
     def file(self, record: dict) -> Path:
         "The file of a record's run."
         config = record["config"]
         ending = ".json" if record["status"] == "finished" else ".failed.json"
-        return self.live(config["paper"], config["experiment"], config["profile"]) / (record["id"] + ending)
+        folder = f"{config['experiment']}.{config['profile']}"
+        return self.folder / config["paper"] / folder / (record["id"] + ending)
 
-    def places(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+    def places(self) -> list[str]:
         "Of which experiments there are records. A warning names a file that is called otherwise."
         found = {path.parent for path in self.folder.glob("*/*.*/*.json")}
         found |= {path.with_suffix("") for path in self.folder.glob("*/*.parquet")}
         places = []
         for path in sorted(found):
             if path.name.count(".") == 1:
-                places.append((path.parent.name, *path.name.split(".")))
+                places.append(path.relative_to(self.folder).as_posix())
             else:
                 warnings.warn(f"{path} is not called <experiment>.<profile>; it is left out", stacklevel=2)
         return places
 
-    def unpublished(self) -> list[tuple[str, str, str]]: # paper, experiment, profile
+    def unpublished(self) -> list[str]: # places
         "Of which experiments there are files of runs."
-        return [place for place in self.places() if any(self.live(*place).glob("*.json"))]
+        return [place for place in self.places() if any((self.folder / place).glob("*.json"))]
 
     def hashes(self) -> dict[str, str]: # published file, from the folder on -> sha256 when it was published
         "What `sha256.txt` says."
@@ -180,7 +164,8 @@ class Store:
     def altered(self) -> list[str]:
         "Sentences on published files that are not as they were when they were published."
         said = self.hashes()
-        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in self.folder.glob("*/*.parquet") if path.is_file()}
+        files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
+        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}
         odd = sorted(name for name in said | there if said.get(name) != there.get(name))
         return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]
 
@@ -191,54 +176,40 @@ class Store:
             raise Misfit(f"the record in it belongs into {self.file(record)}")
         return record
 
-    def added(self, paper: str, experiment: str, profile: str) -> list[Entry]: # by id
+    def added(self, place: str) -> list[Entry]: # by id
         "The files of runs."
-        folder = self.live(paper, experiment, profile)
         entries = []
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted((self.folder / place).glob("*.json")):
             with suppress(FileNotFoundError): # published meanwhile
-                entries.append(entry_of(path, partial(self._read, path)))
+                entries.append(entry_of(path, self._read, path))
         return entries
 
-    def records(self, paper: str, experiment: str, profile: str, short: bool = False) -> list[dict]:
+    def records(self, place: str, short: bool = False) -> list[dict]:
         """All records of an experiment at a profile, published ones first; a warning names what is none. With `short`
         published ones lack data, encoder, curve and extra, and what is not needed is not read."""
-        added = self.added(paper, experiment, profile) # first: see `publish`
-        return _told([*rows_of(self._published(paper, experiment, profile), short), *added])
+        added = self.added(place) # first: see `publish`
+        return told([*rows_of(self._published(place), short), *added])
 
     def all(self) -> list[dict]:
         "All records of the folder, experiment by experiment."
-        return [record for place in self.places() for record in self.records(*place)]
+        return [record for place in self.places() for record in self.records(place)]
 
-    def find(self, run: str | RunConfig) -> dict | None:
-        "The finished record of a run, by its id or its configuration."
-        places = self.places() if isinstance(run, str) else [(run.paper, run.experiment, run.profile)]
-        run_id = run if isinstance(run, str) else run.id
-        for place in places:
-            path = self.live(*place) / f"{run_id}.json"
-            added = _told([entry_of(path, partial(self._read, path))]) if path.is_file() else []
-            if added:
-                return added[0]
-            found = by_id(self._published(*place)).get(run_id)
-            if found and found["status"] == "finished":
-                return found
-        return None
-
-    def entries(self) -> Iterator[Entry]:
-        "Every row and every file of a run, of the whole folder."
-        for place in self.places():
-            yield from rows_of(self._published(*place))
-            yield from self.added(*place)
+    def find(self, run: RunConfig) -> dict | None:
+        "The finished record of a run."
+        path = self.folder / run.place / f"{run.id}.json"
+        added = told([entry_of(path, self._read, path)]) if path.is_file() else []
+        found = added[0] if added else by_id(self._published(run.place)).get(run.id)
+        return found if found and found["status"] == "finished" else None
 
     @contextmanager
     def claimed(
         self,
-        run_id: str,
+        name: str,          # of a run, or of a file
         wait: bool = False, # until the other process is done
-    ): # yields whether the run is this process's
+    ): # yields whether it is this process's
         """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
         Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
-        place = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7], "big")
+        place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             claims = (self.folder / ".claims.lock").open("ab")
@@ -261,43 +232,34 @@ class Store:
         return record
 
     def publish(
-        self, paper: str, experiment: str, profile: str,
+        self,
+        place: str,
         resamples: int | None = None, # of each test that are published; None: all
-    ) -> Published:
+    ) -> tuple[int, list[str]]: # rows of the Parquet file; sentences on files that hold no records
         """Put the files of an experiment's runs into its Parquet file. Files that hold no records stay. Who reads meanwhile
         finds a record in one place or in both. Raises `RecordError` for a damaged Parquet file."""
-        done = Published()
-        path = self._published(paper, experiment, profile)
-        with self.claimed(str(path.relative_to(self.folder)), wait=True):
+        path = self._published(place)
+        with self.claimed(place, wait=True):
             known = rows_of(path)
             for entry in known:
                 if entry.why:
                     raise RecordError(f"{entry.where}: {entry.why}; nothing is added to it")
-            added = self.added(paper, experiment, profile)
-            done.left_out = [f"{entry.where} is left out, and stays: {entry.why}" for entry in added if entry.why]
-            added = [entry for entry in added if entry.record]
-            records = [entry.record for entry in known + added]
-            newest = latest(records)
-            counts = Counter(record["id"] for record in records)
-            done.replaced = [run_id for run_id, count in counts.items() if count > 1]
-            rows = [published(record, resamples) for record in newest.values()]
-            emptied = [row for row, record in zip(rows, newest.values()) if record.get("replicates") and not row["replicates"]]
-            done.trimmed = len(emptied)
-            done.rows = len(rows)
+            added = self.added(place)
+            rows = latest(entry.record for entry in known + added if entry.record)
             if rows:
-                write_published(path, rows)
+                write_published(path, [published(record, resamples) for record in rows.values()])
             for entry in added:
                 file = Path(entry.where)
-                if read_file(file) == entry.record: # else a newer one was written meanwhile
+                if entry.record and read_file(file) == entry.record: # else a newer one was written meanwhile
                     file.unlink()
         with suppress(OSError): # something is left in it
-            self.live(paper, experiment, profile).rmdir()
+            (self.folder / place).rmdir()
         if rows:
             with self.claimed(HASHES, wait=True): # not inside the other claim, which would end with it
-                hashes = self.hashes() | {path.relative_to(self.folder).as_posix(): sha256_file(path)}
+                hashes = self.hashes() | {f"{place}.parquet": sha256_file(path)}
                 lines = [f"{digest}  {name}\n" for name, digest in sorted(hashes.items())]
                 write(self.folder / HASHES, "".join(lines).encode())
-        return done
+        return len(rows), [f"{entry.where} is left out, and stays: {entry.why}" for entry in added if entry.why]
 
 
 def run_or_load(

@@ -143,8 +143,8 @@ def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bo
 
 def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
     "What is there of some runs; each file is read once."
-    places = dict.fromkeys((run.paper, run.experiment, run.profile) for run in runs)
-    found = latest(record for place in places for record in store.records(*place))
+    places = dict.fromkeys(run.place for run in runs)
+    found = latest(record for place in places for record in store.records(place))
     return {run_id: record for run_id, record in found.items() if record["status"] == "finished"}
 
 

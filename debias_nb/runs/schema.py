@@ -5,9 +5,8 @@ import re
 import reprlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
@@ -177,16 +176,15 @@ def read_file(path: Path) -> dict:
         raise Misfit(f"damaged ({e})") from None
 
 
-@dataclass
-class Entry:
+class Entry(NamedTuple):
     "What a file of one run, or a row of a published file, says."
     where: str                 # the file, and its row
     record: dict | None = None # None: it holds none that can be trusted
     why: str = ""              # the reason for that, with the field
 
 
-def entry_of(where, read: Callable[[], dict]) -> Entry:
+def entry_of(where, read: Callable[..., dict], *what) -> Entry:
     try:
-        return Entry(str(where), read())
+        return Entry(str(where), read(*what))
     except Misfit as e:
         return Entry(str(where), why=str(e))

@@ -16,23 +16,18 @@ def _publish(folder: Path) -> bool: # whether every file was a record
     from ...runs.config import configured, load_experiment
     from ...runs.records import Store
     store = Store(folder)
-    every = []
-    for paper, experiment, profile in store.unpublished():
+    left_out = []
+    for place in store.unpublished():
+        name, _, profile = place.rpartition(".")
         resamples = None # runs of no configuration are kept whole
-        if configured(f"{paper}/{experiment}.{profile}.yaml"):
-            resamples = load_experiment(f"{paper}/{experiment}", profile).resamples
-        every.append(store.publish(paper, experiment, profile, resamples))
-    rows, trimmed = (sum(getattr(one, what) for one in every) for what in ("rows", "trimmed"))
-    if every:
-        echo(f"{len(every)} Parquet files written in {os.path.relpath(folder)}, with {rows} records")
-    if trimmed:
-        echo(f"{trimmed} of them are of further worlds: without bootstrap replicates and single values of questions")
-    for one in every:
-        for run_id in one.replaced:
-            echo(f"left out, since a newer record of the run is there: {run_id}")
-        for told in one.left_out:
-            echo(told, err=True)
-    return not any(one.left_out for one in every)
+        if configured(f"{place}.yaml"):
+            resamples = load_experiment(name, profile).resamples
+        rows, odd = store.publish(place, resamples)
+        echo(f"{os.path.relpath(folder / place)}.parquet: {rows} records")
+        left_out += odd
+    for told in left_out:
+        echo(told, err=True)
+    return not left_out
 
 
 @app.command(rich_help_panel=MAINTENANCE)

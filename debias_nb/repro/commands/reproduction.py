@@ -345,8 +345,8 @@ def agree(
     else:
         sides = []
         for store in (results("planted", fresh=True), results("planted")):
-            places = [place for place in store.places() if place[2] == "planted"]
-            sides.append(latest(record for place in places for record in store.records(*place, short=True)))
+            places = [place for place in store.places() if place.endswith(".planted")]
+            sides.append(latest(record for place in places for record in store.records(place, short=True)))
         lines, do_agree = said(*sides, "committed planted runs")
     for line in lines:
         echo(line)

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from ...measures.metrics import randomization_test
 from .cells import REFERENCE, remedy_of
 from .frame import Study, only
-from ...runs.pairing import config_of, of_first_world, pairs_of, run_of, signed, world_of
+from ...runs.pairing import config_of, of_first_world, pairs_of, run_of, signed
 
 
 def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
@@ -43,7 +43,7 @@ def first_cases(
 ) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
     "The cases of each method's first seed, in the first world; methods as `in_order`."
     groups = {}
-    by_seed = sorted(records, key=lambda record: (world_of(record) or 0, record["seed"]))
+    by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
     for record, tests in extras(by_seed, "cases"):
         own = place(record)
         for test, cases in tests.items():

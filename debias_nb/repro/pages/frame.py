@@ -34,9 +34,10 @@ def found_records(
     read = read_so_far() # inside `only_stored()` a file is read once: several experiments may take theirs from it
     found = {}
     for name in dict.fromkeys(run.experiment for run in runs.values()):
-        file = (store.folder, experiment.paper, name, experiment.profile)
+        place = f"{experiment.paper}/{name}.{experiment.profile}"
+        file = store.folder, place
         if file not in read:
-            read[file] = latest(store.records(*file[1:], short=read.get("short", False)))
+            read[file] = latest(store.records(place, short=read.get("short", False)))
             gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
         found |= {i: record | {"run": runs[i]} for i, record in read[file].items() if i in runs}
     return {i: found[i] for i in runs if i in found} # in the order of the configuration, whichever they are read in
