@@ -233,6 +233,16 @@ class Settings(Strict):
     def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
         yield from ()
 
+    def changed(self, *names: str) -> list[str]:
+        "Which of some settings are not at their defaults."
+        return [name for name in names if getattr(self, name) != type(self).model_fields[name].default]
+
+    def owned(self, owners: dict[str, tuple[str, ...]], owner: str) -> Iterator[tuple]: # as of `rules`
+        "A setting that would be ignored is refused: it belongs to another owner than this one."
+        for other, names in owners.items():
+            if other != owner:
+                yield self.changed(*names), f"`{'`, `'.join(self.changed(*names))}` belongs to {other}"
+
 
 def explain(
     error: ValidationError,

@@ -100,6 +100,9 @@ class ReplayConfig(Strict):
     share: Annotated[float, Field(gt=0, lt=1)] # of all batches; those of the run stay as many as they are
 
 
+ON_PAIRS = ("frozen_layers", "lora", "replay") # settings of methods that train on pairs or titles
+
+
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     once = {"share": None}
@@ -131,25 +134,21 @@ class MethodConfig(Settings):
         regularized = self.regulariser != "none"
         augmented = self.augmentation != "none"
         masks = self.regulariser in INTERVENING or augmented
-        further = regularized or augmented or self.interpolate or self.scan or self.transfer
+        trains = self.changed("regulariser", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
         counted = self.authors is not None and self.authors.counted is not None
-        held = self.regulariser in HOLDING and self.rows == 1
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
-        yield not self.trained and further, "an encoder that is not trained takes no regulariser"
+        yield not self.trained and trains, f"an encoder that is not trained has no `{'`, `'.join(trains)}`"
         yield regularized and augmented, "a regulariser or an augmentation, not both"
-        yield self.weight and not regularized, "a weight without a regulariser"
+        yield from self.owned({"a regulariser": ("weight", "rows", "texts")}, "a regulariser" if regularized else "none")
+        yield self.texts and (self.regulariser not in HOLDING or self.rows < 1), (
+            "`texts` belongs to a regulariser of texts, without `rows`")
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
-        yield self.rows < 1 and not regularized, "`rows` without a regulariser"
-        yield self.replay and (not self.trained or self.scan or self.transfer or self.authors), (
-            "`replay` belongs to training on pairs")
-        in_part = self.frozen_layers is not None or self.lora is not None
-        yield in_part and (not self.trained or self.scan or self.transfer or self.authors), (
-            "`frozen_layers` and `lora` belong to training on pairs and on titles")
+        on_pairs = not self.changed("scan", "transfer", "authors")
+        yield from self.owned({"training on pairs or titles": ON_PAIRS}, "training on pairs or titles" if on_pairs else "none")
         yield self.lora and (self.frozen_layers is not None or self.regulariser == "l2sp"), (
             "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
-        yield self.texts and not held, "`texts` belongs to a regulariser of texts, without `rows`"
 
 
 class TransferConfig(Strict):
@@ -158,6 +157,11 @@ class TransferConfig(Strict):
     part: Literal["train", "dev"] = "train"
     learning_rate: Positive
     epochs: Natural
+
+
+OF_LOSSES = { # loss -> settings that others do not have
+    "hinge": ("margin", "hardest"), "cross-entropy": ("positive_weight", "transfer"),
+    "authors": ("student_epochs", "further_rates", "further_temperatures")}
 
 
 class TrainConfig(Settings):
@@ -186,16 +190,11 @@ class TrainConfig(Settings):
     further_temperatures: tuple[Positive, ...] = () # the same for `temperature`; each rate meets each temperature
 
     def rules(self):
-        hinge = self.loss == "hinge"
-        authors = self.loss == "authors"
-        complete = self.margin is not None and self.hardest is not None
-        yield hinge != complete, "`margin` and `hardest` belong to the hinge, and are required there"
-        yield self.temperature is not None and not hinge and not authors, "`temperature` belongs to the hinge and to authors"
-        yield authors and self.temperature is None, "the losses of authors need a `temperature`"
-        yield not authors and (self.student_epochs or self.further_rates or self.further_temperatures), (
-            "`student_epochs`, `further_rates` and `further_temperatures` belong to authors")
-        yield self.loss != "cross-entropy" and (self.positive_weight != 1 or self.transfer), (
-            "`positive_weight` and `transfer` belong to the cross-entropy")
+        yield from self.owned(OF_LOSSES, self.loss)
+        yield self.loss == "hinge" and len(self.changed("margin", "hardest")) < 2, "the hinge needs `margin` and `hardest`"
+        yield self.loss == "authors" and self.temperature is None, "the losses of authors need a `temperature`"
+        yield self.temperature is not None and self.loss not in ("hinge", "authors"), (
+            "`temperature` belongs to the hinge and to authors")
 
 
 # Gradient norms of each regulariser; top items (and token importance) of some queries;

@@ -32,6 +32,10 @@ class SplitConfig(Settings):
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
 
 
+OWNED = { # task -> settings that others do not have
+    "titles": ("by", "until", "held_out", "ticks"), "answers": ("flip",), "authors": ("split", "cleaned", "likeness")}
+
+
 class CorpusConfig(Settings):
     """What a run is trained on.
     Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
@@ -63,24 +67,18 @@ class CorpusConfig(Settings):
         return self.world or by_split
 
     def rules(self):
-        titles = self.task == "titles"
-        authors = self.task == "authors"
         world = self.world.name if self.world else None
         tasks = PLANTED_CORPORA.get(self.name, (self.task,))
         balanced = self.duplicates is not None
+        is_real = world is None
         yield world != (self.name if self.name in PLANTED_CORPORA else None), (
             "`world` belongs to the planted corpora, whose name it bears")
         yield self.task not in tasks, f"task {self.task!r} does not fit"
-        yield self.flip and self.task != "answers", "`flip` belongs to answers"
+        yield from self.owned(OWNED, self.task)
         yield balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
         yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
-        yield (titles and not world) != (self.by is not None), (
-            "`by` belongs to titles of a real corpus, and is required there")
-        yield (self.by == "year") != (self.until is not None), (
-            "`until` belongs to a split by year, and is required there")
-        yield (self.by == "category") != bool(self.held_out), (
-            "`held_out` belongs to a split by category, and is required there")
-        yield self.ticks and not titles, "`ticks` belongs to titles"
-        yield (self.split or self.cleaned) and not authors, "`split` and `cleaned` belong to authors"
-        yield authors and not world and not self.split, "texts by authors need a `split`"
-        yield self.likeness and self.name != "authors", "`likeness` belongs to planted authors"
+        yield (self.task == "titles" and is_real) != (self.by is not None), "titles of a real corpus, and these alone, have `by`"
+        yield (self.by == "year") != (self.until is not None), "a split by year, and it alone, has `until`"
+        yield (self.by == "category") != bool(self.held_out), "a split by category, and it alone, has `held_out`"
+        yield self.task == "authors" and is_real and not self.split, "texts by authors need a `split`"
+        yield self.likeness and is_real, "`likeness` belongs to planted authors"
