@@ -199,9 +199,9 @@ class TrainConfig(Settings):
 
 # Gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set; whether right answers stay first where shared words change; how
-# many of the texts of a test stand in training, and pairs scored apart by that; what can be said of a shift before training.
-Measure = Literal["gradients", "cases", "words", "retrieval", "behavior", "known texts", "beforehand"]
+# duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
+# apart by that; what can be said of a shift before training.
+Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "beforehand"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:

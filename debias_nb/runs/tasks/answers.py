@@ -7,7 +7,7 @@ paper); never in the question, which all candidates share. What is not trained c
 """
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -72,15 +72,6 @@ def evaluation_answers(
     if "test" not in SOURCES[name].files:
         raise ConfigError(f"{name} has no test part")
     return load_answers(name, "test")
-
-
-@lru_cache(maxsize=2)
-def behavior_of(
-    name: str,            # of an evaluation set
-    corpus: CorpusConfig,
-) -> BehaviorTests:
-    "The behavior tests of an evaluation set. Raises as `evaluation_answers`."
-    return behavior_tests(evaluation_answers(name, corpus))
 
 
 def _about(answers: Answers) -> dict: # for the record
