@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 RUNS = {
     "pairs": ("itvreg/table14", "tiny-static", "ITVReg"),
     "titles": ("itvreg/table09", "tiny-static", "ITVReg"),
-    "transformer": ("itvreg/table03_search", "tiny", "Finetuned"),
+    "transformer": ("itvreg/table03", "tiny", "Finetuned"),
     "authors": ("arr/table02", "learned", "CL + ARR"),
     "answers": ("scan/table07", "learned", "SCAN, ours"),
 }

@@ -16,8 +16,7 @@ from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, Meth
 from debias_nb.runs.config import TrainConfig, load_experiment
 from debias_nb.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import all_experiments, found_records, papers, results, stored, study_of
-from debias_nb.repro.pages.search import TIE, best_settings, best_training, search_table
+from debias_nb.repro.pages.frame import all_experiments, best_settings, found_records, papers, results, stored, study_of
 from debias_nb.runs.runner import narrow
 from dry import dry_runs, dry_step
 
@@ -337,13 +336,6 @@ MASKED = {"regulariser": "itvreg", "mask_share": .5}
 def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
     with pytest.raises(ValidationError, match=field):
         kind(**settings)
-
-
-def test_a_search_that_is_left_out_has_no_settings():
-    search = load_experiment("itvreg/table03_search", "planted")
-    left_out = narrow(search, full=False)
-    assert left_out.blocks == () and search_table(left_out, []).empty
-    assert len(search_table(search, [])) == len(search.blocks) * len(search.blocks[0].trainings)
 
 
 def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_always_had():

@@ -46,7 +46,6 @@ RUNS = { # experiment -> ends of the ids of planted runs
     "table03": [
         "tiny-mild-maskreg-s0-5789e722f8", "tiny-mild-itvaug-s2-6eac2731ac", "tiny-mild-outreg-s0-8146e78051",
         "tiny-mild-simcse-s1-9f73352266"],
-    "table03_search": ["tiny-mild-finetuned-s0-2823af553a"],
     "table02": ["tiny-strong-simcse-s2-5fc26a344c"],
 }
 FEW = ("table05", "table11", "table14")

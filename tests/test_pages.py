@@ -3,20 +3,14 @@ import pandas as pd
 import pytest
 
 from cells import a_run
-from debias_nb.checks import ConfigError
-from debias_nb.settings import EncoderConfig
-from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 from debias_nb.runs.config import load_experiment
 from debias_nb.repro.pages.details import which_way
 from debias_nb.repro.pages.cells import Cell, measured, row_name, rows_of, status_of, table_cells
-from debias_nb.repro.pages.frame import scales, stored
-from debias_nb.repro.pages.search import best_settings, best_training
+from debias_nb.repro.pages.frame import best_settings, scales, stored
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
 from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, strength_of
 from debias_nb.repro.pages.tables import tally, told
-from debias_nb.runs.origin import Start
-from debias_nb.runs.records import Store, make_record
 
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
@@ -62,33 +56,6 @@ def test_a_table_without_runs_stands_beside_the_paper():
     experiment = load_experiment("itvreg/table03", "paper")
     cells = table_cells(experiment, experiment.tables[0], found={})
     assert {cell.status for cell in cells} == {"not run"} and cells[0].expected == 31.8
-
-
-RATES = [(1e-3, 1), (1e-2, 1), (1e-2, 5)] # learning rate, epochs
-
-
-def a_search():
-    "Three settings on two corpora, of which the second and the third tie."
-    corpora = [CorpusConfig(name=name, holdout=.1) for name in ("askubuntu", "quora")]
-    training = [TrainConfig(learning_rate=rate, epochs=epochs, batch_size=8) for rate, epochs in RATES]
-    block = BlockConfig(
-        encoders=["table"], corpora=corpora, methods=["Finetuned"], training=training, seeds=[0], evaluate=["heldout"])
-    return ExperimentConfig(
-        paper="itvreg", experiment="a_search", profile="small", title="A search", scale="made up",
-        encoders=[EncoderConfig(name="table", kind="static")], methods=[MethodConfig(name="Finetuned")], blocks=[block])
-
-
-def test_of_settings_that_tie_the_one_with_the_fewest_epochs_is_chosen(tmp_path):
-    search = a_search()
-    store = Store(tmp_path)
-    for run, value in zip(search.runs(), [.5, .7, .7, .3, .4, .401], strict=True):
-        store.append(make_record(
-            run, {"heldout": {"auc05": value}}, start=Start(), data={}, encoder={}, device="cpu", dtype="fp32",
-            peak_memory=0, curve={}))
-    assert best_training(search, store.all(), "static") == search.blocks[0].training[1]
-    incomplete = [record for record in store.all() if record["id"] != search.runs()[1].id]
-    with pytest.raises(ConfigError, match="1 of 3 settings for static encoders are not complete"):
-        best_training(search, incomplete, "static")
 
 
 def test_rows_say_rate_epochs_and_texts_by_themselves():

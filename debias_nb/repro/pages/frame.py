@@ -341,6 +341,14 @@ def scales(
     return [profile for profile in reversed(known) if stored(name, profile).finished]
 
 
+def best_settings(
+    runs: pd.DataFrame, # of a table with several settings of each method
+) -> dict[str, str]: # family -> the method with the highest mean, the first of equals
+    "The setting of each method that did best, of those whose runs have all finished."
+    means = runs[runs.complete].groupby(["family", "method"], sort=False).value.mean()
+    return dict(means.groupby("family", sort=False).idxmax().tolist())
+
+
 def nearest(
     runs: pd.DataFrame, # of one table and one base encoder
     methods: list[str], # a method in several strengths
