@@ -241,4 +241,4 @@ def test_a_claim_gets_a_verdict(project):
     assert claim.facts
     assert f"**{claim.statement}**" in book.table(claim.id)
     for profile in ("planted", "small"):
-        assert overall(claim.words(profile)) in (*WORDS, "depends")
+        assert overall(claim.primary(profile).verdict) in (*WORDS, "depends")

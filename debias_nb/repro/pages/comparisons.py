@@ -1,10 +1,11 @@
 """What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five."""
-import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from .cells import COMPLETE, Cell, side_of
 from .frame import PROFILES, all_experiments, stored
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
-from ...measures.stats import WORDS, Paired, detectable, endless, holm, threshold_p, verdict
+from ...measures.stats import WORDS, detectable, endless, holm, threshold_p, verdict
 
 
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
@@ -26,8 +27,7 @@ def _title(table: str) -> str: # `table3`
     return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once", ", one split").replace("_", " ")
 
 
-@dataclass(frozen=True)
-class At:
+class Place(NamedTuple):
     "A method, and where it is looked at if not where the comparison is."
     names: tuple[str, ...]       # what tables call it; the first that an encoder has a number for counts
     table: str = ""
@@ -41,10 +41,10 @@ class At:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Line:
     "One line of a claim: which comparisons of our runs test it."
     table: str
-    sides: tuple[At, ...]        # two, or four: (a minus b) minus (c minus d)
+    sides: tuple[Place, ...]     # two, or four: (a minus b) minus (c minus d)
     shift: str = "any"           # iid, ood or any
     role: str = "any"            # of the base encoder: weak, strong or any
     encoder: str = "any"         # its name in tables
@@ -74,10 +74,6 @@ class Asked:
         end = f", at equal gain in {self.gain}" if self.gain else ""
         return f" {how} ".join(words) + end
 
-    def word(self, d: Paired, p: float) -> str: # p: against the margin, adjusted
-        "The word that a difference gets."
-        return verdict(d, -self.margin, self.delta, p)
-
     def covers(self, column: str) -> bool:
         "Whether a column is one that is asked about."
         return any(fnmatchcase(column, pattern) for pattern in self.column)
@@ -85,8 +81,7 @@ class Asked:
     def fits(self, cell: Cell) -> bool:
         "Whether the place of a cell is one that is asked about."
         there = cell.profile in self.profiles and self.covers(cell.column)
-        places = (self.shift, cell.shift), (self.role, cell.role), (self.encoder, cell.encoder)
-        return there and all(asked in ("any", found) for asked, found in places)
+        return there and all(getattr(self, what) in ("any", getattr(cell, what)) for what in ("shift", "role", "encoder"))
 
     def where(self, page: str) -> str: # page: of its table
         "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
@@ -108,8 +103,8 @@ def above(
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method
     minus: dict | None = None,   # methods, table, column or metric of a second difference
-    **more,                      # of `Asked`; a claim with a margin below a point has that for its delta, if no other is given
-) -> list[Asked]: # one a neighboring pair
+    **more,                      # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
+) -> list[Line]: # one a neighboring pair
     "Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."
     most = 2 if than or minus else len(methods)
     if not 2 <= len(methods) <= most:
@@ -122,12 +117,12 @@ def above(
     here = {"metric": metric}
     lines = []
     for a, b in pairwise(methods):
-        sides = [At(_as_tuple(a), **here), At(_as_tuple(b), **here | (than or {}))]
+        sides = [Place(_as_tuple(a), **here), Place(_as_tuple(b), **here | (than or {}))]
         if minus:
             place = here | minus
             others = place.pop("methods", methods)
-            sides += [At(_as_tuple(method), **place) for method in others]
-        lines.append(Asked(table, tuple(sides), column=_as_tuple(column), **more))
+            sides += [Place(_as_tuple(method), **place) for method in others]
+        lines.append(Line(table, tuple(sides), column=_as_tuple(column), **more))
     return lines
 
 
@@ -169,6 +164,21 @@ def at_gain(
     return float(np.interp(gain, gains[piece], values[piece]))
 
 
+COMPARISON = [
+    "line",        # a `Line`
+    "table", "profile", "encoder", "column",
+    "comparison",  # e.g. `ITVReg − Finetuned`
+    "primary", "margin", "delta", # of the line
+    "paired",      # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
+    "difference", "low", "high", "replicates", "provisional", "seeds_alone",
+    "p",           # against the margin; adjusted once it is judged
+    "detectable",  # the smallest difference from its margin that the first step of Holm's correction finds four times in five
+    "verdict",     # one of `WORDS`, `not run` or `not compared`
+    "why",         # why there is none of the four words, or why it is inconclusive
+    "losses",      # that its runs were trained with
+]
+
+
 class Evidence:
     "What the stored records of one paper say."
     def __init__(
@@ -179,15 +189,12 @@ class Evidence:
     ):
         self.found = found
         self.pages = pages or {}
-        self.at = {} # place -> method -> cell
+        self.tables = {} # table -> (profile, encoder, column) -> method -> cell
         for cell in cells:
-            place = (cell.profile, cell.encoder, cell.table, cell.column)
-            there = self.at.setdefault(place, {})
+            places = self.tables.setdefault(cell.table, {})
+            there = places.setdefault((cell.profile, cell.encoder, cell.column), {})
             if cell.method not in there or there[cell.method].value is None:
                 there[cell.method] = cell
-        self.of_table = {}
-        for (_, _, table, _), there in self.at.items():
-            self.of_table.setdefault(table, []).extend(there.values())
 
     @classmethod
     def of(cls, paper: str) -> "Evidence":
@@ -202,77 +209,88 @@ class Evidence:
             pages |= {cell.table: experiment.experiment for cell in study.cells}
         return cls(cells, found, pages)
 
+    def cells(self, table: str) -> list[Cell]:
+        "Those of a table; none where it is unknown."
+        return [cell for there in self.tables.get(table, {}).values() for cell in there.values()]
+
     def cell(self, table: str, column: str, profile: str) -> Cell:
         "The first cell of a column, for tables with one row. Raises `ValueError` for a column that no cell has."
-        mine = [cell for cell in self.of_table.get(table, []) if cell.profile == profile]
-        first = {cell.column: cell for cell in reversed(mine)}
+        first = {cell.column: cell for cell in reversed(self.cells(table)) if cell.profile == profile}
         check_known(f"column in {table} at {profile} called", column, first)
         return first[column]
 
-    def check(self, asked: Asked):
+    def check(self, line: Line):
         "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
-        for side in asked.sides:
-            table = side.table or asked.table
-            check_known("table", table, self.of_table)
-            methods = dict.fromkeys(cell.method for cell in self.of_table[table])
-            for name in (side.name(methods), *["Base"] * bool(asked.gain)):
+        for side in line.sides:
+            table = side.table or line.table
+            check_known("table", table, self.tables)
+            methods = dict.fromkeys(cell.method for cell in self.cells(table))
+            for name in (side.name(methods), *["Base"] * bool(line.gain)):
                 check_known(f"method in {table} called", name, methods)
-            for column in filter(None, (side.column, asked.gain)):
-                check_known(f"column in {table} called", column, {cell.column for cell in self.of_table[table]})
-        columns = {cell.column for cell in self.of_table.get(asked.table, ())}
-        if not any(map(asked.covers, columns)):
-            check_known(f"column in {asked.table} called", asked.column[0], columns)
+            for column in filter(None, (side.column, line.gain)):
+                check_known(f"column in {table} called", column, {cell.column for cell in self.cells(table)})
+        columns = {cell.column for cell in self.cells(line.table)}
+        if not any(map(line.covers, columns)):
+            check_known(f"column in {line.table} called", line.column[0], columns)
 
-    def comparisons(self, asked: Asked) -> list[Comparison]:
-        "Every comparison of one line, with its difference. Raises as `check`."
-        self.check(asked)
-        places = dict.fromkeys(
-            (cell.profile, cell.encoder, cell.column) for cell in self.of_table[asked.table] if asked.fits(cell))
-        there = [self._at_place(asked, *place) for place in places]
-        return [self._measured(one) for one in there if one]
+    def compare(self, lines: Iterable[Line]) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `judge`
+        "Every comparison of some lines, with its difference or the reason why there is none. Raises as `check`."
+        rows = []
+        for line in lines:
+            self.check(line)
+            for place, there in self.tables[line.table].items():
+                sides = self._sides(line, *place) if line.fits(next(iter(there.values()))) else {}
+                if any(sides.values()):
+                    about = dict(zip(("profile", "encoder", "column"), place))
+                    rows.append(vars(line) | about | {"line": line} | self._compared(line, sides))
+        numbers = ["margin", "delta", "difference", "low", "high", "replicates", "p", "detectable"]
+        kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
+        return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
 
-    def _at_place(self, asked: Asked, profile: str, encoder: str, column: str) -> Comparison | None:
-        "A comparison without its difference; None where nothing of it is configured."
-        names = []
-        cells = []
-        for side in asked.sides:
-            there = self.at.get((profile, encoder, side.table or asked.table, side.column or column))
+    def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]: # by number and name
+        "The cells of a comparison, None where no configuration makes one; nothing where a place has none at all."
+        sides = {}
+        for number, side in enumerate(line.sides):
+            there = self.tables[side.table or line.table].get((profile, encoder, side.column or column))
             if there is None:
-                return None
+                return {}
             measured = [method for method, cell in there.items() if cell.value is not None]
             name = side.name(there, measured)
             cell = there.get(name)
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
-            names.append(name)
-            cells.append(cell)
-        if not any(cells):
-            return None
+            sides[number, name] = cell
+        return sides
+
+    def _compared(self, line: Line, sides: dict[tuple, Cell | None]) -> dict: # sides: of `_sides`
+        "What a comparison says, or why it says nothing."
+        names = [name for _, name in sides]
+        cells = list(sides.values())
         text = " − ".join(names[:2])
         if len(names) == 4:
             text = f"({text}) − ({' − '.join(names[2:])})"
-        return Comparison(asked, profile, encoder, column, text, tuple(cells))
-
-    def _measured(self, one: Comparison) -> Comparison:
-        "With its difference, or the reason why there is none."
-        lacking = dict.fromkeys(filter(None, map(self._lacks, one.cells)))
+        row = {"comparison": text, "paired": None, "verdict": "not run", "why": ""}
+        lacking = dict.fromkeys(filter(None, map(self._lacks, cells)))
         if lacking:
-            return replace(one, why="; ".join(lacking))
+            return row | {"why": "; ".join(lacking)}
         try:
-            if one.asked.gain:
-                gain, sides = self._at_equal_gain(one)
-                one = replace(one, text=f"{one.text}, at a gain of {100 * gain:.1f}")
+            if line.gain:
+                gain, runs = self._at_equal_gain(cells, line.gain)
+                row["comparison"] += f", at a gain of {100 * gain:.1f}"
             else:
-                sides = [side_of(cell, self.found, "fraction") for cell in one.cells]
-            difference = scaled(paired_sides(sides), 100)
-            p = threshold_p(difference, -one.asked.margin)
+                runs = [side_of(cell, self.found, "fraction") for cell in cells]
+            d = scaled(paired_sides(runs), 100)
+            p = threshold_p(d, -line.margin)
         except (Unpaired, ValueError) as e:
-            return replace(one, verdict="not compared", why=str(e))
-        return replace(one, difference=difference, p=p)
+            return row | {"verdict": "not compared", "why": str(e)}
+        trainings = [self.found[record]["run"].training for cell in cells for record in cell.records]
+        return row | vars(d) | {
+            "paired": d, "p": p, "replicates": d.n, "provisional": d.provisional,
+            "losses": {training.loss for training in trainings if training}}
 
-    def _at_equal_gain(self, one: Comparison) -> tuple[float, list[Side]]: # the gain, fraction
+    def _at_equal_gain(self, cells: list[Cell], gain_in: str) -> tuple[float, list[Side]]: # the gain, fraction
         "The sides where both gain as much. Raises `Unpaired` where that is below a point."
-        of_sides = [self._curves(cell, one.asked.gain) for cell in one.cells]
+        of_sides = [self._curves(cell, gain_in) for cell in cells]
         largest = [gains[1:].mean(axis=1).max() for gains, _, _ in of_sides]
         gain = SHARE_OF_GAIN * min(largest)
         if gain < LEAST_GAIN:
@@ -287,7 +305,7 @@ class Evidence:
         "What the runs of a method have more than the base encoder in column `gain` and in its own; the tuned runs."
         found = []
         for column in (gain, cell.column):
-            there = self.at[cell.profile, cell.encoder, cell.table, column]
+            there = self.tables[cell.table][cell.profile, cell.encoder, column]
             steps = sorted((step for step in there.values() if step.family == cell.family), key=attrgetter("strength"))
             base, *sides = [
                 side_of(replace(step, metric=cell.metric), self.found, "fraction") for step in (there["Base"], *steps)]
@@ -361,31 +379,17 @@ LOSSES = {
 }
 
 
-def comparison_rows(comparisons: list[Comparison], found: Records) -> pd.DataFrame: # a row each; found: id -> record
-    "Comparisons that were judged together: where, how many points, what became of them, and losses and seeds."
-    rows = []
-    for one in comparisons:
-        measured = one.difference
-        trainings = [found[record]["run"].training for cell in one.cells for record in cell.records]
-        rows.append({
-            "table": one.cells[0].table, "encoder": one.encoder, "test": one.column, "points": measured.difference,
-            "low": measured.low, "high": measured.high, "seeds": measured.n, "provisional": measured.provisional,
-            "verdict": one.verdict, "losses": {training.loss for training in trainings if training},
-        })
-    return pd.DataFrame(rows)
-
-
-def losses_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
+def losses_in(found: pd.DataFrame) -> str: # found: comparisons
     "Their losses in words."
-    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*rows.losses))
+    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*found.losses))
 
 
-def encoders_in(rows: pd.DataFrame) -> str: # rows: of `comparison_rows`
+def encoders_in(found: pd.DataFrame) -> str: # found: comparisons
     "Their encoders, each with its seeds, as `MiniLM (3 seeds, provisional)`."
-    names = rows.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
+    names = found.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
     told = []
-    for name, own in rows.groupby(names, sort=False):
-        ends = dict.fromkeys([own.seeds.min(), own.seeds.max()]) # one where they are the same
+    for name, own in found.groupby(names, sort=False):
+        ends = dict.fromkeys(map(int, (own.replicates.min(), own.replicates.max()))) # one where they are the same
         seeds = f"{' to '.join(map(str, ends))} seeds"
         if own.provisional.all():
             seeds += ", provisional"

@@ -1,17 +1,15 @@
 """Claims and errata of a paper, each with what the paper's own cells say to it, and what our runs say."""
 import json
-import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .comparisons import DECIDED, Asked, Comparison, Evidence, counted, judge, overall
-from .frame import PROFILES, read_so_far
+from .comparisons import DECIDED, Evidence, Line, counted, judge, overall
+from .frame import PROFILES, only, read_so_far
 from ...runs.pairing import bracket, signed
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .tables import text_table
@@ -23,7 +21,7 @@ class Claim:
     heading: str           # `A1`; R-: a relation that the cells suggest; Q-: a question of ours
     part: str              # a letter, for a claim of several parts
     facts: list[Fact]
-    comparisons: list[Comparison]
+    comparisons: pd.DataFrame # a row each, as `judge` has them
     pages: dict[str, str]  # table -> the page that shows it
     statement: str = "As above." # this and the next are filled in by `Ledger.state`
     note: str = ""         # where the paper says so, and how words are read
@@ -35,29 +33,20 @@ class Claim:
     def __repr__(self) -> str:
         return f"<claim {self.id}>"
 
-    def _lines(self) -> dict[Asked, dict[str, list[Comparison]]]: # asked -> profile -> comparisons
-        "Its primary comparisons, line by line of what was asked."
-        lines = {}
-        for one in self.comparisons:
-            if one.asked.primary:
-                lines.setdefault(one.asked, {}).setdefault(one.profile, []).append(one)
-        return lines
-
-    def words(self, profile: str) -> list[str]:
-        "The words of its primary comparisons."
-        return [one.verdict for found in self._lines().values() for one in found.get(profile, ())]
+    def primary(self, profile: str) -> pd.DataFrame:
+        "Its primary comparisons."
+        return only(self.comparisons, primary=True, profile=profile)
 
     def shown(self, profile: str) -> str:
         "The verdict, and whether it is of a part of what was asked: one line of the claim or more was not run."
-        word = overall(self.words(profile))
-        lines = [[one.verdict for one in found[profile]] for found in self._lines().values() if profile in found]
-        is_in_part = "not run" in map(overall, lines)
+        found = self.primary(profile)
+        word = overall(found.verdict)
+        is_in_part = "not run" in found.groupby("line", sort=False).verdict.agg(overall).tolist()
         return f"{word} in part" if is_in_part and word in DECIDED else word
 
     def outcome(self, profile: str) -> str: # e.g. `5 better, 1 cannot tell: +0.4 to +7.9`
         "How many of its primary comparisons got which word, and how far their differences go."
-        found = [one for lines in self._lines().values() for one in lines.get(profile, ())]
-        return _outcome(found)
+        return _outcome(self.primary(profile))
 
     def how_sure(self) -> str: # Markdown
         "What real data say, and in brackets what synthetic data say if that is another word."
@@ -67,7 +56,7 @@ class Claim:
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
-        analogues = dict.fromkeys(one.asked.analogue for one in self.comparisons if one.asked.analogue)
+        analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
         ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
         printed = printed_verdict(self.facts)
         so = printed == "holds" # where the printed cells deny the claim, those are told that do
@@ -80,11 +69,11 @@ class Claim:
         anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
         name = f"{anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for asked, found in self._lines().items():
-            outcomes = [_outcome(found.get(profile, [])) for profile in profiles]
+        for line, found in only(self.comparisons, primary=True).groupby("line", sort=False):
+            outcomes = [_outcome(only(found, profile=profile)) for profile in profiles]
             if any(outcomes):
-                place = asked.where(self.pages.get(asked.table, asked.table))
-                rows.append(["", f"{place}: {asked.text}", "", *outcomes])
+                place = line.where(self.pages.get(line.table, line.table))
+                rows.append(["", f"{place}: {line.text}", "", *outcomes])
         return rows
 
 
@@ -94,29 +83,29 @@ class Claims(list):
         return claim_table(self)
 
 
-def _outcome(comparisons: list[Comparison]) -> str: # at one profile
+def _outcome(found: pd.DataFrame) -> str: # found: comparisons at one profile
     "How many comparisons got which word, and how far their differences go."
-    if not comparisons:
+    if found.empty:
         return ""
     counts = counted([one.verdict for one in comparisons])
     found = [one.difference for one in comparisons if one.difference]
     if not found:
         return counts
-    provisional = sum(d.provisional for d in found)
+    provisional = found.provisional.sum()
     if provisional:
         how_many = "" if len(found) == 1 else "all " if provisional == len(found) else f"{provisional} "
         counts += f" ({how_many}provisional)"
     if len(found) == 1:
-        return f"{counts}: {bracket(found[0])}"
-    values = [d.difference for d in found]
-    return f"{counts}: {signed(min(values))} to {signed(max(values))}"
+        return f"{counts}: {bracket(found.iloc[0])}"
+    return f"{counts}: {signed(found.difference.min())} to {signed(found.difference.max())}"
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
     "Markdown: a row a claim, and below it a row for each thing that was asked of our runs."
     if not claims:
         return ""
-    ran = {one.profile for claim in claims for one in claim.comparisons if one.difference}
+    found = pd.concat([claim.comparisons for claim in claims])
+    ran = set(found.profile[found.difference.notna()])
     profiles = [profile for profile in reversed(PROFILES) if profile in ran]
     header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
     rows = [row for claim in claims for row in claim.rows(profiles)]
@@ -175,30 +164,27 @@ class Ledger:
         self,
         id: str,
         printed: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
-        ours: list[Asked] | dict[str, list[Asked]] = (),  # likewise
+        ours: list[Line] | dict[str, list[Line]] = (),  # likewise
     ) -> Claims:
         """Judge a claim and keep its parts, whose comparisons are corrected together.
         Raises `ValueError` for an id that stands twice and for names that nothing has."""
         if not isinstance(ours or printed, dict):
             printed, ours = {"": printed}, {"": ours}
         printed, ours = dict(printed), dict(ours)
-        parts = Claims()
+        parts = sorted(printed | ours)
         found = []
-        for letter in sorted({**printed, **ours}):
-            part = Claim(id, letter, list(printed.get(letter, ())), [], self.evidence.pages)
-            if part.id in self.claims:
-                raise ValueError(f"claim {part.id} stands twice")
+        for letter in parts:
+            if f"{id}{letter}" in self.claims:
+                raise ValueError(f"claim {id}{letter} stands twice")
             try:
-                part.comparisons = [one for asked in ours.get(letter, ()) for one in self.evidence.comparisons(asked)]
+                found.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
             except ValueError as e:
-                raise ValueError(f"{part.id}: {e}") from None
-            parts.append(part)
-            found += part.comparisons
-        judged = iter(judge(found))
-        for part in parts:
-            part.comparisons = list(islice(judged, len(part.comparisons)))
-            self.claims[part.id] = part
-        return parts
+                raise ValueError(f"{id}{letter}: {e}") from None
+        judged = judge(pd.concat(found, ignore_index=True))
+        made = Claims(
+            Claim(id, letter, list(printed.get(letter, ())), only(judged, part=letter), self.evidence.pages) for letter in parts)
+        self.claims |= {claim.id: claim for claim in made}
+        return made
 
     def state(self):
         "Give each claim its statement. Raises `ConfigError` for one that no heading states."
@@ -213,6 +199,12 @@ class Ledger:
                 raise ConfigError(f"nbs/papers/{self.paper}/claims.ipynb: no heading states {claim.id}")
             claim.statement = statement
             claim.note = " ".join(note.split())
+
+    @property
+    def comparisons(self) -> pd.DataFrame: # paper, claim, and the columns of `judge`
+        "Every comparison of the paper's claims."
+        found = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
+        return pd.concat(found, ignore_index=True)
 
     def outcomes(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
         "What real data say of some claims, part by part."
@@ -237,10 +229,6 @@ class Ledger:
         return self.errata[id]
 
 
-COMPARISON = [
-    "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "margin", "delta", "difference",
-    "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
-]
 STATED = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
 HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
@@ -291,18 +279,3 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
             e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
             raise
     return names["book"]
-
-
-def comparison_frame(book: Ledger) -> pd.DataFrame: # a row a comparison
-    "Every comparison of a paper's claims, for a CSV file."
-    rows = []
-    for claim in book.claims.values():
-        for one in claim.comparisons:
-            about = dict(paper=book.paper, claim=claim.id, comparison=one.text, difference=math.nan)
-            row = vars(one.asked) | vars(one) | about
-            d = one.difference
-            if d is not None:
-                row |= dict(difference=d.difference, low=d.low, high=d.high, replicates=d.n, detectable=one.seen)
-                row["provisional"] = d.provisional
-            rows.append(row)
-    return pd.DataFrame(rows, columns=COMPARISON)
