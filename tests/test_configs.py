@@ -24,39 +24,6 @@ ROOT = project_root(Path(__file__).parent)
 PROFILES = ("planted", "small")
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_settings_are_those_the_search_chose(profile):
-    search, table = load_experiment("itvreg/table03_search", profile), load_experiment("itvreg/table03", profile)
-    records = results(profile).records(f"itvreg/table03_search.{profile}")
-    kinds = {encoder.display: encoder.kind for encoder in table.encoders}
-    for block in table.blocks:
-        for encoder in block.encoders:
-            assert block.training == best_training(search, records, kinds[encoder]), encoder
-
-
-def test_the_search_reads_no_test_data():
-    for profile in PROFILES:
-        for block in load_experiment("itvreg/table03_search", profile).blocks:
-            assert block.evaluate == ("heldout",) and block.methods == ("Finetuned",)
-            assert all(corpus.holdout > 0 for corpus in block.corpora)
-        block, = load_experiment("scan/settings", profile).blocks
-        assert block.evaluate == ("dev",)
-
-
-def test_losses_have_the_rates_that_their_search_kept():
-    records = latest(results("small").records("itvreg/losses_search.small")).values()
-    used = {training for block in load_experiment("itvreg/losses", "small").blocks for training in block.trainings}
-    scores = {}
-    for record in records:
-        training = RunConfig.model_validate(record["config"]).training
-        scores.setdefault((training.loss, training.learning_rate), []).append(record["metrics"]["heldout"]["auc05"])
-    means = {setting: np.mean(found) for setting, found in scores.items()}
-    for loss in ("ranking", "cosent"):
-        rates = {rate: mean for (of, rate), mean in means.items() if of == loss}
-        kept = min(rate for rate, mean in rates.items() if mean >= max(rates.values()) - .005)
-        assert {training.learning_rate for training in used if training.loss == loss} == {kept}
-
-
 def test_paper_profile_holds_the_papers_settings():
     paper = load_experiment("itvreg/table03", "paper")
     names = [encoder.name.split("/")[1] for encoder in paper.encoders]
@@ -72,16 +39,6 @@ def test_paper_profile_holds_the_papers_settings():
     assert training.optimizer == "adam" and len(block.seeds) == 3
     assert {corpus.share for corpus in block.corpora} == {.1}
     assert {corpus.name for corpus in block.corpora} == {"askubuntu_shah", "superuser"}
-
-
-def test_title_settings_tie_with_the_best_and_have_the_fewest_epochs():
-    search = load_experiment("itvreg/table02_search", "small")
-    tried = search_table(search, results("small").records("itvreg/table02_search.small"))
-    tied = tried[tried["mean"] >= tried["mean"].max() - TIE]
-    shortest = tied[tied.epochs == tied.epochs.min()].training.tolist()
-    for name in ("table02", "table09", "lambda_titles"):
-        used, = {block.training for block in load_experiment(f"itvreg/{name}", "small").blocks}
-        assert used in shortest
 
 
 def may_be_lacking(cell):

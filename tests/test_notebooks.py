@@ -11,7 +11,6 @@ import nbformat
 import pytest
 
 import lab
-import outputs
 from notebooks import ROOT, notebooks
 from debias_nb.checks import ConfigError
 from debias_nb.repro.pages import frame
@@ -230,15 +229,6 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
 
 
 # Parameters.
-
-def test_another_profile_is_found_and_mended():
-    nb = json.loads(TABLE.read_text("utf-8"))
-    for cell in nb["cells"]:
-        cell["source"] = [line.replace('profile: str = "small"', 'profile: str = "planted"') for line in cell["source"]]
-    assert nb["cells"] != cells(TABLE)
-    outputs.name_profile(TABLE, nb)
-    assert nb["cells"] == cells(TABLE)
-
 
 @pytest.mark.parametrize("value, kind, wanted", [
     (1, list[int] | None, [1]), ("ITVReg", list[str] | None, ["ITVReg"]), ([1, 2], list[int], [1, 2]),

@@ -371,7 +371,7 @@ def test_a_comparison_has_one_count_in_findings_and_in_what_to_do(row, column):
     advice = pd.read_csv(ROOT / "reports/advice.csv")
     own = advice[(advice.question == question) & (advice.comparison == comparison) & (advice["shift"] == ("ood", "iid")[column - 1])]
     own = own[own.table.str.match(rf"{tables}$" if not tables.endswith("_") else tables)]
-    counts = {"above": (own.verdict == "gains").sum(), "below": (own.verdict == "losses").sum()}
+    counts = {"above": (own.verdict == "better").sum(), "below": (own.verdict == "worse").sum()}
     counts["not significant"] = len(own) - sum(counts.values())
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     page = (ROOT / "reports/FINDINGS.md").read_text("utf-8")

@@ -126,27 +126,6 @@ def above(
     return lines
 
 
-@dataclass
-class Comparison:
-    "Two cells of ours, or two pairs of them, at one profile, encoder and column."
-    asked: Asked
-    profile: str
-    encoder: str
-    column: str
-    text: str                      # e.g. `ITVReg − Finetuned`
-    cells: tuple                   # two or four; None where no configuration makes one
-    difference: Paired | None = None # percentage points
-    p: float = math.nan            # against the margin, adjusted for the comparisons beside it
-    family: int = 1                # comparisons that are judged together, this one among them
-    verdict: str = "not run"       # one of `WORDS`, `not run` or `not compared`
-    why: str = ""                  # why there is none of the four words, or why it cannot tell
-
-    @property
-    def seen(self) -> float: # percentage points
-        "The smallest difference from its margin that the first step of Holm's correction finds four times in five."
-        return detectable(self.difference, comparisons=self.family)
-
-
 SHARE_OF_GAIN = .9 # of the smaller of the two largest mean gains: where sides are compared at equal gain
 LEAST_GAIN = .01   # below it nothing is compared
 
@@ -174,7 +153,7 @@ COMPARISON = [
     "p",           # against the margin; adjusted once it is judged
     "detectable",  # the smallest difference from its margin that the first step of Holm's correction finds four times in five
     "verdict",     # one of `WORDS`, `not run` or `not compared`
-    "why",         # why there is none of the four words, or why it is inconclusive
+    "why",         # why there is none of the four words, or why it cannot tell
     "losses",      # that its runs were trained with
 ]
 
@@ -324,36 +303,37 @@ class Evidence:
 
 
 def judge(
-    comparisons: list[Comparison], # of one claim
-) -> list[Comparison]:
+    found: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
+) -> pd.DataFrame: # the same rows
     "Each with its word, adjusted for those of its profile that count alike, and why it cannot tell."
-    out = list(comparisons)
-    families = {}
-    for i, one in enumerate(out):
-        if one.difference is not None:
-            families.setdefault((one.profile, one.asked.primary), []).append(i)
-    for family in families.values():
-        members = [replace(out[i], family=len(family)) for i in family]
-        adjusted = holm([one.p for one in members])
-        of_items = [endless(one.difference) for one in members]
-        adjusted_endless = holm([threshold_p(d, -one.asked.margin) for d, one in zip(of_items, members)])
-        for i, one, p, d, p_endless in zip(family, members, adjusted, of_items, adjusted_endless):
-            word = one.asked.word(one.difference, p)
-            why = ""
-            if word == "cannot tell":
-                why = "too few replicates"
-                if d is not one.difference and one.asked.word(d, p_endless) == "cannot tell":
-                    why = f"too few test items, which alone hide {detectable(d, comparisons=one.family):.1f}"
-                why += f"; could have seen {one.seen:.1f}"
-            out[i] = replace(one, p=p, verdict=word, why=why)
-    return out
+    is_compared = found.paired.notna()
+    families = [_judged(own) for _, own in found[is_compared].groupby(["profile", "primary"], sort=False)]
+    return pd.concat([found[~is_compared], *families]).sort_index()
+
+
+def _judged(family: pd.DataFrame) -> pd.DataFrame:
+    "Comparisons that are corrected together."
+    seen = [detectable(d, comparisons=len(family)) for d in family.paired]
+    of_items = family.paired.map(endless)
+    p_of_items = holm([threshold_p(d, -margin) for d, margin in zip(of_items, family.margin)])
+    family = family.assign(p=holm(family.p.tolist()), detectable=seen)
+    words = []
+    reasons = []
+    for one, d, p in zip(family.itertuples(), of_items, p_of_items):
+        word = verdict(one.paired, -one.margin, one.delta, one.p)
+        reason = "too few replicates"
+        if d is not one.paired and verdict(d, -one.margin, one.delta, p) == "cannot tell":
+            reason = f"too few test items, which alone hide {detectable(d, comparisons=len(family)):.1f}"
+        words.append(word)
+        reasons.append(f"{reason}; could have seen {one.detectable:.1f}" if word == "cannot tell" else "")
+    return family.assign(verdict=words, why=reasons)
 
 
 DECIDED = {*WORDS} - {"cannot tell"}
 MOSTLY = .8 # of the comparisons of a claim that were made
 
 
-def overall(words: list[str]) -> str:
+def overall(words: Iterable[str]) -> str:
     """Sum up the words of several comparisons: the one that at least four of five have; `depends` if some are better and
     others worse, else `cannot tell`; `not run` if no comparison was made."""
     count = Counter(word for word in words if word in WORDS)
@@ -365,7 +345,7 @@ def overall(words: list[str]) -> str:
     return word if times >= MOSTLY * count.total() else "cannot tell"
 
 
-def counted(words: list[str]) -> str: # e.g. `3 better, 1 cannot tell`
+def counted(words: Iterable[str]) -> str: # e.g. `3 better, 1 cannot tell`
     "How many comparisons got which word."
     count = Counter(words)
     parts = [f"{count[word]} {word}" for word in (*WORDS, "not compared", "not run") if count[word]]

@@ -87,9 +87,9 @@ def _outcome(found: pd.DataFrame) -> str: # found: comparisons at one profile
     "How many comparisons got which word, and how far their differences go."
     if found.empty:
         return ""
-    counts = counted([one.verdict for one in comparisons])
-    found = [one.difference for one in comparisons if one.difference]
-    if not found:
+    counts = counted(found.verdict)
+    found = found[found.difference.notna()]
+    if found.empty:
         return counts
     provisional = found.provisional.sum()
     if provisional:

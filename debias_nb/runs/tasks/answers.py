@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from ..answer_training import REPLICATES, AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
+from ..answer_training import AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
 from ..answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
@@ -22,7 +22,6 @@ from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled,
 from ...data.answers import shared_words
 from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig
-from ..behavior import BehaviorTests, behavior_metrics, behavior_tests
 from .common import Task, Tested, Trained, encoder_files, shares_known
 from ..training import curve_summary
 
@@ -205,11 +204,6 @@ class AnswersTask(Task):
         tested.data[f"test {name}"] = _about(answers)
         if len(each) <= MANY:
             tested.extra.setdefault("questions", {})[name] = each
-        if "behavior" in run.measure:
-            kept, drawn = behavior_metrics(
-                answers, scores, behavior_of(name, run.data), partial(score, model, run), REPLICATES)
-            values |= kept
-            tested.replicates[name] |= drawn
         if "known texts" in run.measure:
             train = training_answers(run.data)
             values |= shares_known(train.questions + train.answers, answers.questions, answers.answers)
