@@ -3,12 +3,13 @@ from unittest import mock
 
 import numpy as np
 
-from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
+from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.data.answers import planted_answers
 from debias_nb.runs.config import CorpusConfig
 from debias_nb.runs.tasks import answers
-from debias_nb.runs.tasks.common import SMALL_WORLD, stand_in, task_of
+from debias_nb.runs.tasks.common import task_of
 
+SMALL_WORLD = {"types": 12, "unseen_types": 4}
 PAIRS = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)
 ANSWERS = AnswersWorldConfig(name="answers", questions=4, tests=2)
 AUTHORS = AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20)
@@ -17,6 +18,18 @@ CORPORA = {
     "titles": CorpusConfig(name="catalogue", task="titles", world=PAIRS),
     "answers": CorpusConfig(name="answers", task="answers", world=ANSWERS),
     "authors": CorpusConfig(name="authors", task="authors", world=AUTHORS)}
+
+
+def stand_in(encoder):
+    "A small planted encoder of the same kind, and of the same length where it can be."
+    if encoder.kind == "alignment":
+        return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
+    is_static = encoder.kind == "static"
+    pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
+    return EncoderConfig(
+        name="tiny-static" if is_static else "tiny", kind=encoder.kind, pretrain=pretrain,
+        max_length=encoder.max_length if is_static else min(encoder.max_length, 64), # its positions
+        world=WorldConfig(**SMALL_WORLD, broad_pairs=100))
 
 
 def dry_runs(experiment):

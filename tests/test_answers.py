@@ -104,14 +104,18 @@ def test_the_seed_alone_decides_and_methods_share_their_start(train):
     assert not torch.equal(weights_of(first.encoder), weights_of(model_for(PLAIN, train, seed=1).encoder))
 
 
-def test_seed_and_epoch_alone_decide_on_batches():
-    sampler = EpochSampler(3, [5, 5, 1, 1, 9, 9, 5], seed=0)
+def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
+    lengths = np.random.default_rng(0).integers(5, 128, 990)
+    sampler = EpochSampler(7, lengths.tolist(), seed=0)
     first = list(sampler)
     sampler.set_epoch(1)
     second = list(sampler)
     sampler.set_epoch(0)
     assert list(sampler) == first != second
-    assert sorted(first) == sorted(second) == list(range(7))
+    assert sorted(first) == sorted(second) == list(range(990))
+    batches = lengths[first[:987]].reshape(-1, 7) # the last one is shorter
+    assert batches.std(1).mean() < .2 * lengths.std()
+    assert abs(np.corrcoef(np.arange(141), batches.max(1))[0, 1]) < .5, "transformers' own go from long to short"
 
 
 # what the weights do to the loss

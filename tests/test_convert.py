@@ -15,7 +15,8 @@ from corpora import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate
 from debias_nb.data.registry import only_pinned
 from debias_nb.runs.config import load_experiment
-from debias_nb.runs.tasks.common import lacking, stand_in, task_of
+from debias_nb.runs.tasks.common import lacking, task_of
+from dry import stand_in
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ import pytest
 from debias_nb.repro.pages.frame import all_experiments
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.runs.runner import quiet
-from debias_nb.runs.tasks.common import stand_in
-from dry import dry_runs, dry_step
+from dry import dry_runs, dry_step, stand_in
 
 
 def of_paper(paper):

@@ -19,7 +19,7 @@ from debias_nb.runs.config import MethodConfig, RunConfig, TrainConfig
 from debias_nb.runs import training
 from debias_nb.runs.matching import GOR
 from debias_nb.runs.tasks import labeled_pairs
-from debias_nb.runs.tasks.common import stand_in
+from dry import stand_in
 from debias_nb.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))

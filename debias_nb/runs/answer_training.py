@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import nn
 from transformers import PrinterCallback, Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from .pair_encoders import LengthSampler, PairEncoder, PairInputs, load_pair_encoder
+from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
 from ..encoders.tokens import autocast, device_of, evaluating, single_thread
 from ..measures.metrics import rank_metrics, rank_replicates
@@ -191,12 +192,21 @@ def round_gradients(
             weight.grad.div_(unit).round_().mul_(unit)
 
 
-class EpochSampler(LengthSampler):
-    "Batches of similar length in random order, which seed and epoch alone decide."
+class EpochSampler(LengthGroupedSampler):
+    """transformers' sampler of pairs of like length, with its batches in random order, which seed and epoch alone decide.
+    A last, shorter batch stays where it is."""
     def __init__(self, batch_size: int, lengths: list[int], seed: int):
         super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
         self.seed = seed
         self.set_epoch(0)
+
+    def __iter__(self):
+        order = torch.tensor(list(super().__iter__()))
+        full = len(order) // self.batch_size
+        *batches, rest = order.tensor_split(self.batch_size * torch.arange(1, full + 1))
+        for place in torch.randperm(full, generator=self.generator):
+            yield from batches[place].tolist()
+        yield from rest.tolist()
 
     def set_epoch(self, epoch: int): # the trainer calls this
         drawn = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]

@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from ..settings import EncoderConfig
 from ..checks import EncoderError
@@ -90,9 +89,8 @@ class PairEncoder(nn.Module):
             if count < 1 or not question.strip():
                 raise ValueError(f"row {row}: the question is empty: {question!r}")
             if count + self.special >= max_length:
-                has = f"the question has {count} tokens, which with {self.special} special ones"
-                lacks = f"leaves no room for an answer in max_length {max_length}"
-                raise ValueError(f"row {row}: {has} {lacks}: {question[:60]!r}")
+                why = f"a question of {count} tokens leaves no room for an answer in max_length {max_length}"
+                raise ValueError(f"row {row}: {why}: {question[:60]!r}")
         columns = {ids: [] for ids in self.masks.values()}
         for start in range(0, len(questions), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -103,8 +101,7 @@ class PairEncoder(nn.Module):
             if tokens - self.special - asked[row] < 1 or not answer.strip():
                 raise ValueError(f"row {row}: the answer is empty: {answer!r}")
             if self.positions and tokens > self.positions:
-                has = f"{tokens} tokens, but this encoder has {self.positions} positions"
-                raise ValueError(f"row {row}: {has}; give max_length={self.positions} to cut answers there")
+                raise ValueError(f"row {row}: {tokens} tokens, but this encoder has {self.positions} positions: give max_length")
         return PairInputs(columns, lengths, self.padding, self.masks)
 
 
@@ -205,22 +202,14 @@ def special_tokens(
     tokenizer, # of transformers
 ) -> int:
     """How many tokens of its own a tokenizer puts into a pair.
-    Raises `EncoderError` for one that pads with nothing, begins with no token of its own, or puts no separator between
-    two texts."""
-    why = None
-    if tokenizer.pad_token_id is None:
-        why = "has no padding token"
-    elif not tokenizer.is_fast:
-        why = "does not say which tokens belong to which text (no tokenizer.json)"
-    else:
-        side = tokenizer("a", "b").sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
-        first = side.index(0)
-        if None not in side[first:side.index(1)]:
-            why = "puts no separator between two texts, so it cannot read pairs"
-        elif first == 0:
-            why = "puts no token before the first text, on which pairs could be read"
-    if why:
-        raise EncoderError(f"the tokenizer {tokenizer.name_or_path or type(tokenizer).__name__} {why}")
+    Raises `EncoderError` for one that cannot pad, or that puts none before the first text or between the two."""
+    name = tokenizer.name_or_path or type(tokenizer).__name__
+    if tokenizer.pad_token_id is None or not tokenizer.is_fast:
+        raise EncoderError(f"the tokenizer {name} has no padding token, or no tokenizer.json: it cannot read pairs")
+    side = tokenizer("a", "b").sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
+    first = side.index(0)
+    if first == 0 or None not in side[first:side.index(1)]:
+        raise EncoderError(f"the tokenizer {name} puts no token before the first text, or none between two: it cannot read pairs")
     return side.count(None)
 
 
@@ -264,18 +253,6 @@ class CrossEncoder(PairEncoder):
     def forward(self, **batch) -> torch.Tensor: # of `PairInputs.batch`, (n, L) each -> H (n, d)
         states = self.transformer(**batch).last_hidden_state
         return self.pooler(states[:, 0]).float()
-
-
-class LengthSampler(LengthGroupedSampler):
-    """transformers' sampler of pairs of like length, with its batches in random order.
-    Without a `generator` it draws from torch's own. A last, shorter batch stays where it is."""
-    def __iter__(self):
-        order = torch.tensor(list(super().__iter__()))
-        full = len(order) // self.batch_size
-        *batches, rest = order.tensor_split(self.batch_size * torch.arange(1, full + 1))
-        for place in torch.randperm(full, generator=self.generator):
-            yield from batches[place].tolist()
-        yield from rest.tolist()
 
 
 def transformer_folder(

@@ -31,16 +31,6 @@ def depends_on_processor(record: dict) -> bool:
     return bool(run.training or encoder.pretrain or encoder.name == "learned")
 
 
-def trained_in(
-    environment: dict, # of a record
-    device: str,
-) -> Made:
-    "How what is trained there is made."
-    packages = environment.get("packages", {})
-    processor = environment.get("cpu") or "processor unknown"
-    return Made(_versions(device, *packages.items()), processor)
-
-
 @cache
 def _versions(device: str, *packages: tuple[str, str]) -> str: # packages: names with versions
     "Device and versions of the packages in words; thousands of records have the same."
@@ -50,10 +40,10 @@ def _versions(device: str, *packages: tuple[str, str]) -> str: # packages: names
 
 def made_by(record: dict) -> Made:
     "How a record was made; see `alike`."
-    made = trained_in(record.get("environment", {}), record.get("device", "cpu"))
-    if depends_on_processor(record):
-        return made
-    return made._replace(processor=None)
+    environment = record.get("environment", {})
+    versions = _versions(record.get("device", "cpu"), *environment.get("packages", {}).items())
+    processor = environment.get("cpu") or "processor unknown"
+    return Made(versions, processor if depends_on_processor(record) else None)
 
 
 def alike(made: list[Made]) -> bool:
@@ -66,8 +56,8 @@ def alike(made: list[Made]) -> bool:
 def overlap_of(record: dict) -> float: # 0 for a corpus that is not divided at random
     """Authors tested for each one that is not, where the replicates are random splits of the same texts; or topics, if a
     larger share of them is tested. Tests take those that training leaves."""
-    data = config_of(record).data
-    split = data and data.split
+    config = config_of(record)
+    split = config.data.split if config.data else None
     if not split or not split.drawn:
         return 0.
     tested = 1 - min(split.authors, split.topics)
@@ -79,18 +69,12 @@ def is_clean(record: dict) -> bool:
     return not record.get("environment", {}).get("dirty", False)
 
 
-def run_key(record: dict) -> tuple[int | None, int | None]: # a run without training has no seed
-    "World and seed of a run: runs that share them are compared."
-    seed = record["seed"] if config_of(record).training else None
-    return config_of(record).world_seed, seed
-
-
 SCALE = {"percent": 100., "fraction": 1., "count": 1.}
 
 
 class Run(NamedTuple):
     "What a comparison asks of one run on one test."
-    key: tuple                # world and seed; the seed is None for a run without training
+    key: tuple                # world and seed, of runs that are compared; the seed is None for a run without training
     value: float | np.ndarray # an array where a comparison asks for every question or author
     replicates: np.ndarray | None # of the bootstrap
     made: Made
@@ -104,7 +88,9 @@ def run_of(
     replicates: np.ndarray | None = None,
 ) -> Run:
     "A record next to what it says of something."
-    return Run(run_key(record), value, replicates, made_by(record), is_clean(record), overlap_of(record))
+    config = config_of(record)
+    key = config.world_seed, record["seed"] if config.training else None
+    return Run(key, value, replicates, made_by(record), is_clean(record), overlap_of(record))
 
 
 def run_on(

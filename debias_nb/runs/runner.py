@@ -213,16 +213,13 @@ GUESSED = {"planted": 60., "small": 600., "paper": 24 * 3600.} # profile -> seco
 
 
 def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after the other; whether a part of it is a guess
-    "What runs will take: as finished ones of their experiment with the same encoder and method, else with the same encoder."
+    "What runs will take, by finished ones of their experiment with the same encoder."
     took = {}
     for folder in {project_root() / "results", *(store_for(run.profile).folder for run in runs)}:
         for record in finished(runs, Store(folder)).values():
             config = record["config"]
-            place = config["experiment"], config["encoder"]["name"]
-            for kind in ((*place, config["method"]["name"]), place):
-                took.setdefault(kind, []).append(record["seconds"])
-    places = [(run.experiment, run.encoder.name) for run in runs]
-    such = [took.get((*place, run.recorded().method.name)) or took.get(place) for run, place in zip(runs, places)]
+            took.setdefault((config["experiment"], config["encoder"]["name"]), []).append(record["seconds"])
+    such = [took.get((run.experiment, run.encoder.name)) for run in runs]
     return sum(median(known or [GUESSED[run.profile]]) for run, known in zip(runs, such)), not all(such)
 
 

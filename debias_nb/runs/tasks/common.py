@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...settings import EncoderConfig, PretrainConfig, WorldConfig
+from ...settings import EncoderConfig
 from ...data.pairs import KNOWN, fold, known_texts
 from ...data.registry import MissingData
 from ..config import RunConfig
@@ -159,22 +159,3 @@ def encoder_files(encoder: EncoderConfig) -> None:
     from ..pair_encoders import transformer_folder
     if not encoder.pretrain and encoder.name != "learned":
         find_folder(encoder, check=transformer_folder if encoder.kind == "cross" else check_folder)
-
-
-SMALL_WORLD = {"types": 12, "unseen_types": 4}
-MOST_POSITIONS = 64 # of the planted transformer
-
-
-def stand_in(encoder: EncoderConfig) -> EncoderConfig:
-    "A small planted encoder of the same kind, and of the same length where it can be."
-    if encoder.kind == "alignment":
-        return EncoderConfig(name="learned", kind="alignment", max_length=encoder.max_length, units=8, embedding=8)
-    if encoder.kind == "static":
-        name = "tiny-static"
-        length = encoder.max_length
-    else:
-        name = "tiny"
-        length = min(encoder.max_length, MOST_POSITIONS)
-    world = WorldConfig(**SMALL_WORLD, broad_pairs=100)
-    pretrain = PretrainConfig(steps=2, batch_size=16, learning_rate=1e-3, warmup_steps=0, vocabulary=600)
-    return EncoderConfig(name=name, kind=encoder.kind, max_length=length, world=world, pretrain=pretrain)
