@@ -24,23 +24,6 @@ ROOT = project_root(Path(__file__).parent)
 PROFILES = ("planted", "small")
 
 
-def test_paper_profile_holds_the_papers_settings():
-    paper = load_experiment("itvreg/table03", "paper")
-    names = [encoder.name.split("/")[1] for encoder in paper.encoders]
-    assert names == ["nli-distilbert-base", "msmarco-distilbert-base-v4"]
-    assert {encoder.max_length for encoder in paper.encoders} == {32}
-    assert all(method.weight == .1 for method in paper.methods if method.regulariser != "none")
-    methods = {method.name: method for method in paper.methods}
-    assert (methods["ITVReg"].mask_share, methods["MaskReg"].mask_share) == (.5, .15)
-
-    block, = paper.blocks
-    training = block.training
-    assert (training.learning_rate, training.epochs, training.batch_size) == (1e-4, 5, 250)
-    assert training.optimizer == "adam" and len(block.seeds) == 3
-    assert {corpus.share for corpus in block.corpora} == {.1}
-    assert {corpus.name for corpus in block.corpora} == {"askubuntu_shah", "superuser"}
-
-
 def may_be_lacking(cell):
     "MiniLM takes hours of a CPU, and is made over several days."
     return cell.encoder.startswith("MiniLM") and cell.status in ("partial", "not run")

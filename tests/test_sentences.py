@@ -72,7 +72,7 @@ def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
     assert sorted(zip(train.left, train.right, train.labels.tolist())) == [
         ("No one won.", "He lost.", 0), ('Shares "rose".', "Shares went up.", 1)]
     assert task.evaluation_pairs("news", None, None).labels.tolist() == [1, 0]
-    with pytest.raises(ConfigError, match="news takes no `holdout`"):
+    with pytest.raises(ConfigError, match="takes no `holdout`"):
         task.training_pairs(CorpusConfig(name="news", holdout=.1))
 
 

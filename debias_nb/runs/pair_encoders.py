@@ -41,14 +41,13 @@ class PairInputs:
         return len(self.lengths)
 
     def batch(self,
-        rows, # positions (list, array or tensor), a slice, or a mask of n booleans
+        rows, # positions, or a slice
     ) -> dict[str, torch.Tensor]: # arguments of the encoder's `forward`, padded to the longest of these rows
         positions = torch.arange(len(self))[rows].tolist()
         batch = {}
         for name, column in self.columns.items():
-            rows = [torch.from_numpy(column[i]) for i in positions] or [torch.zeros(1, dtype=torch.long)]
-            filled = pad_sequence(rows, batch_first=True, padding_value=self.padding.get(name, 0))
-            batch[name] = filled[:len(positions)] # one row less where there is none
+            own = [torch.from_numpy(column[i]) for i in positions]
+            batch[name] = pad_sequence(own, batch_first=True, padding_value=self.padding.get(name, 0))
         for mask, name in self.masks.items():
             lengths = torch.tensor([len(self.columns[name][i]) for i in positions])
             places = torch.arange(batch[name].shape[1])

@@ -1,7 +1,7 @@
 """The pairs that runs are trained and tested on: of synthetic datasets and of files, at another balance, as columns of a
 ranking loss; and unlabeled texts that an encoder is held on, of which none is tested."""
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, compress
 
@@ -55,18 +55,17 @@ def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
     labels = pairs.labels
     info = {
         "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels), "positives": int(labels.sum())}
-    found = LabeledPairs(name, left, right, labels, info=info)
     if not is_test:
-        return found
+        return LabeledPairs(name, left, right, labels, info=info)
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
-    return replace(found, groups=pairs.group, subsets=subsets)
+    return LabeledPairs(name, left, right, labels, pairs.group, subsets, info)
 
 
-def _of_texts(found, name: str, **further) -> LabeledPairs: # found: questions, or offers of products
+def _of_texts(found: QuestionPairs, name: str, subsets=None, offers=None) -> LabeledPairs:
     info = {
         "fingerprint": found.fingerprint, "pairs": len(found.labels), "positives": int(found.labels.sum()),
         "counts": found.counts}
-    return LabeledPairs(name, found.left, found.right, found.labels, info=info, **further)
+    return LabeledPairs(name, found.left, found.right, found.labels, None, subsets or {}, info, offers)
 
 
 def _part_of(pairs, corpus: CorpusConfig, part: str):
@@ -170,17 +169,15 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: #
     if corpus.name == "catalogue":
         drawn = catalogue(corpus.world).labeled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
+    if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
+        raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
     if corpus.name in CATEGORIES:
-        if corpus.holdout:
-            raise ConfigError(f"corpus {corpus.name!r}: products have a validation file and take no `holdout`")
-        file = "valid" if part == "heldout" else "train"
-        return _of_texts(load_products(corpus.name, file, corpus.share), corpus.name)
-    if corpus.name == NEWS:
-        if corpus.holdout:
-            raise ConfigError(f"corpus {corpus.name!r}: news takes no `holdout`")
-        return _of_texts(load_news(corpus.share), corpus.name)
-    check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, NEWS, "catalogue"), ConfigError)
-    found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
+        found = load_products(corpus.name, "valid" if part == "heldout" else "train", corpus.share)
+    elif corpus.name == NEWS:
+        found = load_news(corpus.share)
+    else:
+        check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, NEWS, "catalogue"), ConfigError)
+        found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
     if corpus.negatives:
         found = at_balance(found, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
     return _of_texts(found, corpus.name)
@@ -195,7 +192,7 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
         return _of_world(catalogue(world).test_pairs(name), name, is_test=True)
     if name in CATEGORIES:
         test, parts = load_test(name)
-        return _of_texts(test, name, subsets=parts, offers=load_offers(name))
+        return _of_texts(test, name, parts, load_offers(name))
     if name in KINDS:
         return _of_texts(load_sentences(name), name)
     check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *KINDS, *PLANTED, "heldout"), ConfigError)
