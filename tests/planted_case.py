@@ -15,7 +15,7 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     from debias_nb.settings import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalog
     from debias_nb.encoders.planted import planted_encoder
-    from debias_nb.explain.methods import Settings, fine_tune, read_method
+    from debias_nb.explain.methods import read_method, settings_for, tune
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.models import load_model
     from debias_nb.data.pairs_file import read_pairs_file
@@ -24,8 +24,8 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)
     base = load_model(planted_encoder(encoder))
     train = read_pairs_file(pairs_frame(catalogue.labeled_pairs()), name="train")
-    settings = Settings(learning_rate=1e-2, epochs=epochs, batch_size=64)
-    tuned = fine_tune(base, train, read_method("plain"), settings, seed)
+    settings = settings_for("static", learning_rate=1e-2, epochs=epochs, batch_size=64)
+    tuned = tune(base, train, read_method("plain"), settings, seed)
     frames = {name: pairs_frame(catalogue.test_pairs(name)) for name in tests}
     return diagnose(base, tuned, train, frames, seed=seed, progress=False)
 

@@ -12,8 +12,7 @@ from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.explain.compare import compare
 from debias_nb.explain.programs import LOSSES, OF_MATCHES
-from debias_nb.explain.methods import read_method, settings_for, training_rows
-from debias_nb.explain.trials import trial_id
+from debias_nb.explain.methods import settings_for, training_rows
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.trainer import ApartMatches
 from made import WORLD
@@ -57,14 +56,6 @@ def test_matches_alone_are_learned_from_where_a_loss_takes_no_labels():
 def test_another_loss_is_refused_with_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'CoSENTLoss'"):
         settings_for("static", loss="CoSENTLos")
-
-
-def test_another_loss_is_another_trial():
-    ids = set()
-    for loss in ("CosineSimilarityLoss", "CoSENTLoss"):
-        settings = settings_for("static", loss=loss)
-        ids.add(trial_id("base", read_pairs_file(frame()), {}, {}, read_method("plain"), settings, 0))
-    assert len(ids) == 2
 
 
 MATCHES = [(f"q{i}", f"a{i} {k}") for i in range(6) for k in range(4)] # each text on the left has four

@@ -15,7 +15,7 @@ from debias_nb.explain.changes import verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import diagnose, flat_scores
-from debias_nb.explain.methods import Method, Settings
+from debias_nb.explain.methods import Method, settings_for
 from debias_nb.explain.page import coded
 from debias_nb.explain.recommendation import recommend, trade_points
 from debias_nb.explain.tests import as_test
@@ -100,7 +100,7 @@ def record_sets(cases):
             metrics = {test: {"auc05": level + rng.normal(0, 1e-4)} for test, level in levels.items()}
             trials.append({"method": name, "seed": seed, "metrics": metrics, "resampled": drawn})
     facts = {"cases": {"like": 2_000, "like, no text of training": cases, "new": 900}}
-    return Comparison(trials, [Method(name, name) for name in ("base", "plain")], Settings(.1, 5, 250), facts)
+    return Comparison(trials, [Method(name, name) for name in ("base", "plain")], settings_for("static"), facts)
 
 
 def test_a_method_fits_on_record_sets_which_share_texts_by_design():

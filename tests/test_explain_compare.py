@@ -25,13 +25,13 @@ from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import EncoderError, copied
+from debias_nb.encoders.tokens import copied
 from debias_nb.explain import trials as trying
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, REGULARIZERS, STRENGTH, HeldTexts, fine_tune, read_method, read_methods
-from debias_nb.explain.methods import settings_for
+from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, REGULARIZERS, STRENGTH, HeldTexts, read_method, read_methods
+from debias_nb.explain.methods import settings_for, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded, write_whole
 from debias_nb.explain.tests import as_test
@@ -39,6 +39,9 @@ from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP
 from debias_nb.measures.stats import WORDS
+from debias_nb.runs.matching import Course
+from debias_nb.runs.records import comparable
+from debias_nb.runs.runner import execute
 from made import WORLD, bert, read_card, read_page, some_pairs, trial, without_a_vector_for_the_unknown
 
 
@@ -74,46 +77,37 @@ def compared(encoder, pairs, **changes):
 @pytest.fixture
 def nothing_trained(monkeypatch):
     "Whoever trains fails the test."
-    monkeypatch.setattr(trying, "fine_tune", lambda *args: pytest.fail("a training was about to begin"))
+    monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: pytest.fail("a training was about to begin"))
 
 
-def resampled(trial, values):
-    return trial | {"resampled": trial["resampled"] | {"iid": trial["resampled"]["iid"] | {"auc05": values}}}
+def records_in(folder) -> list: # paths
+    return sorted(folder.glob("runs/comparison.own/*.json"))
 
 
 DAMAGED = {
     "below zero": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": -.1, "ap": .5}}},
-    "a figure in quotation marks": lambda kept: kept | {"metrics": kept["metrics"] | {"unseen": {"auc05": "0.5", "ap": .5}}},
-    "not a number": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": float("nan"), "ap": .5}}},
-    "no average precision": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": .5}}},
-    "another test": lambda kept: kept | {"metrics": {**kept["metrics"], "seen": kept["metrics"]["iid"]}},
-    "a resample too few": lambda kept: resampled(kept, kept["resampled"]["iid"]["auc05"][1:]),
-    "a resample above one": lambda kept: resampled(kept, [1.5, *kept["resampled"]["iid"]["auc05"][1:]]),
-    "of another id": lambda kept: kept | {"id": "0" * 12},
-    "a list": lambda kept: [kept],
+    "of another id": lambda kept: kept | {"id": "another"},
     "cut short": lambda kept: json.dumps(kept)[:-1],
-    "nested too deep": lambda kept: "[" * 100_000,
     "nobody writes": None,
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_a_trial_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_path, monkeypatch, capsys, damage):
+def test_a_record_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_path, monkeypatch, damage):
     trained = []
-    monkeypatch.setattr(trying, "fine_tune", lambda base, *asked: trained.append(asked[-1]) or base)
+    monkeypatch.setattr(trying, "fine_tune", lambda *asked, **_: trained.append(asked[5]) or Course(0))
     first = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
-    path = next(path for path in sorted(tmp_path.glob("trials/*.json")) if '"plain", "seed": 1' in path.read_text())
-    whole = path.read_text()
+    path = next(path for path in records_in(tmp_path) if "-plain-s1-" in path.name)
+    whole = json.loads(path.read_text())
     path.unlink()
     if damage is None:
         os.mkfifo(path)
     else:
-        broken = damage(json.loads(whole))
+        broken = damage(whole)
         path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
-    (path.parent / "another.json").write_text("of a comparison that is not asked for")
-    capsys.readouterr()
-    again = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
-    assert trained == [0, 1, 1] and f"{path}: " in capsys.readouterr().out and path.read_text() == whole
+    with pytest.warns(UserWarning, match=f"{re.escape(str(path))} is left out"):
+        again = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
+    assert trained == [0, 1, 1] and comparable(json.loads(path.read_text())) == comparable(whole)
     pd.testing.assert_frame_equal(again.every_difference(), first.every_difference())
 
 
@@ -156,26 +150,27 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     assert (differences.low <= differences.difference).all() and (differences.difference <= differences.high).all()
     fresh = compared(encoder, pairs, methods=asked["methods"])
     pd.testing.assert_frame_equal(fresh.scores, found.scores)
-    monkeypatch.setattr(trying, "fine_tune", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: pytest.fail("trained again"))
     pd.testing.assert_frame_equal(compared(encoder, pairs, **asked).scores, found.scores)
-    assert len(list((tmp_path / "trials").iterdir())) == 9
+    assert len(records_in(tmp_path)) == 5, "of both mixtures and plain fine-tuning one for each seed"
 
 
-def test_what_changes_a_trial_makes_another_one(pairs, monkeypatch):
+def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
     train = read_pairs_file(pairs[0])
     turned = read_pairs_file(pairs[0].assign(label=1 - pairs[0].label))
+    other = load_model(without_a_vector_for_the_unknown())
 
-    def named(base="b", train=train, method="plain", seed=0, apart=None, **settings):
-        test = {"new": as_test("new", train)}
-        rows = {} if apart is None else {"new": np.arange(len(train)) < apart}
-        return trying.trial_id(base, train, test, rows, read_method(method), settings_for("static", **settings), seed)
+    def named(base=load_model(encoder), train=train, method="plain", seed=0, loss=None, **settings):
+        settings = settings_for("static", loss=loss, **settings)
+        task = trying.FilesTask(base, train, settings.loss, {"new": as_test("new", train)})
+        return trying.Trials(task, settings, "nowhere").run(read_method(method), seed, ["new"], ()).id
 
     assert named() == named(epochs=5.) == named(epochs=5), "the command line reads 5 as 5.0"
-    ids = {named(), named(base="c"), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6)} | {named(apart=count) for count in (100, 99)}
+    ids = {named(), named(base=other), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
     for package in trying.TRAINERS:
         monkeypatch.setattr(trying, "versions", lambda found=trying.versions() | {package: "0.0.0"}: found)
         ids.add(named())
-    assert len(ids) == 12
+    assert len(ids) == 11
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):
@@ -186,8 +181,8 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
             module.p = 0.
     for model, changes, words in (
         (encoder, {"seeds": 1}, "seeds .* 1"), (encoder, {"methods": "plain,outre"}, "'outreg'"),
-        (encoder, {"batch_size": 0}, "batch_size .* 0"), (encoder, {"learning_rate": 0}, "learning_rate .* 0"),
-        (encoder, {"learning_rate": float("inf")}, "learning_rate .* inf"), (encoder, {"epochs": float("nan")}, "epochs .* nan"),
+        (encoder, {"batch_size": 0}, "batch_size: .* 0"), (encoder, {"learning_rate": 0}, "learning_rate: .* 0"),
+        (encoder, {"learning_rate": float("inf")}, "learning_rate: .* inf"), (encoder, {"epochs": float("nan")}, "epochs.*: .* nan"),
         (encoder, {"margin": 0}, "margin .* 0"), (encoder, {"margin": float("inf")}, "margin .* inf"),
         (encoder, {"methods": "plain"}, "methods: plain"), (calm, {"methods": "plain,simcse"}, "methods: simcse"),
     ):
@@ -202,7 +197,7 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
 
 
 def test_a_training_that_diverges_is_named(encoder, pairs):
-    with pytest.raises(EncoderError, match="plain, seed 0, on iid: .* scores are not finite"):
+    with pytest.raises(ConfigError, match="plain, seed 0: step 1: the loss is nan; plain, seed 1: step 1"):
         compared(encoder, pairs, methods="base,plain", learning_rate=1e38)
 
 
@@ -239,7 +234,7 @@ def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monk
 def test_prompts_that_were_asked_for_stay_with_what_is_trained_and_mixed(tmp_path):
     base = with_prompts(load_model(str(bert(tmp_path))), ("why ", "how "))
     settings = settings_for("transformer", epochs=.1, batch_size=30)
-    tuned = fine_tune(base, read_pairs_file(some_pairs()), read_method("plain"), settings, 0)
+    tuned = tune(base, read_pairs_file(some_pairs()), read_method("plain"), settings, 0)
     assert tuned.prefixes == mixed_scorer(base, tuned, .5).prefixes == ("why ", "how ")
     assert tuned.source is None and tuned.name == "plain"
 
@@ -332,7 +327,7 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {*FILES, "trials"}
+WRITTEN = {*FILES, "runs", ".claims.lock"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 
@@ -391,12 +386,12 @@ def test_page_twin_and_tables_are_written(reported, files):
 
 def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     name, *command = shlex.split(reported.facts["command"])
-    before = bytes_in(files / "out/trials")
+    before = bytes_in(files / "out/runs")
     with contextlib.chdir(files):
         refused = CliRunner().invoke(app, command)
         done = CliRunner().invoke(app, [*command, "--overwrite"])
     assert refused.exit_code == 2 and "out/index.html: the file exists" in refused.output
-    assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/trials") == before
+    assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/runs") == before
 
 
 def won_by(best, found):
@@ -437,7 +432,7 @@ def test_a_disk_that_fills_leaves_what_was_there(reported, files):
         with pytest.raises(ConfigError, match="index.html: not written: File too large"):
             write_whole(files / "out/index.html", "x" * 5000)
         done = shell(files, "--test", "like=iid.csv", *QUICK, "--out", "out", "--overwrite")
-        assert done.exit_code == 2 and re.search("trials/.*json: not written: File too large", done.stderr)
+        assert done.exit_code == 2 and re.search("runs/.*json could not be written: File too large", done.stderr)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert bytes_in(files / "out") == before
@@ -453,13 +448,13 @@ def test_files_are_written_also_where_nobody_reads_the_answer(files, tmp_path, m
 
 
 def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trying, "fine_tune", interrupted)
     done = shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
     assert done.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in done.stderr.splitlines()[-1]
-    assert len(list((tmp_path / "trials").iterdir())) == 1
+    assert len(records_in(tmp_path)) == 1
     done = shell(files, "--test", "new=unseen.csv", "--out", "train.csv")
     assert done.exit_code == 2 and "--out" in done.stderr
 
@@ -607,10 +602,10 @@ def test_trials_on_texts_are_told_apart_by_the_texts_and_no_others(new_kind, tmp
     trained = []
     fine_tune = trying.fine_tune
     monkeypatch.setattr(
-        trying, "fine_tune", lambda *given: trained.append((given[2].name, given[4])) or fine_tune(*given))
+        trying, "fine_tune", lambda *given, **more: trained.append((given[3].name, given[5])) or fine_tune(*given, **more))
     for given in (texts, list(texts), texts[1:]):
         held(new_kind, methods="plain,outreg,outreg-texts", texts=given, **asked)
-    assert trained == 2 * [("outreg-texts", 0), ("outreg-texts", 1)], "once for each two seeds and texts"
+    assert trained == 2 * [("outreg-texts:0.1", 0), ("outreg-texts:0.1", 1)], "once for each two seeds and texts"
 
 
 def test_strengths_on_texts_are_chosen_as_others_are(new_kind, held_out):
@@ -625,7 +620,7 @@ def test_a_part_of_a_transformer_alone_is_trained(tmp_path):
     file = read_pairs_file(some_pairs(), name="train")
     settings = settings_for("transformer", epochs=1, batch_size=32)
     for name in ("frozen:0.5", "lora:2"):
-        tuned = fine_tune(load_model(base), file, read_method(name), settings, 0).model.state_dict()
+        tuned = tune(load_model(base), file, read_method(name), settings, 0).model.state_dict()
         moved = {key for key, weight in tuned.items() if not torch.equal(weight, before[key])}
         assert moved and tuned.keys() == before.keys(), "adapters are merged"
         assert not any("embeddings" in key for key in moved)
@@ -681,18 +676,18 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, tmp_path):
     assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
     page = (tmp_path / "out/index.html").read_text("utf-8")
     assert f"{len(texts)} unlabeled texts" in page and digest in page and "(new.txt)" in page
-    before = bytes_in(tmp_path / "out/trials")
+    before = bytes_in(tmp_path / "out/runs")
     name, *command = shlex.split(facts["command"])
     assert command[command.index("--texts") + 1] == "new.txt"
     with contextlib.chdir(tmp_path):
         assert CliRunner().invoke(app, [*command, "--overwrite"]).exit_code == 0
-        found = compare("base", "train.csv", {"new": "new.csv"}, texts="new.txt", methods="outreg-texts", seeds=2, epochs=.1,
+        found = compare("base", "train.csv", {"new": "new.csv"}, texts="new.txt", methods="wise-ft,outreg-texts", seeds=2, epochs=.1,
                         folder="out", progress=False)
         program = won_by("outreg-texts", found).snippet()
         assert "[OutReg(0.1, texts='new.txt')]" in program
         with contextlib.redirect_stdout(io.StringIO()):
             exec(program, {})
-    assert bytes_in(tmp_path / "out/trials") == before
+    assert bytes_in(tmp_path / "out/runs") == before
     assert (tmp_path / "base-outreg-texts/model/modules.json").is_file()
     for given, said in ((("--texts", "none.txt"), "none.txt"), (("--methods", "outreg-texts"), "--texts"),
                         (("--texts", "new.txt", "--methods", "base"), "--texts")):
@@ -713,7 +708,9 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     with torch.no_grad():
         zero[0].embedding.weight.zero_()
     new = as_test("new", read_pairs_file(some_pairs()))
-    assert trying.tested(load_model(zero), {"new": new}, {}, "zero")["one score"] == ["new"]
+    task = trying.FilesTask(load_model(zero), new.file, "CosineSimilarityLoss", {"new": new})
+    run = trying.Trials(task, settings_for("static"), "nowhere").run(read_method("base"), 0, ["new"], ())
+    assert execute(run, task)["extra"]["one score"] == ["new"]
     train, tests = pairs
     half = pd.concat([train.head(100), tests["unseen"].head(100)])
     found = compared(encoder, (train, {"leaked": half, "again": half}), methods="base,plain")
@@ -775,10 +772,10 @@ def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, 
     assert value.loc[plain].equals(value.loc["plain"]), "trained as plain fine-tuning is, with the same seeds"
     change = (value - value.loc["base"]).abs().max(axis=1)
     assert change[still] < change["plain"] / 2
-    kept = len(list((own_module.parent / "out/trials").iterdir()))
+    kept = len(records_in(own_module.parent / "out"))
     own_module.write_text(OWN + "\n# another version")
     compared(encoder, pairs, methods=["base", "plain", still], folder=own_module.parent / "out")
-    assert len(list((own_module.parent / "out/trials").iterdir())) == kept + 2, "another file is another method: trained again"
+    assert len(records_in(own_module.parent / "out")) == kept + 2, "another file is another method: trained again"
 
 
 @pytest.mark.parametrize("name, why", [

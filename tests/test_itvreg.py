@@ -261,7 +261,7 @@ def test_the_base_of_a_truncated_encoder_gives_all_numbers(tmp_path):
     tokens = tokenize(encoder, LEFT)
     expected = embed(encoder, tokens)
     encoder.truncate_dim = 8
-    for base in (FrozenBase(encoder), CachedBase(encoder, tokens, tokens)):
+    for base in (FrozenBase(encoder), CachedBase(encoder, [tokens, tokens])):
         assert torch.allclose(base(seen(tokens, range(4)), tokens), expected, atol=1e-6)
     assert encoder.truncate_dim == 8 and embed(encoder, tokens).shape[1] == 8
 

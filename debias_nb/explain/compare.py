@@ -7,7 +7,7 @@ __all__ = ['CHOICE', 'compare']
 
 # %% ../../nbs/explain/15_compare.ipynb #cc7baf98
 from collections.abc import Iterable
-from dataclasses import asdict
+import tempfile
 from itertools import product
 from pathlib import Path
 
@@ -21,12 +21,14 @@ from .comparison import VALIDATION, Comparison
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, read_files, shared_options, with_prompts
-from .methods import check_untested, fitting, loss_of, ranking_notes, read_held_texts
-from .methods import Method, Settings, read_methods, settings_for, training_rows
+from .methods import HOW, check_untested, fitting, ranking_notes, read_held_texts
+from .methods import Method, read_methods, settings_for, training_rows
 from .models import Model, Scorer, load_model, reading_doubts, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
 from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
-from .trials import Trials, apart_name, chosen
+from .trials import FilesTask, Trials, apart_name, chosen
+from ..runs.config import TrainConfig
+from ..runs.matching import Course, make_loss
 
 # %% ../../nbs/explain/15_compare.ipynb #e3fb3096
 def _all_files(train, tests: dict, validation: dict, columns, **how) -> dict[str, PairFile]:
@@ -59,18 +61,17 @@ def _large_enough_apart(tests: dict, apart: dict[str, np.ndarray]) -> dict[str, 
     return found
 
 
-def _check_trainable(methods: list[Method], base: Scorer, loss: str) -> None:
+def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig) -> None:
     "Raises `ConfigError` for what cannot be trained, before anything is."
     model = copied(base.model)
     for method in methods:
         try:
-            loss_of(method, model, loss)
-            method.part(model)
+            make_loss(method.config(model), model, None, Course(0), method.training(settings), method.texts and method.texts.texts)
         except (TypeError, ValueError, EncoderError) as e:
             raise ConfigError(f"methods: {method.name}: {e}") from None
 
 
-def _training_options(methods: list[Method], settings: Settings) -> dict:
+def _training_options(methods: list[Method], settings: TrainConfig) -> dict:
     "What is trained and how, as the command takes it."
     return {
         "methods": ",".join(method.name for method in methods), "learning-rate": f"{settings.learning_rate:g}",
@@ -78,7 +79,7 @@ def _training_options(methods: list[Method], settings: Settings) -> dict:
     }
 
 # %% ../../nbs/explain/15_compare.ipynb #e97af2dd
-def _told(methods: list[Method], settings: Settings, tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
+def _told(methods: list[Method], settings: TrainConfig, tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
     "How methods were trained and tests are drawn, and what to know before a result is believed."
     parts = {method.name: method.part(base.model) for method in methods}
     known = []
@@ -87,7 +88,7 @@ def _told(methods: list[Method], settings: Settings, tests: dict[str, Test], bas
     return {
         "methods": [method.told() for method in methods],
         "parts": {name: part for name, part in parts.items() if part},
-        "settings": asdict(settings),
+        "settings": {name: getattr(settings, name) for name in HOW},
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tests.items()},
         "cases": {name: len(test.cases) for name, test in tests.items()},
@@ -150,7 +151,7 @@ def compare(
     learning_rate, epochs, batch_size : float, float, int, optional
         Above 0; by default what fits a static embedding model or a transformer.
     folder : str or Path, optional
-        Where trials are kept, so that none is run twice; by default nowhere.
+        Where the records of runs are kept, so that none is made twice; by default nowhere.
     progress : bool
         Show bars.
     loss : str, optional
@@ -225,7 +226,7 @@ def compare(
     asked = [fitting(method, loss) for method in asked]
     settings = settings_for(base.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
     training_rows(pairs, loss)
-    _check_trainable(asked, base, loss)
+    _check_trainable(asked, base, settings)
     measured = {name: as_test(name, file, metric=metric) for name, file in to_measure.items()}
     tested = {name: measured[name] for name in tests}
     held = {name: test for name, test in measured.items() if name not in tests}
@@ -233,12 +234,14 @@ def compare(
         tested = {name: test.fewer(sample) for name, test in tested.items()}
     apart = _large_enough_apart(tested, apart_of(list(tested.values()), pairs))
     tried = None
-    trials = Trials(base, pairs, settings, Path(folder) / "trials" if folder else None, apart)
-    if held:
-        asked, tried = chosen(asked, trials, held, progress, workers)
-    # all methods with one seed before the next; an encoder that is not trained has one
-    todo = [(method, number) for number in range(seed, seed + seeds) for method in asked if number == seed or method.kind != "base"]
-    results = trials.results(todo, tested | held, progress, workers)
+    with tempfile.TemporaryDirectory() as nowhere:
+        task = FilesTask(base, pairs, loss, tested | held, apart, texts)
+        trials = Trials(task, settings, Path(folder or nowhere))
+        if held:
+            asked, tried = chosen(asked, trials, held, progress, workers)
+        # all methods with one seed before the next; an encoder that is not trained has one
+        todo = [(method, one) for one in range(seed, seed + seeds) for method in asked if one == seed or method.kind != "base"]
+        results = trials.results(todo, list(tested | held), progress, workers)
 
     options = {"validation": [f"{name}={files[VALIDATION + name].path}" for name in validation]}
     options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)

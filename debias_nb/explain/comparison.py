@@ -6,7 +6,7 @@
 __all__ = ['FILES', 'DECIMALS', 'VALIDATION', 'AGAINST', 'FEW_SEEDS', 'SCHEMA', 'COST', 'cost_of', 'Comparison']
 
 # %% ../../nbs/explain/14_comparison.ipynb #92b8204c
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Literal
@@ -19,12 +19,13 @@ from .changes import capital
 from .tests import TITLES, figures, level
 from .decision import LIKE, Result
 from .inputs import same_tests
-from .methods import Method, Settings
+from .methods import HOW, Method
 from .models import prompt_notes
 from .page import csv_text, file_notes, filled, json_text, scale
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .trials import APART, apart_name
+from ..runs.config import TrainConfig
 from ..measures.stats import WORDS, Paired, detectable, endless, holm, paired_together, threshold_p, verdict
 
 # %% ../../nbs/explain/14_comparison.ipynb #671a3c56
@@ -64,7 +65,7 @@ class Comparison:
         a test that share no text with training has a name of its own there.
     methods : list of Method
         What was compared, in the order of the page.
-    settings : Settings
+    settings : TrainConfig
         How all of them were trained.
     facts : dict
         What the page says of files, models and versions.
@@ -81,7 +82,7 @@ class Comparison:
     """
     trials: list[dict]
     methods: list[Method]
-    settings: Settings
+    settings: TrainConfig
     facts: dict = field(default_factory=dict)
     tried: pd.DataFrame | None = None
     units: dict[str, int] = field(default_factory=dict)
@@ -334,7 +335,7 @@ class Comparison:
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         program = training_program(
             why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
-            part=self.facts["parts"].get(best.name), own=best.own and best.kind, **asdict(self.settings))
+            part=self.facts["parts"].get(best.name), own=best.own and best.kind, **{name: getattr(self.settings, name) for name in HOW})
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)

@@ -11,7 +11,7 @@ from numpy.random import default_rng
 
 from .diagnosis import Diagnosis
 from .diagnose import diagnose
-from .methods import fine_tune, read_method, settings_for
+from .methods import read_method, settings_for, tune
 from .models import load_model
 from ..data.pairs_file import read_pairs_file
 
@@ -61,5 +61,5 @@ def demo(seed: int = 0, progress: bool = False) -> Diagnosis:
     tests = {"like": offers(1500, seed + 2, 1, 0), "new": offers(1500, seed + 3, .2, .4)}
     base = load_model(small_encoder(seed))
     settings = settings_for("static", learning_rate=.05, epochs=3, batch_size=50)
-    tuned = fine_tune(base, read_pairs_file(train, name="train"), read_method("plain"), settings, seed)
+    tuned = tune(base, read_pairs_file(train, name="train"), read_method("plain"), settings, seed)
     return diagnose(base.model, tuned.model, train, tests, seed=seed, progress=progress)

@@ -16,12 +16,18 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ..settings import EncoderConfig
 from ..checks import ConfigError, check_known, quoted
-from ..files import Count, Natural, NotNegative, Positive, Probability, Several, Share, Settings, Strict, load_config
+from ..files import Count, Natural, NotNegative, Positive, Probability, Share, Settings, Strict, load_config
 from ..files import fingerprint, once_per_state, project_root
 from .corpora import CorpusConfig, Names, World
 
 
 Profile = Literal["planted", "small", "paper"]
+OWN = "own" # in the place of a profile, of runs on a user's files
+Dotted = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
+# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
+# the others of a batch are their negatives.
+OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
+OfMatches = Literal["MultipleNegativesRankingLoss"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
@@ -110,14 +116,14 @@ class MethodConfig(Settings):
     setting: str | None = None   # of a search that tries several of one method: what rows say of it in brackets
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
-    regulariser: str = "none"    # of `REGULARIZER_NAMES`
+    regulariser: str = "none"    # of `REGULARIZER_NAMES`, or `mymodule.Name`
     weight: NotNegative = 0.     # the paper's lambda
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
     augmentation: Literal["none", "itvaug", "worddropout"] = "none"
     rows: Share = 1.             # share of each batch that is regularized
     texts: TextsConfig | None = None # other texts that are regularized, as many as a batch has rows (pairs, titles)
-    interpolate: tuple[Share, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
+    interpolate: tuple[Probability, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
     scan: ScanConfig | None = None # sample weights and language debiasing (answers)
     transfer: bool = False       # whether training on another corpus comes first (answers)
     authors: AuthorsConfig | None = None # base loss and student (authors)
@@ -130,7 +136,8 @@ class MethodConfig(Settings):
         return f"{self.name} ({self.setting})" if self.setting else self.name
 
     def rules(self):
-        check_known("regulariser", self.regulariser, ["none", *REGULARIZER_NAMES])
+        if "." not in self.regulariser:
+            check_known("regulariser", self.regulariser, ["none", *REGULARIZER_NAMES])
         regularized = self.regulariser != "none"
         augmented = self.augmentation != "none"
         masks = self.regulariser in INTERVENING or augmented
@@ -169,16 +176,16 @@ class TrainConfig(Settings):
     Losses: `mse` of cosine and label; `cosent`, sentence-transformers' CoSENTLoss of the same; `ranking`, its
     MultipleNegativesRankingLoss on the duplicates alone; `ranking-hard`, the same with a text that is no duplicate as third
     column; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a classifier on pairs; `authors`, the
-    one that the method names. `select`: the encoder after the last epoch, or after the one that did best on held-out
+    one that the method names; others of sentence-transformers by their own names, or `mymodule.Name`. `select`: the encoder after the last epoch, or after the one that did best on held-out
     training data (answers: on the development set, by MAP)."""
     once = {"weight_decay": 0., "threads": 1}
-    loss: Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"] = "mse"
+    loss: Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"] | OfLabels | OfMatches | Dotted = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Natural | None = None # negatives of a query in the hinge
     temperature: Positive | None = None # of these negatives' weights, None: equal weights; or tau of the losses of authors
     learning_rate: Positive
-    epochs: Natural
-    batch_size: Several
+    epochs: Annotated[int | float, Field(gt=0)]
+    batch_size: Natural
     optimizer: Literal["adam", "adamw"] = "adam"
     warmup_steps: Count = 0
     select: Literal["last", "best"] = "last"
@@ -215,7 +222,7 @@ class RunConfig(Strict):
     "Everything that determines one run."
     paper: FileName
     experiment: FileName
-    profile: Profile
+    profile: Profile | Literal["own"]
     encoder: EncoderConfig
     method: MethodConfig
     corpus: CorpusConfig | None = None # None for an encoder that is not trained

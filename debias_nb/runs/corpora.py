@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from ..files import Count, Natural, Probability, Settings, Share
+from ..files import Count, Natural, Probability, Settings, Share, Strict
 
 
 World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
@@ -29,6 +29,16 @@ class SplitConfig(Settings):
         return self.scheme == "random"
 
 
+class FilesConfig(Strict):
+    "What a run on a user's files depends on besides its settings, each by a digest of what is in it: where a file lies is no part of it."
+    train: str                   # rows, as they were read
+    tests: Names                 # rows of each evaluation set
+    matches: bool = False        # whether it is trained on matches alone, and none is a negative of another one
+    texts: str | None = None     # unlabeled ones
+    own: str | None = None       # the module with a loss or a regularizer of the user's own
+    packages: Names = ()         # with their versions
+
+
 PLANTED_CORPORA = {"catalogue": ("pairs", "titles"), "answers": ("answers",), "authors": ("authors",)} # and their tasks
 
 
@@ -38,14 +48,15 @@ OWNED = { # task -> settings that others do not have
 
 class CorpusConfig(Settings):
     """What a run is trained on.
-    Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`."""
+    Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`; a
+    user's `files`."""
     once = {"share_seed": 0, "noise_seed": 0}
     name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
     share: Share = 1.            # share of the training pairs used, the same for every training seed
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
     world: World | None = None   # for planted corpora; the test splits come from the same world
     label: str | None = None     # what the tables call it; default: its name
-    task: Literal["pairs", "titles", "answers", "authors"] = "pairs"
+    task: Literal["pairs", "titles", "answers", "authors", "files"] = "pairs"
     by: Literal["year", "category"] | None = None # what shifts the test titles of a real corpus
     until: int | None = None     # last year of training, where the shift is in time
     held_out: Names = () # categories kept for testing, where the shift is in category
@@ -56,6 +67,7 @@ class CorpusConfig(Settings):
     likeness: Probability = 0.   # of the test's topics across topics with those of training (planted authors)
     duplicates: Natural | None = None # so many duplicates instead of the file's pairs (questions) ...
     negatives: Natural | None = None  # ... and for each of them so many other texts at random
+    files: FilesConfig | None = None # of a user
 
     @property
     def display(self) -> str: # the name in tables

@@ -3,15 +3,15 @@
 Every method of a seed sees the same interventions, so that a difference between methods is not one of luck: what is
 drawn is named by seed, epoch and row, and not by the order in which it is asked for.
 """
+import importlib
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import torch
-from sentence_transformers.sentence_transformer.losses import (
-    CoSENTLoss, GlobalOrthogonalRegularizationLoss, MultipleNegativesRankingLoss,
-)
+from sentence_transformers.sentence_transformer import losses
 from transformers import TrainerCallback
 
 from ..losses.batches import View
@@ -20,27 +20,42 @@ from ..encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static
 from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
 from ..processes import averaged, mean_of_rows
-from ..losses.regularized import Draws, Regularized
-from ..losses.regularizers import REGULARIZERS, Intervening, Regularizer, WordDropout
+from ..losses.regularized import Draws, Regularized, Terms
+from ..losses.regularizers import REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
 from .config import MethodConfig, TrainConfig
 
 
 RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
+THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"} # as sentence-transformers calls them
+
+
+def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
+    "A loss or a regularizer of a user's own. Raises `ConfigError` for what is neither."
+    module, _, called = name.rpartition(".")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        own = getattr(importlib.import_module(module), called)
+    except Exception as e: # whatever somebody's module does while it is imported
+        raise ConfigError(f"methods: {name!r}: {type(e).__name__}: {e}") from None
+    if not (isinstance(own, type) and issubclass(own, (Regularizer, Changing, torch.nn.Module))):
+        raise ConfigError(f"methods: {name!r} is no class of a loss or a Regularizer")
+    return own
 
 
 def base_loss(
     training: TrainConfig | None, # names it; None: least squares
     model,                        # the SentenceTransformer that is trained
 ) -> torch.nn.Module:
-    "What a method trains with before anything is added: ours, or sentence-transformers' own with its own settings."
+    "What a method trains with before anything is added: ours, a user's, or sentence-transformers' with its own settings."
     kind = "mse" if training is None else training.loss
     if kind == "hinge":
         return Hinge(model, training.margin, training.hardest, training.temperature)
-    if kind in RANKING:
-        return MultipleNegativesRankingLoss(model)
-    if kind == "cosent":
-        return CoSENTLoss(model)
-    return LeastSquares(model)
+    if kind == "mse":
+        return LeastSquares(model)
+    if "." in kind:
+        return own_class(kind)(model)
+    return getattr(losses, THEIRS.get(kind, kind))(model)
 
 
 class FrozenBase:
@@ -67,12 +82,12 @@ class FrozenBase:
 
 
 class CachedBase(FrozenBase):
-    """The same with f0(X) computed once for a whole training set, f0(X') once an epoch, and f0(Z) when it is first
-    asked for: ITVReg and OutReg never do."""
-    def __init__(self, model, left: Tokens, right: Tokens, dtype: str = "fp32"):
+    """The same with f0(X) computed once for a whole training set, f0(X') once an epoch, and those of other columns when
+    they are first asked for: ITVReg and OutReg never do."""
+    def __init__(self, model, columns: list[Tokens], dtype: str = "fp32"):
         super().__init__(model, dtype)
-        self.right = right
-        self.left = left
+        self.columns = columns
+        self.left = left = columns[0]
         # a query stands in several pairs and is embedded once
         _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True)
         distinct = self.embedded(left[first])
@@ -94,7 +109,7 @@ class CachedBase(FrozenBase):
         rows = text.batch.draws.names[text.rows].cpu()
         if tokens is text.tokens:
             if text.place not in self.values:
-                self.values[text.place] = self.embedded(self.right)
+                self.values[text.place] = self.embedded(self.columns[text.place])
             return self.values[text.place][rows].to(tokens.ids.device)
         if self.changed is None: # not prepared
             return super().__call__(text, tokens)
@@ -174,8 +189,8 @@ class Course(TrainerCallback):
         "Keep the terms of a step; an evaluation is none."
         if not torch.is_grad_enabled():
             return
-        if torch.is_tensor(terms):
-            self.history.append({"erm": terms.detach()})
+        if not isinstance(terms, Terms): # one number, or several of a loss of its own
+            self.history.append({"erm": terms.detach() if torch.is_tensor(terms) else sum(terms.values()).detach()})
             return
         step = {"erm": terms.raw["base"].detach()}
         for name in terms.raw.keys() - {"base"}:
@@ -222,7 +237,7 @@ class GOR(Regularizer):
     settings, the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
     columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
 
-    spread = GlobalOrthogonalRegularizationLoss(None)
+    spread = losses.GlobalOrthogonalRegularizationLoss(None)
 
     def term(self, text):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
@@ -249,8 +264,10 @@ class Neighbors(Regularizer):
         return moved.gather(1, near).square().mean()
 
 
-def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Neighbors` or `Twins`; None for plain fine-tuning
+def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Neighbors`, `Twins` or a user's; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
+    if "." in method.regulariser:
+        return own_class(method.regulariser)
     if method.regulariser != "none":
         return (REGULARIZERS | {"gor": GOR, "neighbors": Neighbors})[method.regulariser]
     return kinds[method.augmentation]
@@ -266,21 +283,24 @@ def make_loss(
 ) -> torch.nn.Module:
     "The loss of a method. Raises `ConfigError` for ITVAug next to another loss than least squares."
     kind = regularizer_class(method)
-    draws = partial(course.draws, model, kind is WordDropout)
+    changes = kind is not None and issubclass(kind, Changing)
+    draws = partial(course.draws, model, changes)
     loss = base_loss(training, model)
     if kind is Twins and not isinstance(loss, LeastSquares):
         why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
         raise ConfigError(f"method {method.name!r}: {why}")
-    intervenes = kind is not None and issubclass(kind, Intervening)
+    intervenes = method.mask_share is not None
     if kind is Twins:
         loss = ITVAug(model, base, draws, method.mask_share, method.intervention)
-    elif kind is WordDropout:
-        loss = Regularized(model, loss, [WordDropout(method.mask_share)], draws=draws)
+    elif changes:
+        loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
         settings = {"mask_share": method.mask_share, "intervention": method.intervention} if intervenes else {}
         if method.texts:
             settings |= {"texts": texts, "seed": course.seed}
-        one = kind(method.weight, rows=method.rows, **settings)
+        if method.rows < 1:
+            settings["rows"] = method.rows
+        one = kind(method.weight, **settings)
         loss = Regularized(model, loss, [one], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing

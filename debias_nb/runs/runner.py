@@ -17,7 +17,7 @@ import warnings
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import median
 
 from ..checks import ConfigError, check_known
@@ -67,7 +67,10 @@ def surroundings() -> dict:
 
 
 @only_pinned()
-def execute(run: RunConfig) -> dict: # the record
+def execute(
+    run: RunConfig,
+    task=None, # default: the run's own
+) -> dict: # the record
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     import torch
     from ..encoders.tokens import single_thread
@@ -75,7 +78,7 @@ def execute(run: RunConfig) -> dict: # the record
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
     quiet()
     settle_libraries()
-    task = task_of(run)
+    task = task or task_of(run)
     start = Start()
     with single_thread():
         trained = task.train(run)
@@ -110,9 +113,9 @@ class Outcome:
 
 
 @only_pinned()
-def absent(run: RunConfig) -> str | None:
+def absent(run: RunConfig, task=None) -> str | None: # task: default: the run's own
     "What a run needs and does not find, in words; None when it can run."
-    return task_of(run).lacks(run)
+    return (task or task_of(run)).lacks(run)
 
 
 def _end_with(parent: int):
@@ -129,14 +132,14 @@ def _end_with(parent: int):
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, store: Store, fresh: bool, parent: int, work, wait: bool = False): # in a worker process
+def _work(run: RunConfig, store: Store, fresh: bool, parent: int, task, wait: bool = False): # in a worker process
     "The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for."
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
             return run.id, None, BUSY
         try:
-            return run.id, run_or_load(run, work, store, fresh), None
+            return run.id, run_or_load(run, partial(execute, task=task), store, fresh), None
         except TrainingFailed as e:
             return run.id, None, str(e)
 
@@ -149,7 +152,7 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
 
 
 @only_pinned()
-def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
+def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome, task) -> list[tuple[RunConfig, bool]]:
     "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
     todo = []
     for run in runs:
@@ -157,7 +160,7 @@ def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome
         if record and not is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
-        why = absent(run)
+        why = absent(run, task)
         if not why:
             todo.append((run, fresh or record is not None))
         elif record:
@@ -173,7 +176,7 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
-    work=None,                    # what makes the record of a run; default: `execute`
+    task=None,                    # of all runs; default: the own one of each
     say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
@@ -181,10 +184,9 @@ def run_all(
     from tqdm.auto import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
-    work = work or execute
     out = Outcome({}, {}, {}, [])
     found = {} if fresh else finished(runs, store)
-    todo = _sorted_out(runs, found, fresh, out)
+    todo = _sorted_out(runs, found, fresh, out, task)
     if say and todo:
         seconds, is_guess = expected_seconds([run for run, _ in todo])
         processes = min(workers or cores(), len(todo))
@@ -193,7 +195,7 @@ def run_all(
             length = f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
             source = "a guess" if is_guess else "such runs"
             say(f"{len(todo)} runs on {processes} processes: about {length}, by {source}")
-    done = _parallel(todo, store, workers, work)
+    done = _parallel(todo, store, workers, task)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -204,7 +206,7 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            out.keep(*_work(run, store, False, os.getpid(), work, wait=True))
+            out.keep(*_work(run, store, False, os.getpid(), task, wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
@@ -223,14 +225,14 @@ def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after t
     return sum(median(known or [GUESSED[run.profile]]) for run, known in zip(runs, such)), not all(such)
 
 
-def _parallel(todo, store, workers, work):
+def _parallel(todo, store, workers, task):
     "Results as they come, from one process or several."
     if not todo:
         return
     workers = min(workers or cores(), len(todo))
     if workers == 1:
         for run, fresh in todo:
-            yield _work(run, store, fresh, os.getpid(), work)
+            yield _work(run, store, fresh, os.getpid(), task)
         return
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
@@ -241,7 +243,7 @@ def _parallel(todo, store, workers, work):
             # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             try:
-                results = pool(delayed(_work)(run, store, fresh, os.getpid(), work) for run, fresh in todo)
+                results = pool(delayed(_work)(run, store, fresh, os.getpid(), task) for run, fresh in todo)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from results

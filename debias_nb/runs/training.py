@@ -14,8 +14,9 @@ CPU thread a run, since sums depend on the number of threads and a record should
 import copy
 import itertools
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import torch
@@ -28,11 +29,11 @@ from ..checks import ConfigError
 from ..encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import PairLoss
-from ..trainer import QuietTrainer, training_arguments
+from ..trainer import ApartMatches, QuietTrainer, training_arguments
 from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
 from .records import TrainingFailed
 from ..losses.regularizers import L2SP
-from .config import MethodConfig, TrainConfig
+from .config import MethodConfig, OfMatches, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class PairTokens:
     """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
     pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
-    these are never in one batch, where one would be a negative of the other; `negative` is the third column."""
+    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or matches of a
+    user, which `ApartMatches` keeps apart by their texts, `matches`."""
     left: Tokens
     right: Tokens
     labels: torch.Tensor            # (n,) float in [0, 1]
@@ -48,13 +50,15 @@ class PairTokens:
     query: np.ndarray | None = None # (n,)
     item: np.ndarray | None = None  # (n,)
     asks: np.ndarray | None = None  # (n, 1), of both texts of a duplicate; (n, 2) where there is a third column
-    negative: Tokens | None = None
+    negatives: tuple[Tokens, ...] = ()
+    matches: object = None          # a `datasets.Dataset`, its first two columns the left and the right texts
+    prompts: dict[str, int] = field(default_factory=dict) # column -> tokens at its head that are no words of a text
     own: int | None = None          # rows in front that are the run's own; those behind are replayed. None: all
 
     @property
     def columns(self) -> dict[str, Tokens]:
-        found = {"left": self.left, "right": self.right, "negative": self.negative}
-        return {side: tokens for side, tokens in found.items() if tokens is not None}
+        further = {f"negative{number}": tokens for number, tokens in enumerate(self.negatives)}
+        return {"left": self.left, "right": self.right, **further}
 
     def __len__(self):
         return len(self.labels)
@@ -101,8 +105,8 @@ def ranking_tokens(
     max_length: int | None = None,
 ) -> PairTokens:
     "Tokenize duplicates for a ranking loss."
-    left, right, *others = [tokenize(model, texts, max_length) for texts in columns]
-    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negative=others[0] if others else None)
+    left, right, *negatives = [tokenize(model, texts, max_length) for texts in columns]
+    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negatives=tuple(negatives))
 
 
 def with_replayed(
@@ -187,6 +191,10 @@ def distinct_batches(
     return {"batch_sampler": partial(_sampler, parts=parts, share=share), "dataloader_drop_last": True}
 
 
+def matches_apart(dataset, matches, **settings) -> ApartMatches: # dataset: rows, as the trainer gives them to what it asks for
+    return ApartMatches(matches, **settings)
+
+
 def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
     "The rows of a batch."
     return torch.tensor([feature["row"] for feature in features])
@@ -209,6 +217,8 @@ class PairCollator(BaseDataCollator):
         for side, tokens in self.pairs.columns.items():
             for name, value in to_features(tokens[rows], self.flat).items():
                 batch[f"{side}_{name}"] = value
+            if side in self.pairs.prompts:
+                batch[f"{side}_prompt_length"] = self.pairs.prompts[side]
             batch[f"{side}_row"] = rows
         return batch
 
@@ -319,8 +329,9 @@ def fine_tune(
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
-    given = (pairs.relevance is not None, pairs.asks is not None)
-    if given != (training.loss == "hinge", training.loss in RANKING):
+    given = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
+    wanted = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
+    if given != wanted and "." not in training.loss: # whose data are the user's own affair
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
     kind = regularizer_class(method)
@@ -333,12 +344,14 @@ def fine_tune(
         elif kind is L2SP: # it reads the weights; others embeddings that can be kept
             frozen = FrozenBase(base, dtype)
         else:
-            frozen = CachedBase(base, pairs.left, pairs.right, dtype)
+            frozen = CachedBase(base, list(pairs.columns.values()), dtype)
     course = Course(seed)
     loss = make_loss(method, model, frozen, course, training, texts)
     further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs, training, method.replay)
+    if pairs.matches is not None:
+        further["batch_sampler"] = partial(matches_apart, matches=pairs.matches)
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
     with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters):
         trainer = pair_trainer(
