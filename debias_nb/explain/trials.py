@@ -171,7 +171,7 @@ class Trials:
 
     def results(self, todo: list[tuple[Method, int]], tests: list[str], progress: bool, workers: int | None = None) -> list[dict]:
         "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
-        shares = tuple(sorted({method.strength for method, _ in todo if method.kind == "wise-ft"}))
+        shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
         for name in tests:
             for share in shares:
                 if f"{name}@{share:g}" in tests:

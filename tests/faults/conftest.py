@@ -20,8 +20,8 @@ def tally(request):
 def libraries():
     "Processes that are forked have them, and need not load them again."
     from debias_nb.runs.runner import quiet, settle_libraries
-    for name in ("cli", "pages.frame", "pages.tables", "runs.tasks.pairs"):
-        importlib.import_module(f"debias_nb.repro.{name}")
+    for name in ("repro.cli", "repro.pages.frame", "repro.pages.tables", "runs.tasks.pairs"):
+        importlib.import_module(f"debias_nb.{name}")
     quiet()
     settle_libraries()
 

@@ -26,10 +26,10 @@ from debias_nb.explain import diagnose as diagnosing, trials as trying
 from debias_nb.explain.changes import verdicts
 from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
-from debias_nb.explain.models import load_model
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.runs.config import ExperimentConfig
+from debias_nb.runs.matching import Course
 
 torch.set_num_threads(1)
 
@@ -270,18 +270,17 @@ def test_a_comparison_spares_files_that_are_not_its_own(here, models):
 
 # ---- trials
 
-def test_trials_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
+def test_records_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
     asked = dict(
         base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)}, methods="base,plain", seeds=2,
         folder=tmp_path, progress=False)
-    scorer = load_model(str(models["tuned"]))
     trained = []
-    monkeypatch.setattr(trying, "fine_tune", lambda *_: trained.append(1) or scorer)
+    monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: trained.append(1) or Course(0))
     compare(**asked)
-    for path in (tmp_path / "trials").iterdir():
-        trial = json.loads(path.read_text())
-        trial["resampled"]["new"]["ap"][3] = None
-        path.write_text(json.dumps(trial))
+    for path in tmp_path.glob("runs/*/*.json"):
+        record = json.loads(path.read_text())
+        record["replicates"]["new"]["ap"][3] = None
+        path.write_text(json.dumps(record))
     assert all(trial["resampled"]["new"]["ap"][3] is None for trial in compare(**asked).trials) and len(trained) == 2
 
 

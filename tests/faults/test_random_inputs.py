@@ -20,15 +20,13 @@ from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.loading import encoder_cards
 from debias_nb.explain.methods import read_methods
-from debias_nb.explain.tests import PairTest
-from debias_nb.explain.trials import read_trial
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
 from debias_nb.repro.notebooks import RunnerError, checked
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
-from made import numbered, trial
+from made import numbered
 
 # what is read
 
@@ -234,7 +232,6 @@ READERS = {
     "queries, one file": (of_file("a.json", json.dumps(THREE), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
     "records": (of_file("a.json", encode(numbered(0)), read_file), RecordError),
-    "trials": (of_file("a.json", json_lines(trial("a")), lambda path: read_trial(path, {"new": PairTest.metrics})), DataError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),
