@@ -135,12 +135,17 @@ def parse_yaml(text: str, where: str): # where: what a message begins with
         raise ConfigError(f"{where}: no value of YAML: {e}") from None
 
 
+def check_regular(path: str | Path, error: type[Exception]) -> None:
+    "Raises `error` for a folder, and for a pipe or a device, which never ends or cannot be read twice."
+    if Path(path).exists() and not Path(path).is_file():
+        raise error(f"{path}: a file is expected")
+
+
 def load_yaml(
     path: str | Path, # a YAML file with a mapping at its top
 ) -> dict:
     "Read one YAML file strictly. Raises `ConfigError` naming file, line and key."
-    if Path(path).exists() and not Path(path).is_file():
-        raise ConfigError(f"{path}: a file is expected")
+    check_regular(path, ConfigError)
     try:
         text = Path(path).read_text("utf-8")
     except UnicodeDecodeError as e:

@@ -15,7 +15,7 @@ from debias_nb.losses.batches import read_texts
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
-from debias_nb.data import pairs_file
+from debias_nb.data import tables
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts
 from debias_nb.explain.page import file_facts, file_notes
@@ -201,7 +201,7 @@ def test_parquet_is_read_with_its_checksums(tmp_path):
 
 
 def test_a_packed_line_without_end_is_refused_before_memory_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(pairs_file, "LONGEST", 2**20)
+    monkeypatch.setattr(tables, "LONGEST", 2**20)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(HEAD.encode() + b"x" * 2**22))
     with pytest.raises(DataError, match="a line of more than 1,048,576 bytes"):

@@ -380,9 +380,9 @@ BAD = { # files, what is given, options, words of the message
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "a.jsonl:2: rows of two forms: "),
     "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
                                 "no column 'left'.*looks like triplets: anchor, positive, negative"),
-    "a header that is data": ({"a.csv": "a lamp,lamps,1\na chair,a table,0\n"}, "/a.csv", {}, "names no column that is known .*'a lamp'.*header"),
+    "a header that is data": ({"a.csv": "a lamp,lamps,1\na chair,a table,0\n"}, "/a.csv", {}, "no column 'left' .*'a lamp'.*a file needs a header"),
     "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "no column 'label'.*form='retrieval'.*--columns sentence1,sentence2"),
-    "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "'query' looks like a column of queries.*did you mean 'postive'"),
+    "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "no column 'positive'; did you mean 'postive'"),
     "another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"form": "retrieval"},
                      "form 'retrieval' is asked for, and it looks like 'candidates' .*triplets: anchor, positive, negative"),
     "a folder asked as pairs": (BEIR, "", {"form": "pairs"}, "form 'pairs' is asked for, and it looks like 'retrieval'"),
@@ -417,7 +417,7 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, files, given, opt
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"form": "triplets"}, "form: one of pairs, candidates, retrieval"), ({"match": "yes", "match_from": 3}, "got both"),
+    ({"form": "triplets"}, "no form 'triplets'"), ({"match": "yes", "match_from": 3}, "got both"),
     ({"other_to": 2}, "needs match_from"), ({"match_from": 2, "other_to": 2}, "must be below"), ({"match_from": "4"}, "a number is expected"),
     ({"columns": ("left",)}, "left, right and label"),
 ])
@@ -433,7 +433,7 @@ def test_columns_are_put_together_by_their_keys(tmp_path):
     for table in (path, mixed, {name: pd.Series(cells) for name, cells in mixed.items()}):
         file = read_pairs_file(table)
         assert {*zip(file.left, file.right, file.labels)} == {*zip([*rows.anchor] * 2, [*rows.positive, *rows.negative], [1] * 3 + [0] * 3)}
-    with pytest.raises(DataError, match="the keys of column 'positive' are not those of column 'anchor'"):
+    with pytest.raises(DataError, match="the keys of its columns differ"):
         read_pairs_file(mixed | {"positive": {"x": "p", "y": "t", "w": "u"}})
 
 

@@ -232,7 +232,8 @@ def read_texts(
     texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file as `read_texts_file` takes it
 ) -> list[str]: # two or more, without the empty lines of a file
     "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
-    from debias_nb.data.pairs_file import SEEN, UNREAD, read_texts_file
+    from debias_nb.data.pairs_file import read_texts_file
+    from debias_nb.data.tables import SEEN, UNREAD
     where = "texts"
     if isinstance(texts, (str, Path)):
         where = f"texts of {texts}"

@@ -20,7 +20,7 @@ import made
 from harness import CELL, NOTEBOOK, wait_until
 from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
-from debias_nb.data import pairs_file
+from debias_nb.data import tables
 from debias_nb.data.registry import DataError
 from debias_nb.explain import diagnose as diagnosing, trials as trying
 from debias_nb.explain.changes import verdicts
@@ -95,7 +95,7 @@ def test_a_test_has_a_name_that_can_be_written(here, models, name):
 def test_memory_that_is_not_enough_is_told_in_a_sentence(here, models, monkeypatch, error, said):
     def too_large(*_, **__):
         raise error
-    monkeypatch.setattr(pairs_file, "decoded", too_large)
+    monkeypatch.setattr(tables, "decoded", too_large)
     refused(diagnosed(models), f"debias-nb: {said}")
 
 

@@ -1,0 +1,177 @@
+"What the columns of a table are: their roles, by their names or as a user names them."
+import re
+from dataclasses import dataclass
+from numbers import Real
+
+import pandas as pd
+
+from ..checks import check_known, nearest, quoted, visible
+from .registry import DataError
+from .tables import UNREAD
+
+LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentence_a", "#1 string")
+RIGHT = ("right", "sentence2", "question2", "text2", "hypothesis", "sentence_b", "#2 string")
+ANCHOR = ("anchor", "query", "question", "user_input")
+POSITIVE = (
+    "positive", "positives", "pos", "positive_passages", "answer", "answers", "document", "passage", "sentence", "context",
+    "reference_contexts")
+LABEL = (
+    "label", "labels", "score", "scores", "is_duplicate", "gold_label", "similarity_score", "relevance", "grade", "quality")
+NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?|negative_passages")
+ROW_ID = re.compile(r".*id|idx|index|unnamed: ?\d+|") # what numbers the rows is no text
+FORMS = ("pairs", "candidates", "retrieval")
+NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
+
+
+@dataclass(frozen=True)
+class Columns:
+    "Which columns have which role."
+    form: str
+    left: tuple[str, ...]  # several are joined
+    right: tuple[str, ...]
+    label: str | None = None
+    negatives: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.left, *self.right, *self.negatives, *([self.label] if self.label else []))
+
+    @property
+    def told(self) -> str:
+        candidates = "triplets" if len(self.negatives) == 1 else "an anchor with several negatives"
+        word = {"pairs": "labeled pairs", "retrieval": "matches without labels"}.get(self.form, candidates)
+        return f"{word}: {', '.join(self.names)}"
+
+
+@dataclass(frozen=True)
+class Options:
+    "How a user wants a source to be read. Raises `DataError` for options that do not go together."
+    columns: tuple[str, ...] | None
+    group: str | None
+    form: str | None
+    match: object
+    match_from: float | None
+    other_to: float | None
+
+    def __post_init__(self):
+        if self.form is not None:
+            check_known("form", self.form, FORMS, DataError)
+        if self.match is not None and self.match_from is not None:
+            raise DataError("match and match_from: one of them says what a match is, got both")
+        for option in ("match_from", "other_to"):
+            value = getattr(self, option)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or value != value):
+                raise DataError(f"{option}: a number is expected, got {quoted(value)}")
+        if self.other_to is not None and (self.match_from is None or self.other_to >= self.match_from):
+            raise DataError("other_to: it needs match_from, and must be below it")
+        names = [*(self.columns or []), *filter(None, [self.group])]
+        if self.columns and (len(self.columns) < 2 or len(set(names)) < len(names)):
+            needed = "three different names are needed, left, right and label, or two, anchor and positive"
+            raise DataError(f"columns: {needed}, got {', '.join(names)}")
+
+    def known(self, header: list[str]) -> int:
+        "How many columns of a header are those that were asked for, else have a role."
+        if self.columns:
+            return len({*self.columns} & {*header})
+        return max((len(found.names) for found in roles(header, self.form)), default=0)
+
+    def check_form(self, name: str, form: str, told: str) -> None:
+        "Raises `DataError` for another form than what is asked for, and for options that it does not have."
+        if self.form not in (None, form):
+            raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({told})")
+        graded = form == "pairs" or told == JUDGMENTS
+        for option, is_there in (("match", form == "pairs"), ("match_from", graded), ("other_to", form == "pairs")):
+            if getattr(self, option) is not None and not is_there:
+                raise DataError(f"{name}: {option} is given, and there are no labels that it could read ({told})")
+
+    @property
+    def told(self) -> str:
+        if self.match is not None:
+            return f"a match is labeled {self.match}"
+        return "" if self.match_from is None else f"a match has a grade of {self.match_from:g} or more"
+
+
+JUDGMENTS = "queries, corpus and judgments"
+
+
+def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
+    "The roles of columns: the label by its name, texts by theirs, or by their order where two stand next to a label."
+    known = {}
+    for name in header:
+        known.setdefault(name.casefold(), name)
+    labels = [known[name] for name in LABEL if name in known]
+    negatives = tuple(name for low, name in known.items() if NEGATIVE.fullmatch(low))
+    others = [name for low, name in known.items() if name not in labels and not ROW_ID.fullmatch(low)]
+    matches = [(known[one], known[other]) for one in ANCHOR for other in POSITIVE if {one, other} <= known.keys()]
+    named = [(known[one], known[other]) for one, other in zip(LEFT, RIGHT) if {one, other} <= known.keys()]
+    sides = [((left,), (right,)) for left, right in matches + named]
+    # of tables that were joined, `left_title` with `right_title`
+    joined = [tuple(name for name in others if name.casefold().startswith(side)) for side in ("left_", "right_")]
+    if not sides and all(joined):
+        sides = [tuple(joined)]
+    if labels and not sides and len(others) == 2:
+        sides = [((others[0],), (others[1],))]
+    found = {
+        "pairs": [Columns("pairs", *side, label) for side in sides for label in labels],
+        "candidates": [Columns("candidates", (one,), (other,), None, negatives) for one, other in matches if negatives],
+        "retrieval": [Columns("retrieval", *side) for side in sides if not negatives],
+    }
+    return found.get(form) or found["pairs"] + found["candidates"] or found["retrieval"][:len(matches)]
+
+
+def _unknown(name: str, header: list[str]) -> DataError:
+    "What a header lacks of the layout that is nearest to it."
+    low = {column.casefold() for column in header}
+    layouts = [(left, right, "label") for left, right in zip(LEFT, RIGHT)] + [(anchor, "positive") for anchor in ANCHOR]
+    wanted = max(layouts, key=lambda names: len({*names} & low))
+    missing = next((one for one in wanted if one not in low), "label")
+    advice = NAME_THEM
+    if missing == "label":
+        advice = f"if all pairs match, say form='retrieval', or name two columns: --columns {wanted[0]},{wanted[1]}"
+    if not low & {*wanted, *LABEL}:
+        advice = f"a file needs a header; {NAME_THEM}"
+    return DataError(f"{name}: no column {missing!r}{nearest(missing, map(visible, header[:8]))}; {advice}")
+
+
+def columns_of(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
+    "The roles of columns: as they were named, else by their names."
+    header = list(frame.columns)
+    others = [column for column in header if column != asked.group]
+    ways = roles(others, asked.form)
+    if not asked.columns and not ways:
+        raise _unknown(name, others)
+    if not asked.columns and len(ways) > 1:
+        readings = f"as {ways[0].told}, or as {ways[1].told}"
+        first = ",".join(ways[0].names)
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
+    advice = "name the columns of one file by --columns NAME=left,right,label"
+    if ways and asked.columns and not {*asked.columns} <= {*header}:
+        advice = f"by its columns it looks like {ways[0].told}"
+    for column in [*(asked.columns or ways[0].names), *filter(None, [asked.group])]:
+        if header.count(column) > 1:
+            raise DataError(f"{name}: {header.count(column)} columns are called {column!r}")
+        if UNREAD.search(column):
+            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
+        if column not in header:
+            raise DataError(f"{name}: no column {column!r}{nearest(column, header)}; {advice}")
+    return _named(name, frame, asked) if asked.columns else ways[0]
+
+
+def _named(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
+    "The roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
+    left, right, *others = asked.columns
+    if not others and asked.form != "retrieval":
+        others = [column for column in frame if column.casefold() in LABEL and column not in asked.columns]
+        if len(others) > 1:
+            there = " and ".join(map(repr, others))
+            advice = f"name one of them, --columns {left},{right},{others[0]}"
+            raise DataError(f"{name}: the columns {there} may hold labels; {advice}")
+    if not others:
+        return Columns("retrieval", (left,), (right,))
+    third = others[0].casefold()
+    labeled = asked.form == "pairs" or asked.match is not None or asked.match_from is not None or third in LABEL
+    long = frame[others[0]].map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
+    texts = not labeled and (NEGATIVE.fullmatch(third) or long.mean() > .5)
+    if asked.form == "candidates" or len(others) > 1 or texts:
+        return Columns("candidates", (left,), (right,), None, tuple(others))
+    return Columns("pairs", (left,), (right,), others[0])

@@ -1,0 +1,303 @@
+"""Any source as one data frame, whose index is the line, and what its cells must be. A check is a mask and a sentence; what
+cannot be read is refused with file, line and column."""
+import csv
+import gzip
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable
+from decimal import Decimal
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..checks import nearest, quoted
+from ..files import check_regular, each_key_once
+from .registry import DataError, bad_lines
+
+FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet") # of tables
+ENDINGS = (*FORMATS, ".txt") # each may be followed by .gz
+TAB = "\t"
+DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
+UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
+SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
+NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
+QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
+LONGEST = 2**28 # bytes of a line, or of a cell
+AGAIN = "write the file again as UTF-8"
+FROM_PANDAS = "; pandas and datasets make that of NA, null and None: pass the path of the file instead"
+csv.field_size_limit(LONGEST)
+DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
+
+
+# ---------------------------------------------------------------- files
+
+def ending(path: str | os.PathLike) -> str: # `.csv` of `new.CSV.gz`
+    return Path(Path(path).name.lower().removesuffix(".gz")).suffix
+
+
+def folder_and_split(source: str | os.PathLike) -> tuple[Path, str | None]: # `FOLDER` or `FOLDER:dev`
+    before, colon, split = str(source).rpartition(":")
+    if colon and split and not Path(source).exists() and Path(before).is_dir():
+        return Path(before), split
+    return Path(source), None
+
+
+def check_file(path: str | os.PathLike) -> None:
+    "Raises `DataError` for a name with another ending, and for a file that is not there. A folder may have any name."
+    path, _ = folder_and_split(path)
+    if UNREAD.search(str(path)):
+        raise DataError(f"{quoted(str(path))}: the name holds NUL or bytes that are no UTF-8")
+    try:
+        is_folder = path.is_dir()
+    except OSError as e: # a name that is too long
+        raise DataError(f"{quoted(str(path))}: {e.strerror}") from None
+    if ending(path) in ENDINGS:
+        if not path.exists():
+            near = [other.name for other in path.parent.glob("*")]
+            raise DataError(f"{path}: no such file{nearest(path.name, near) if near else ''}")
+        check_regular(path, DataError)
+    elif not is_folder:
+        known = ", ".join(ENDINGS)
+        raise DataError(f"{path}: the name must end in one of {known}, with or without .gz, or be that of a folder")
+
+
+def decoded(path: Path) -> str:
+    "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
+    pieces = []
+    try:
+        with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
+            while piece := file.read(LONGEST):
+                pieces.append(piece)
+                if len(piece) == LONGEST and b"\n" not in piece and b"\r" not in piece:
+                    raise DataError(f"{path}: a line of more than {LONGEST:,} bytes")
+        data = b"".join(pieces)
+        text = data.decode("utf-8").lstrip("\ufeff")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise DataError(f"{path}: the file is damaged, or not packed with gzip ({e})") from None
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); {AGAIN}") from None
+    if "\0" in text.partition("\n")[0]:
+        raise DataError(f"{path}:1: NUL stands between the characters, as in UTF-16; {AGAIN}")
+    return text
+
+
+def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell are taken off; others are but letters
+    cells = line.split(TAB)
+    if '"' in line:
+        cells = [cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell for cell in cells]
+    return cells
+
+
+def _cells(path: Path, text: str, delimiter: str) -> dict[int, list[str]]:
+    "The cells of each row by the line where it begins."
+    if delimiter == TAB:
+        return {number: _between_tabs(line) for number, line in enumerate(LINE_END.split(text), 1) if line}
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text) if "\x85" in text else text.splitlines(keepends=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows, begins = {}, 1
+    try:
+        for row in reader:
+            if row:
+                rows[begins] = row
+            begins = reader.line_num + 1
+    except csv.Error as e:
+        raise DataError(f"{path}:{begins}: {e}") from None
+    return rows
+
+
+def _delimited(path: Path, wanted) -> pd.DataFrame:
+    "Texts between what gives the most known columns, else the most cells."
+    text = decoded(path)
+    usual = "," if ending(path) == ".csv" else TAB
+    told = re.match(r"sep=(.)[\r\n]+", text) # as Excel says it
+    text = "\n" + text[told.end():] if told else text
+    first = next((line for line in LINE_END.split(text) if line.strip()), "")
+    heads = {}
+    for sign in (usual, *DELIMITERS):
+        heads[sign] = [name.strip() for name in next(csv.reader([first], delimiter=sign), [])]
+    delimiter = told[1] if told else max(heads, key=lambda sign: (wanted(heads[sign]), len(heads[sign])))
+    rows = _cells(path, text, delimiter)
+    if len(rows) < 2:
+        return pd.DataFrame()
+    header = [name.strip() for name in rows.pop(min(rows))]
+    bad = [(line, f"{len(row)} cells, the header has {len(header)}") for line, row in rows.items() if len(row) != len(header)]
+    if bad:
+        why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
+        raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
+    frame = pd.DataFrame(list(rows.values()), [*rows], header, dtype=object)
+    if delimiter != usual:
+        frame.attrs["note"] = f"{DELIMITERS.get(delimiter, repr(delimiter))} stand between its cells"
+    return frame
+
+
+def bare_rows(path: Path) -> pd.DataFrame: # without a header: cells between tabs, else spaces; columns are numbers
+    lines = {number: line for number, line in enumerate(LINE_END.split(decoded(path)), 1) if line.strip()}
+    rows = [line.split(TAB if TAB in line else None) for line in lines.values()]
+    filled = zip(*zip_longest(*rows)) # short rows with None
+    return pd.DataFrame(list(filled), [*lines], dtype=object)
+
+
+def _objects(path: Path, text: str) -> list[tuple[int, object]]: # line, value of JSON
+    "The values of a file, one below the other or in one list."
+    is_list = bool(re.match(r"\s*\[\s*[{\]]", text))
+    between = re.compile(r"[\s,]*")
+    at, line, counted, found = text.index("[") + 1 if is_list else 0, 1, 0, []
+    while True:
+        at = between.match(text, at).end()
+        line, counted = line + text.count("\n", counted, at), at
+        if at == len(text) or is_list and text[at] == "]":
+            break
+        try:
+            value, at = DECODER.raw_decode(text, at)
+        except RecursionError:
+            raise DataError(f"{path}:{line}: too many brackets") from None
+        except ValueError as e:
+            raise DataError(f"{path}:{getattr(e, 'lineno', line)}: {getattr(e, 'msg', e)}") from None
+        found.append((line, value))
+    if is_list and text[at:].strip() != "]":
+        raise DataError(f"{path}:{line}: the list of objects is not closed, or something stands behind it")
+    return found
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
+        columns = [pd.Series(column.to_pylist(), dtype=object) for column in table.columns]
+    except MemoryError:
+        raise
+    except Exception as e: # whatever reading makes of damage
+        raise DataError(f"{path}: {(str(e) or type(e).__name__).splitlines()[0]}") from None
+    return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
+    return frame.set_axis(range(1, len(frame) + 1))
+
+
+def read_table(path: Path, wanted=len, is_of=None) -> pd.DataFrame | dict:
+    """A frame, or a dict with queries and a corpus. `wanted` says how many columns of a header are known, `is_of` what the
+    rows of a header are: rows of two kinds are refused."""
+    check_file(path)
+    if ending(path) == ".parquet":
+        return _parquet(path)
+    if ending(path) in (".csv", ".tsv", ".txt"):
+        return _delimited(path, wanted)
+    found = _objects(path, decoded(path))
+    wrong = [(line, type(value).__name__) for line, value in found if not isinstance(value, dict)]
+    if wrong:
+        raise bad_lines(path, [(line, f"an object is expected, found {kind}") for line, kind in wrong], len(found))
+    if len(found) == 1 and ending(path) == ".json":
+        return in_memory(str(path), found[0][1])
+    kinds = {}
+    for header, line in {tuple(row): line for line, row in reversed(found)}.items():
+        kind = is_of(list(header)) if is_of else None
+        if kind:
+            kinds[kind.form] = min(kinds.get(kind.form, (line, "")), (line, kind.told))
+    if len(kinds) > 1:
+        (first, usual), (line, told), *_ = sorted(kinds.values())
+        raise DataError(f"{path}:{line}: rows of two forms: {told}; in line {first} {usual}")
+    return pd.DataFrame([row for _, row in found], [line for line, _ in found], dtype=object)
+
+
+# ---------------------------------------------------------------- tables in memory
+
+def is_rows(source) -> bool:
+    return isinstance(source, list) and all(isinstance(row, dict) for row in source)
+
+
+def _is_table(source) -> bool:
+    return hasattr(source, "columns") or hasattr(source, "column_names") or is_rows(source) and len(source) > 0
+
+
+def is_retrieval(given) -> bool:
+    return isinstance(given, dict) and {"queries", "corpus"} <= given.keys()
+
+
+def _side_by_side(name: str, columns: dict) -> pd.DataFrame:
+    "Lists, columns of `datasets` or Arrow by place, dicts and series by key; cells alone are a row."
+    if not all(isinstance(cells, Iterable) and not isinstance(cells, (str, bytes)) for cells in columns.values()):
+        return pd.DataFrame([columns], dtype=object)
+    found = {}
+    for key, cells in columns.items():
+        cells = cells.to_pylist() if hasattr(cells, "to_pylist") else cells
+        found[str(key)] = pd.Series(cells if isinstance(cells, (dict, pd.Series)) else list(cells), dtype=object)
+    if len({len(cells) for cells in found.values()}) > 1:
+        lengths = ", ".join(f"{key} {len(cells):,}" for key, cells in found.items())
+        raise DataError(f"{name}: columns of one length are expected, found {lengths}")
+    try:
+        table = pd.concat(found, axis=1) if found else pd.DataFrame()
+    except ValueError as e: # a key that stands twice
+        raise DataError(f"{name}: the keys of its columns differ ({e})") from None
+    if found and len(table) > len(next(iter(found.values()))):
+        raise DataError(f"{name}: the keys of its columns differ ({', '.join(found)})")
+    return table
+
+
+def in_memory(name: str, source) -> pd.DataFrame | dict:
+    "The same of a table in memory: a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts."
+    if is_retrieval(source):
+        return source
+    if isinstance(source, dict):
+        tables = list(source.values())
+        if tables and all(map(_is_table, tables)):
+            if len(tables) > 1:
+                splits = ", ".join(map(str, source))
+                raise DataError(f"{name}: {len(source)} splits, {splits}: pass one of them, e.g. ds[{[*source][-1]!r}]")
+            return in_memory(name, tables[0])
+        source = _side_by_side(name, source)
+    elif is_rows(source):
+        source = pd.DataFrame(source, dtype=object)
+    elif hasattr(source, "to_pandas"):
+        source = source.to_pandas()
+    if not isinstance(source, pd.DataFrame):
+        got = type(source).__name__
+        raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {got}")
+    return in_order(source.astype(object)).set_axis(list(map(str, source.columns)), axis=1)
+
+
+# ---------------------------------------------------------------- what a cell is
+
+def is_text(cell) -> bool:
+    "Whether a cell is a text that a tokenizer can read."
+    return isinstance(cell, str) and bool(SEEN.search(cell)) and not UNREAD.search(cell)
+
+
+def number_of(cell) -> Decimal | None: # None: it is no number
+    text = str(cell).strip().casefold()
+    return Decimal(text) if NUMBER.fullmatch(text) else None
+
+
+def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (n,) booleans
+    "Raises `DataError` naming file, lines and column of cells that are not right."
+    wrong = cells[~np.asarray(right, bool)]
+    if wrong.empty:
+        return
+    bad = [(line, f"column {cells.name!r}: {expected}, found {quoted(cell)}") for line, cell in wrong.items()]
+    emptied = all(pd.api.types.is_scalar(cell) and pd.isna(cell) for cell in wrong) and not os.path.exists(name)
+    raise DataError(f"{bad_lines(name, bad, len(cells), 'rows')}{FROM_PANDAS if emptied else ''}")
+
+
+def with_title(title, text) -> str:
+    return " ".join(part.strip() for part in (title, text) if isinstance(part, str) and part.strip())
+
+
+def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
+    "The texts of cells, which may be lists of texts, or of passages with title and text."
+    texts = cells.set_axis(range(len(cells))).explode().dropna()
+    texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
+    check(name, texts.set_axis(cells.index[texts.index]), texts.map(is_text), "a text is expected")
+    return texts
+
+
+def groups_in(name: str, cells: pd.Series) -> pd.Series:
+    "Names of groups, which may be missing."
+    check(name, cells, ~cells.map(str).str.contains(UNREAD), "a name of a group is expected")
+    return cells.map(str).str.strip().where(cells.notna(), "").replace("", "(none)")
