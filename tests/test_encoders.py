@@ -201,20 +201,6 @@ def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
 
 # embeddings
 
-@pytest.mark.parametrize("saved, says", [
-    ("99.1.0.dev0", r"\. sentence-transformers 99\.1\.0\.dev0 saved it, and \d[\w.]+, which is installed, is older: pip"),
-    ("5.4.0", r"ModuleNotFoundError[^()]*\)$"), ("a branch", r"\)$"), (None, r"\)$"),
-])
-def test_a_model_that_a_newer_version_saved_and_that_cannot_be_loaded_says_so(folder, saved, says):
-    "Its modules may lie where the version at hand has none; others that cannot be loaded have another reason."
-    moved = {"type": "sentence_transformers.later.StaticEmbedding"}
-    edit_json(folder / "table/modules.json", lambda modules: [modules[0] | moved])
-    versions = {"__version__": {"sentence_transformers": saved}}
-    edit_json(folder / "table/config_sentence_transformers.json", lambda told: told | versions)
-    with pytest.raises(EncoderError, match=rf"table: cannot be loaded \(.*{says}"):
-        load_encoder(config("table", kind="static"))
-
-
 def told(**said):
     return lambda folder: edit_json(folder / "config_sentence_transformers.json", lambda known: known | said)
 

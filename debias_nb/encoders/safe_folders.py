@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
+from safetensors import SafetensorError, safe_open
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
 
-from .. import _numbers
 from ..checks import EncoderError, quoted
 from .tokens import ROUTER, is_static
 from ..files import sha256_file
@@ -58,21 +58,23 @@ class _Listed(BaseModel): # a line of modules.json
 
 def _modules(folder: Path) -> list[_Module]:
     """The modules of a model in their order; a plain folder of transformers is one.
-    Raises `EncoderError` for foreign code, and for what lies outside of the folder."""
+    Raises `EncoderError` for all but the modules that are known, and for what lies outside of the folder."""
     listed = folder / "modules.json"
     if not listed.is_file():
         return [_Module("Transformer", "0", folder)]
     found = []
     for module in _read(listed, list[_Listed]):
-        if not module.type.startswith("sentence_transformers."):
-            raise EncoderError(f"{listed}: {module.type[:200]} is code from outside sentence-transformers, and is not run")
-        inside = Path(module.path)
-        if inside.is_absolute() or ".." in inside.parts or "\0" in module.path:
-            raise EncoderError(f"{listed}: the module {quoted(module.path)} lies outside of the folder")
-        is_folder(folder / inside)
-        if not (folder / inside).resolve().is_relative_to(folder.resolve()):
-            raise EncoderError(f"{listed}: the module {module.path[:200]} is a link to what lies outside of the folder")
-        found.append(_Module(module.type.rpartition(".")[2], str(module.name), folder / inside))
+        package, _, kind = module.type.rpartition(".")
+        place = folder / module.path
+        if kind in ("Router", "Asym"):
+            raise EncoderError(f"{place}: {ROUTER}")
+        if package.partition(".")[0] != "sentence_transformers" or kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
+            why = "is no module of an encoder that is read here; other code is not run"
+            raise EncoderError(f"{listed}: {quoted(module.type)} {why}")
+        is_folder(place)
+        if "\0" in module.path or not place.resolve().is_relative_to(folder.resolve()):
+            raise EncoderError(f"{listed}: the module {quoted(module.path)} lies outside of the folder, or is a link to there")
+        found.append(_Module(kind, str(module.name), place))
     return found
 
 
@@ -86,12 +88,8 @@ def _weights(place: Path) -> dict[str, str]: # name -> kind of number
     "The weights that files of safetensors hold, by their heads alone; damaged ones are refused when they are loaded."
     found = {}
     for path in sorted(place.glob("*.safetensors")):
-        with open(path, "rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            head = file.read(min(size, 100_000_000)) # the most that the format allows
-        with suppress(ValueError, RecursionError, AttributeError, TypeError, KeyError):
-            told = json.loads(head)
-            found |= {name: about["dtype"] for name, about in told.items() if name != "__metadata__"}
+        with suppress(SafetensorError), safe_open(path, "pt") as file:
+            found |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
     return found
 
 
@@ -104,7 +102,7 @@ def _check_numbers(place: Path, weights: dict[str, str]) -> None:
             raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {wanted}")
 
 
-class _Config(BaseModel): # of a transformer, in config.json
+class _Config(BaseModel, extra="allow"): # of a transformer, in config.json
     architectures: list[str] | None = None
     model_type: str | None = None
 
@@ -114,8 +112,7 @@ def _check_layers(place: Path, weights: dict[str, str]) -> None:
     path = place / "config.json"
     if not path.is_file():
         return
-    _read(path, _Config)
-    config = _read(path)
+    config = _read(path, _Config).model_dump()
     if config.get("num_hidden_groups"):
         return
     numbers = [OF_LAYER.search(name) for name in weights if not name.startswith("decoder.")]
@@ -126,12 +123,8 @@ def _check_layers(place: Path, weights: dict[str, str]) -> None:
             raise EncoderError(f"{path}: {name} is {asked}, and the weights are of {stored} layers: the numbers must agree")
 
 
-def _check_module(folder: Path, module: _Module) -> None:
-    "Refuse a module that is not read here, one without safetensors of its own, and settings that would run code."
-    if module.kind in ("Router", "Asym"):
-        raise EncoderError(f"{module.place}: {ROUTER}")
-    if module.kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
-        raise EncoderError(f"{folder / 'modules.json'}: {module.kind[:60]} is no module of an encoder that is read here")
+def _check_module(module: _Module) -> None:
+    "Refuse a module without safetensors of its own, and settings that would run code."
     adapter = module.place / "adapter_config.json"
     if module.kind == "Transformer" and adapter.is_file():
         merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(module.place)!r}).merge_and_unload()"
@@ -139,14 +132,10 @@ def _check_module(folder: Path, module: _Module) -> None:
         raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
     pickles = sorted(path.name for path in module.place.glob("*") if path.suffix in PICKLES)
     names = [WEIGHTS, INDEX] if module.kind == "Transformer" else [WEIGHTS]
-    has_weights = any((module.place / name).is_file() for name in names)
-    if pickles and not has_weights:
-        advice = "weights must be safetensors (convert them once, where you trust the source)"
-        raise EncoderError(f"{module.place}: only {', '.join(pickles)}, which are pickles; {advice}")
-    if module.kind in WITH_WEIGHTS and not has_weights:
-        where = f"in {WEIGHTS} beside their module"
-        raise EncoderError(f"{module.place}: no weights at all; they must be safetensors, {where}")
-
+    if (pickles or module.kind in WITH_WEIGHTS) and not any((module.place / name).is_file() for name in names):
+        found = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
+        wanted = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
+        raise EncoderError(f"{module.place}: {found}; {wanted}")
     weights = _weights(module.place) if module.kind in WITH_WEIGHTS else {}
     _check_numbers(module.place, weights)
     config = module.place / "config.json"
@@ -203,7 +192,7 @@ def check_folder(
     check_no_code(folder)
     modules = _modules(folder)
     for module in modules:
-        _check_module(folder, module)
+        _check_module(module)
     if not any(module.kind in WITH_WEIGHTS for module in modules):
         raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
     told = folder / "config_sentence_transformers.json"
@@ -359,20 +348,6 @@ def _check_reads(model, folder: Path) -> None:
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 
 
-def saved_by_newer(folder: Path) -> str: # "": it was not, or nothing tells
-    "What to say of a model that cannot be loaded where a newer sentence-transformers than the one at hand has saved it."
-    from importlib import metadata
-    told = folder / "config_sentence_transformers.json"
-    versions = _read(told).get("__version__") if told.is_file() else None
-    saved = str(versions.get("sentence_transformers"))[:20] if isinstance(versions, dict) else ""
-    here = metadata.version("sentence-transformers")
-    number = re.match(r"\d+(\.\d+)*", saved)
-    if not number or _numbers(number[0]) <= _numbers(here):
-        return ""
-    upgrade = "pip install --upgrade sentence-transformers"
-    return f". sentence-transformers {saved} saved it, and {here}, which is installed, is older: {upgrade}"
-
-
 def load_safely(
     make,          # SentenceTransformer or CrossEncoder
     folder: Path,  # that has been checked
@@ -390,5 +365,5 @@ def load_safely(
         raise
     except Exception as e: # the libraries underneath raise a dozen unrelated classes, and Exception itself
         reason = " ".join(str(e).split())[:400]
-        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason}){saved_by_newer(folder)}") from None
+        raise EncoderError(f"{folder}: cannot be loaded ({type(e).__name__}: {reason})") from None
     return model

@@ -252,7 +252,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "renamed": (weights(lambda kept: {f"other.{name}": kept[name] for name in kept}), "embeddings.LayerNorm.bias"),
     "narrow": (weights(lambda kept: kept | {QUERY: kept[QUERY][:, :16].clone()}), "cannot be loaded"),
     "a layer without its bias": (dense(without("linear.bias")), "linear.bias"),
-    "a link to a module elsewhere": (linked, "modules.json", "1_Pooling is a link"),
+    "a link to a module elsewhere": (linked, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
     "what is neither file nor folder": (waiting, "README.md: neither"),
     **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), f"num_hidden_layers is {count}, and the weights are of 1 ")
        for count in (0, 2, 10**6)},
