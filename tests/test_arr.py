@@ -390,8 +390,3 @@ def test_counts_come_from_the_training_texts_alone(kind):
     assert np.allclose(lengths[:4], 1, atol=1e-6)
     assert lengths[4] == 0 or kind == "char"
     assert together.shape[1] == rows_of(TEXTS[:1]).shape[1]
-
-
-def test_the_classifier_begins_with_the_weights_of_its_seed(static):
-    unnamed, zero, one = (MulticlassLoss(static, 12, *seed).classifier.weight for seed in ((), (0,), (1,)))
-    assert torch.equal(unnamed, zero) and not torch.equal(unnamed, one)

@@ -101,11 +101,6 @@ def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
     assert np.isfinite(trainer.state.log_history[-1]["train_loss"])
 
 
-@pytest.mark.parametrize("prompt", ["why how: ", {"text": "red "}])
-def test_texts_behind_a_prompt_are_known(model, prompt, tmp_path):
-    trained(model, ARR(model, TEXTS, model), tmp_path, SINGLE, batch_sampler=AuthorPairSampler, prompts=prompt)
-
-
 def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
     model = encoders["bert"]
     long = "red " * 60

@@ -85,24 +85,6 @@ def test_what_is_refused_of_a_whole_file(tmp_path):
             q.read_pairs(path, **wrong)
 
 
-def can_be_a_question(text):
-    return text.strip() and not text.endswith("\r")
-
-
-characters = st.characters(exclude_characters="\t\n\0\ufeff", exclude_categories=["Cs"])
-text = st.text(characters, min_size=1, max_size=12).filter(can_be_a_question)
-rows = st.lists(st.tuples(st.integers(0, 1), text, text), min_size=1, max_size=20)
-
-
-@settings(max_examples=60)
-@given(rows)
-def test_what_is_written_is_read(tmp_path_factory, rows):
-    lines = [f"{label}\t{left}\t{right}\n" for label, left, right in rows]
-    got = q.read_pairs(write(tmp_path_factory.mktemp("p") / "a.tsv", "".join(lines)))
-    assert list(zip(got.labels.tolist(), got.left, got.right)) == rows
-    assert got.fingerprint == pairs(*rows).fingerprint
-
-
 def test_columns_fit_and_stay():
     with pytest.raises(ValueError, match="odd: unequal lengths"):
         q.QuestionPairs("odd", ["a", "b", "c"], ["a", "b"], [1, 0, 0])

@@ -33,7 +33,6 @@ from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, 
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.explain.models import load_model
 from debias_nb.files import sha256_file
-from debias_nb.encoders.interventions import importance
 from made import WORDS
 
 TEXTS = [
@@ -247,18 +246,6 @@ def test_a_folder_whose_settings_cannot_be_is_refused_in_a_sentence(folder, name
     assert "\n" not in str(e.value)
 
 
-def test_the_line_that_merges_an_adapter_gives_what_the_adapter_gives(folder):
-    adapted(folder / "bert")
-    with pytest.raises(EncoderError) as e:
-        load_model(folder / "bert")
-    line = re.search(r"model\[0\]\.auto_model = .*merge_and_unload\(\)", str(e.value))[0]
-    model, tuned = (SentenceTransformer(str(folder / name), device="cpu") for name in ("base", "bert"))
-    exec(line, {"peft": peft, "model": model})
-    model.save(str(folder / "merged"), create_model_card=False)
-    texts = ["red lamp", "old chair for the table"]
-    assert close(torch.tensor(load_model(folder / "merged").model.encode(texts)), torch.tensor(tuned.encode(texts)))
-
-
 def close(a, b, atol=1e-6):
     return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=atol)
 
@@ -348,16 +335,6 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
     four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
     loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
     loss([model.preprocess(four)], torch.tensor([0, 0, 1, 1])) # finds the texts that it was given
-
-
-def test_interventions_are_refused_in_a_chat_template_until_it_is_left_out(originals, tmp_path):
-    model = with_a_chat_template(originals, tmp_path / "chat")
-    with pytest.raises(EncoderError, match="chat template"):
-        importance(model, ["red kettle"])
-    del model[0].modality_config["message"] # as the message says
-    plain = SentenceTransformer(str(originals / "bert"), device="cpu")
-    assert torch.equal(tokenize(model, TEXTS).ids, tokenize(plain, TEXTS).ids)
-    assert torch.allclose(importance(model, ["red kettle"]).values, importance(plain, ["red kettle"]).values, atol=1e-5, equal_nan=True)
 
 
 def test_special_tokens_that_were_added_are_no_words(originals):

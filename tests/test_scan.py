@@ -287,19 +287,6 @@ def test_the_terms_are_their_formulas():
     assert torch.equal(head(hidden, labels, learned)["sw"], head(hidden, labels, learned.values)["sw"])
 
 
-@pytest.mark.parametrize("kind", ["ema", "queue"])
-def test_a_memory_from_a_checkpoint_follows_the_batch_to_its_device(kind):
-    "A checkpoint is read onto the CPU; `meta` stands in for a GPU."
-    memory = Memory(kind, size=8)
-    memory.update(torch.randn(4, 3), torch.ones(4))
-
-    def away(x):
-        return x.to("meta")
-
-    memory.update(away(torch.randn(4, 3)), away(torch.ones(4)))
-    assert {memory.features.device.type, memory.weights.device.type} == {"meta"}
-
-
 @pytest.mark.parametrize("through", ["gram", "direct"])
 def test_single_precision_bears_features_far_from_zero(through):
     features = 300 + doubles(0, 50, 6, 2)

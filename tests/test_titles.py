@@ -302,15 +302,6 @@ def test_loading_follows_the_files(places):
     assert t.load_titles("lf_amazontitles131k").queries[-1] == "Hoe"
 
 
-def test_propensities_are_those_of_the_corpus():
-    corpora = {
-        "lf_amazontitles131k+lf_amazontitles1_3m": (.6, 2.6), "lf_amazontitles1_3m": (.6, 2.6), "library": (.55, 1.5)}
-    for name, propensity in corpora.items():
-        made = library()
-        object.__setattr__(made, "name", name)
-        assert t.split_titles(made, until=2004).tests["ood"].propensity == propensity
-
-
 def test_missing_and_changed_files_say_so(places):
     for name in t.SOURCES:
         with pytest.raises(MissingData, match="is missing"):

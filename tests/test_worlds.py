@@ -138,28 +138,22 @@ WRITTEN = {*AUTHOR_SPLITS}
     (catalog_parts, dict(train_pairs=60), {"train", "labeled"}),
     (catalog_parts, dict(broad_pairs=20), {"broad"}),
     (catalog_parts, dict(negatives=1), {"labeled"}),
-    (catalog_parts, dict(queries=20), EVALUATED),
     (catalog_parts, dict(items=95), EVALUATED),
     (catalog_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
     (catalog_parts, dict(p_broad=.5), {"broad"}),
-    (catalog_parts, dict(known=.5, aknown=.5), {"broad"}),
     (catalog_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
     (catalog_parts, dict(decoys=.2), EVALUATED),
     (answer_parts, dict(questions=70), {"train"}),
-    (answer_parts, dict(tests=50), ASKED - {"train"}),
     (answer_parts, dict(rho=.1), ASKED - {"neutral"}),
     (answer_parts, dict(seed=1), ASKED),
     (answer_parts, dict(cue=.5), ASKED),
     (author_parts, dict(authors=21), {"train"}),
-    (author_parts, dict(test_authors=13), {"cross", "iid"}),
     (author_parts, dict(kappa=.1), {"train", "iid"}),
     (author_parts, dict(unseen_topics=3), {"cross"}),
     (author_parts, dict(apart=.5), {"cross"}),
     (author_parts, dict(seed=1), WRITTEN),
     (author_parts, dict(style=.1), WRITTEN),
     (author_parts, dict(concentration=1.), WRITTEN),
-    (author_parts, dict(texts=4), WRITTEN),
-    (author_parts, dict(prefers=.5), WRITTEN),
 ])
 def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
     one, two = parts(), parts(**change)
@@ -282,13 +276,6 @@ def test_answers_follow_the_definition(c, name):
         assert len(said) == len(answer.split()) == c.length and said <= content | cues
         assert len(said & set(asked)) == (c.many if many else c.few)
         assert len(said & cues) == 1 and len(said & own[type_]) == cued
-
-
-def test_as_few_content_words_as_can_be_are_enough():
-    "12 asked for, 8 others: an answer with one shared word and a cue says them all."
-    a = answers_split(asking(content=20, asked=12, many=9, few=1), "iid")
-    assert all(len(set(t.split())) == 10 for t in a.answers)
-    assert not a.many.all()
 
 
 # ---------------------------------------------------------------- authors and topics

@@ -8,8 +8,6 @@ __all__ = ['watched', 'embeddings_by_column', 'Column', 'read_column', 'encode',
 
 # %% ../../nbs/losses/batches.ipynb #ba7c0003
 import math
-import threading
-import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -25,32 +23,28 @@ from ..encoders.tokens import unit_rows
 from ..processes import met, processes, rank
 
 # %% ../../nbs/losses/batches.ipynb #7f489dbc
-_LOCKS = weakref.WeakKeyDictionary() # model -> what one thread at a time holds while its calls are noted
-
-
 @contextmanager
 def watched(
     model, # the model a loss embeds with, perhaps wrapped (DistributedDataParallel)
 ):         # yields a list that fills with (features, embeddings), call after call
-    "Note what every call of a model was given, and the embeddings that it returned. Another thread waits for its turn."
-    with _LOCKS.setdefault(model, threading.RLock()):
-        calls = []
-        forward = model.forward
-        was_set = "forward" in vars(model) # e.g. by accelerate, which wraps it for mixed precision
+    "Note what every call of a model was given, and the embeddings that it returned."
+    calls = []
+    forward = model.forward
+    was_set = "forward" in vars(model) # e.g. by accelerate, which wraps it for mixed precision
 
-        def noting(features, *args, **kwargs):
-            output = forward(features, *args, **kwargs)
-            calls.append((features, output["sentence_embedding"]))
-            return output
+    def noting(features, *args, **kwargs):
+        output = forward(features, *args, **kwargs)
+        calls.append((features, output["sentence_embedding"]))
+        return output
 
-        model.forward = noting
-        try:
-            yield calls
-        finally:
-            if was_set:
-                model.forward = forward
-            else:
-                del model.forward
+    model.forward = noting
+    try:
+        yield calls
+    finally:
+        if was_set:
+            model.forward = forward
+        else:
+            del model.forward
 
 # %% ../../nbs/losses/batches.ipynb #61ead0df
 def embeddings_by_column(
