@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import verdicts
+from debias_nb.explain.changes import NEW, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import diagnose, flat_scores
@@ -28,9 +28,8 @@ def result(test, figures, **about):
     return Result(test, WORDS[figures], *figures, **{"found": .04, "cases": 500, "like": test == "like"} | about)
 
 
-def share_with(p=.001, **tests): # of each test change, low and high
-    rows = {test: dict(zip(("value", "change", "low", "high", "p"), (.5, *figures, p))) for test, figures in tests.items()}
-    return Averaged(.25, .5, rows)
+def share_with(**tests): # of each test change, low and high
+    return Averaged(.25, .5, [result(test, figures) for test, figures in tests.items()])
 
 
 FIT = share_with(like=BETTER, new=NONE)
@@ -44,7 +43,6 @@ FIT = share_with(like=BETTER, new=NONE)
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
     (NONE, NONE, FIT, "either", "Ship either"),
     (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging the weights does not repair it"),
-    (BETTER, WORSE, share_with(p=.04, like=BETTER, new=BETTER), "do not ship", "averaging the weights does not repair it"),
     (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell", "Cannot tell yet: `like` and `new` are too small."),
 ])
 def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
@@ -66,7 +64,7 @@ def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_ar
 @pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])
 def test_a_small_part_is_not_asked_what_it_may_have_lost(part, blocks):
     "Of both commands; what got worse counts at any size."
-    own = [result("like", BETTER), result("like", UNSURE, apart=True, part=part), result("new", NONE)]
+    own = [result("like", BETTER), result("like", UNSURE, part=NEW, share=part), result("new", NONE)]
     assert (decide(own, []).call == "ship") != blocks and fits(own, .01) != blocks
     assert (recommend({"plain": own}, {"plain": .5}).call == "use a method") != blocks
     assert (decide([result("like", NONE), *own[1:]], []).call == "cannot tell") == blocks
@@ -82,8 +80,8 @@ def test_a_change_beyond_five_points_is_a_large_one(change, size):
 
 
 def test_a_gain_that_new_texts_do_not_show_is_told_and_no_other():
-    own = [result("like", BETTER), result("like", NONE, apart=True, cases=70, part=.5)]
-    others = [result("new", NONE), result("new", NONE, apart=True, cases=90, part=.5)]
+    own = [result("like", BETTER), result("like", NONE, part=NEW, cases=70, share=.5)]
+    others = [result("new", NONE), result("new", NONE, part=NEW, cases=90, share=.5)]
     told = decide([*own, *others], []).reason
     assert told.count("the gain is not shown") == 1 and "On the 70 pairs of `like` that share no text with training" in told
 
@@ -152,7 +150,7 @@ def test_both_commands_have_one_word_for_what_nobody_can_tell():
 
 
 def test_names_stand_in_code_font_and_agree_with_their_verb():
-    both = [result("like", UNSURE), result("like", UNSURE, apart=True)]
+    both = [result("like", UNSURE), result("like", UNSURE, part=NEW)]
     assert named(both, be=True) == "`like` is" and named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
     assert coded("`<b>` got worse & `new` too") == "<code>&lt;b&gt;</code> got worse &amp; <code>new</code> too"
 
@@ -174,7 +172,7 @@ def test_shares_are_measured_on_large_parts_too():
     test.scores = scores
     for size, measured in ((200, True), (100, False)):
         (half,) = averaged([test], {"base": 0., "half": .5, "tuned": 1.}, {"like": np.arange(300) < size})
-        assert [one.apart for one in half.results] == [False, True][: 1 + measured]
+        assert [one.part for one in half.results] == ["all", NEW][: 1 + measured]
 
 
 # ---- what makes a test void, or is no fine-tuning

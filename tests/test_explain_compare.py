@@ -288,7 +288,7 @@ def test_average_precision_has_a_verdict_of_its_own():
     found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
     assert found.sentences() == {"new": (
         "On `new`, in AUC(0.05), against plain fine-tuning, better: itvreg; within the margin: outreg. "
-        "Average precision differs: outreg better.")}
+        "Average precision differs: outreg (better).")}
     same = of_values({"plain": .4, "outreg": .5})
     assert same.sentences()["new"].endswith("Average precision says the same.")
     rows = found.every_difference().set_index(["metric", "method"])

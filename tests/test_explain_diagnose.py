@@ -8,7 +8,6 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import made
 import numpy as np
@@ -29,10 +28,10 @@ from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
 from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
-from debias_nb.explain.changes import score_table, sentence, verdicts
+from debias_nb.explain.changes import NEW, score_table, sentence, verdicts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.diagnosis import FIGURES, FILES, Diagnosis, junit
+from debias_nb.explain.diagnosis import FILES, Diagnosis, rows_by_test
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
 from debias_nb.explain.scores import unrelated_pairs, unrelated_scores
@@ -121,7 +120,7 @@ def test_noise_is_called_noise_and_harm_harm():
 
 def by_test(tests):
     "The rows of each test."
-    return [rows.to_dict("records") for _, rows in verdicts(tests).groupby("test", sort=False)]
+    return [*rows_by_test(verdicts(tests)).values()]
 
 
 def sentence_on(test):
@@ -472,7 +471,7 @@ def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folde
     assert all(text.endswith("it is left out.") for text in found.warnings[:2]) and found.warnings[0] in found.html()
     told = capsys.readouterr().out
     assert "one is too small for an interval" in told and "new: 40 matches among 120 pairs" in told
-    assert list(json.loads(found.json())["left out"]) == ["few", "one"]
+    assert list(json.loads(found.json())["left_out"]) == ["few", "one"]
     assert {"few", "one"} <= set(found.failing("unsure")) and not {"few", "one"} & set(found.failing("worse"))
     with pytest.raises(DataError, match="few: 4 pairs are too few .*; one is too small"):
         diagnose(folders["table"], folders["other table"], train, {name: tests[name] for name in ("few", "one")})
@@ -566,7 +565,7 @@ def test_models_with_other_layers_are_not_the_same(folders, files):
     assert len(origins) == 4, "a trial of one is none of the other"
     assert origin_of(load_model(copy.deepcopy(mean))) in origins
     assert cutting(load_model(bare)) != cutting(load_model(mean)), "they do not share the tokens of a text"
-    assert found_with({"mean": mean, "first": first}, files, "mean", "first").by_test.keys() == {"iid", "new"}
+    assert found_with({"mean": mean, "first": first}, files, "mean", "first").verdicts.test.unique().tolist() == ["iid", "new"]
 
 
 def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkeypatch):
@@ -621,14 +620,12 @@ def test_a_stored_card_reads_well_where_styles_and_drawings_are_stripped(tables)
 def test_page_and_twin_have_the_same_numbers(tables):
     twin = json.loads(tables.json())
     page = tables.html()
-    assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 9 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
+    assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 8 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
     for row in tables.verdicts.itertuples():
-        assert twin["tests"][row.test]["metrics"][row.metric]["change"] == pytest.approx(row.change, abs=1e-6)
         assert f"{100 * row.tuned:.1f}" in page
-    parts = {"warnings", "sentences", "tests", "scores", "averaged", "thresholds", "roc", "histograms", "ranks", "unrelated"}
-    parts |= {"words", "slices", "interventions", "shortcuts", "data", "flips", "next"}
-    assert set(twin) == parts | {"schema", "decision", "notes", "left out", "facts", "made by"}
+    assert pd.DataFrame(twin["verdicts"]).change.tolist() == pytest.approx(tables.verdicts.change.tolist(), abs=1e-6)
+    assert set(twin) == {"schema", "made by", *vars(tables)}
     told = (Path(__file__).parents[1] / "nbs/explain/10_diagnosis.ipynb").read_text("utf-8").partition("| key | what |")[2]
     rows = re.findall(r'"\| (`[^|]+) \|', told)
     assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
@@ -666,7 +663,7 @@ def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, t
     before, after = found.unrelated.to_dict("records")
     assert before["pass"] <= .05 and after["set again"] == pytest.approx(after["5% reach"], abs=.05)
     page = made.read_page(found.save(tmp_path).read_text("utf-8"))
-    assert "#words" in page.ids and "#slices" not in page.ids and json.loads(found.json())["tests"] == {}
+    assert "#words" in page.ids and "#slices" not in page.ids and json.loads(found.json())["verdicts"] == []
     with pytest.raises(DataError, match="texts: 2 different texts are too few"):
         diagnose(folders["table"], folders["other table"], texts=["a lamp", "a table"], progress=False)
     with pytest.raises(DataError, match="no test: at least one"):
@@ -712,21 +709,6 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
     return CliRunner().invoke(app, words)
 
 
-def test_ci_is_told_what_the_exit_code_says(tables):
-    "A test that got worse has failed, one that may have is skipped, as is one that is too small; names are harmless."
-    one = tables.verdicts.iloc[[0]].assign(apart=120)
-    rows = [one.assign(test="bad", verdict="worse"), one.assign(test="good", verdict="better"), one.assign(test="<\x1b&", verdict="cannot tell", low=-.3)]
-    found = replace(tables, verdicts=pd.concat(rows), left_out={"few": "few: 9 pairs"})
-    [suite] = ElementTree.fromstring(junit(found))
-    cases = {case.get("name"): (case[0].tag, case[0].get("message") or case[0].text) for case in suite.iter("testcase")}
-    assert {test: tag for test, (tag, _) in cases.items()} == {
-        "bad": "failure", "good": "system-out", r"<\x1b&": "skipped", "few": "skipped"}
-    assert cases["few"][1] == "Cannot tell. few: 9 pairs" and cases[r"<\x1b&"][1].startswith(r"Cannot tell. <\x1b&: ")
-    assert cases["bad"][1] == sentence(found.by_test["bad"])
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "0", "2"]
-    assert suite.find("properties/property").get("value") == tables.decision.heading
-
-
 def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monkeypatch):
     arguments = dict(
         base=folders["table"], tuned=folders["other table"], train=files / "train.csv", test=[f"new={files / 'new.csv'}"],
@@ -741,8 +723,7 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
     made.read_page((tmp_path / "report/index.html").read_text("utf-8"))
     table = pd.read_csv(tmp_path / "report/verdicts.csv")
     twin = json.loads((tmp_path / "report/report.json").read_text("utf-8"))
-    for row in table.to_dict("records"):
-        assert twin["tests"]["new"]["metrics"][row["metric"]]["change"] == pytest.approx(row["change"], abs=1e-6)
+    assert table.change.tolist() == pytest.approx([row["change"] for row in twin["verdicts"]], abs=1e-6)
 
 
 @pytest.mark.parametrize("verdict, low, failing", [
@@ -750,12 +731,11 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
     ("better", .01, ()),
 ])
 def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing):
-    one = tables.verdicts.iloc[[0]].assign(test="new", verdict=verdict, low=low, apart=120)
+    one = tables.verdicts.iloc[[0]].assign(test="new", verdict=verdict, low=low)
     found = replace(tables, verdicts=one, left_out={})
     assert [on for on in ("worse", "unsure") if found.failing(on) == ["new"]] == list(failing)
     assert found.failing("unsure", margin=.03) == (["new"] if verdict == "worse" or np.isnan(low) else [])
-    beside = {"apart": 60, "verdict": "better", "low": .01, "apart verdict": verdict, "apart low": low}
-    part = replace(found, verdicts=one.assign(**{f"apart {name}": one[name] for name in FIGURES}).assign(**beside))
+    part = replace(found, verdicts=pd.concat([one.assign(verdict="better", low=.01), one.assign(part=NEW, share=.5)]))
     assert [on for on in ("worse", "unsure") if part.failing(on) == ["new"]] == list(failing), "of cases apart from training"
 
 

@@ -15,6 +15,7 @@ from tqdm.std import tqdm
 
 import made
 from debias_nb.data.pairs_file import PairFile
+from debias_nb.explain.changes import NEW
 from debias_nb.explain.compare import compare
 from debias_nb.explain.decision import LARGE
 from debias_nb.explain.diagnose import diagnose
@@ -100,7 +101,7 @@ def test_retrieval_has_the_numbers_of_sentence_transformers(models):
     page = found.html()
     made.read_page(page)
     assert "60 queries, 150 texts" in page and all(TITLES[metric] in page for metric in METRICS)
-    assert json.loads(found.json())["tests"]["new"]["metrics"]["map"]["base"] == pytest.approx(table.base[4], abs=1e-6)
+    assert json.loads(found.json())["verdicts"][4]["base"] == pytest.approx(table.base[4], abs=1e-6)
 
 
 def test_candidates_have_the_numbers_of_sentence_transformers(models):
@@ -156,9 +157,9 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
     every = found.every_difference()
     assert set(every.against) == {"plain", "base"} and set(every.metric) == {*METRICS, "accuracy", "mrr", "auc05", "ap"}
     made.read_page(found.html())
-    rows = pd.concat([found.differences("base", apart=apart).assign(apart=apart) for apart in (False, True)])
+    rows = pd.concat([found.differences("base", part=part).assign(part=part) for part in ("all", NEW)])
     cases = found.facts["cases"]
-    asked = ~rows.apart | (rows.test.map(lambda test: cases.get(f"{test}{APART}", 0) / cases[test]) >= LARGE)
+    asked = (rows.part != NEW) | (rows.test.map(lambda test: cases.get(f"{test}{APART}", 0) / cases[test]) >= LARGE)
     assert set(found.failing("worse")) == set(rows.test[rows.word == "worse"]), "plain fine-tuning is all that was trained"
     unsure = set(rows.test[(rows.word == "worse") | (rows.low <= -5) & asked])
     assert set(found.failing("unsure", margin=5)) == unsure and unsure - set(found.failing("unsure", margin=100))
@@ -180,12 +181,11 @@ def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     train, new = half_leaked()
     found = diagnose(*models, train, {"new": new}, progress=False)
     alone = diagnose(*models, train, {"new": new[60:]}, progress=False)
-    apart = found.tests["new"]["apart"]
-    assert apart["cases"] == 60 and "apart" not in alone.tests["new"]
-    for metric in ("auc05", "ap"):
-        for figure in ("base", "tuned", "change"):
-            assert apart[metric][figure] == pytest.approx(alone.tests["new"]["metrics"][metric][figure], abs=1e-12)
-        assert apart[metric]["low"] <= apart[metric]["change"] <= apart[metric]["high"]
+    apart = found.verdicts[found.verdicts.part == NEW].reset_index()
+    assert set(apart.cases) == {60} and set(alone.verdicts.part) == {"all"} and apart.metric.tolist() == ["auc05", "ap"]
+    for figure in ("base", "tuned", "change"):
+        assert apart[figure].tolist() == pytest.approx(alone.verdicts[figure].tolist(), abs=1e-12)
+    assert (apart.low <= apart.change).all() and (apart.change <= apart.high).all()
     assert found.sentences[1].startswith("new: 60 of 120 pairs share no text with training. On these: ") and len(alone.sentences) == 1
     assert all(text in found.html() for text in found.sentences)
     few = diagnose(*models, train, {"new": new[:63]}, progress=False)
@@ -198,10 +198,10 @@ def test_a_comparison_tells_it_too(models):
     asked = {"methods": "base,plain", "seeds": 2, "epochs": 1, "batch_size": 30, "progress": False}
     found = compare(models[0], train, {"new": new}, **asked)
     alone = compare(models[0], train, {"new": new[60:]}, **asked)
-    assert found.tests == ["new"] and set(found.scores.test) == {"new", f"new{APART}"}
-    apart = found.scores[found.scores.test == f"new{APART}"].value
+    assert found.tests == ["new"] and set(found.scores.part) == {"all", NEW}
+    apart = found.scores[found.scores.part == NEW].value
     assert apart.tolist() == pytest.approx(alone.scores.value.tolist(), abs=1e-12)
-    differences = found.differences("base", apart=True)
+    differences = found.differences("base", part=NEW)
     assert differences.difference.tolist() == pytest.approx(alone.differences("base").difference.tolist(), abs=1e-9)
     assert "On what shares no text with training, " in found.sentences()["new"]
 
@@ -281,7 +281,7 @@ def test_bars_end_where_they_were_to_end(form, monkeypatch, recwarn):
         test = PairFile("r", frame, "of a corpus", form="retrieval", corpus=test.corpus)
     train = each_form()["pairs"]
     found = diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), train, {"new": test}, texts=train.left.tolist())
-    assert found.ranks if form != "pairs" else len(found.roc)
+    assert bool(found.ranks) == (form != "pairs")
     assert len(closed) >= 4 and all(done == total for _, done, total in closed), closed
     assert not [one for one in recwarn if "not writable" in str(one.message)]
 

@@ -144,7 +144,7 @@ def by_others(pairs, left, right, similarity):
 
 
 def scored(found):
-    return [found.tests["new"]["metrics"][metric][model] for model in ("base", "tuned") for metric in ("auc05", "ap")]
+    return found.verdicts[found.verdicts.part == "all"][["base", "tuned"]].T.to_numpy().ravel().tolist()
 
 
 def cosine(one, other):

@@ -124,18 +124,6 @@ def make(name: str, folder: Path) -> None:
     reword(name) # the page is what the twin gives
 
 
-def verdict_rows(test: str, told: dict, tests: int) -> list[dict]: # told: of a twin; tests: how many there are
-    "The rows of `verdicts` of one test, the metric that decides first."
-    about = {name: told[name] for name in ("form", "counted", "cases", "matches", "units", "drawn", "planned", "inverted")}
-    apart = told.get("apart", {})
-    about |= {"test": test, "tests": tests, "apart": apart.get("cases", told["cases"])}
-    rows = []
-    for metric, figures in told["metrics"].items():
-        beside = {f"apart {name}": value for name, value in apart.get(metric, {}).items()}
-        rows.append(about | {"metric": metric, "decides": metric == told["metric"]} | figures | beside)
-    return rows
-
-
 def flips_of(lost: list[dict]): # of a twin -> a data frame
     "What was lost on one test, with nan for a word that a model does not see."
     import pandas as pd
@@ -147,9 +135,9 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
 
 def decision_of(told: dict, verdicts): # told: a twin's; verdicts: a data frame
     "The `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
-    from debias_nb.explain.decision import Averaged, decide, results_of
+    from debias_nb.explain.decision import Averaged, Result, decide, results_of
     best = told["averaged"]
-    shares = [Averaged(best["share"], best["mean"], best["against_base"], best.get("apart", {}))] if best else []
+    shares = [Averaged(best["share"], best["mean"], [Result(**row) for row in best["results"]])] if best else []
     decides, others = (results_of(verdicts[rows]) for rows in (verdicts.decides, ~verdicts.decides))
     return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
 
@@ -158,20 +146,16 @@ def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
     from debias_nb.explain import changes, diagnosis as made
-    tests = twin["tests"]
-    rows = [row for name, told in tests.items() for row in verdict_rows(name, told, len(tests))]
-    by_test = [[row for row in rows if row["test"] == name] for name in tests]
-    sentences = [said for own in by_test for said in changes.sentences(own)]
-    mixes = {row["scorer"] for row in twin["scores"] if row["scorer"].startswith("WiSE-FT ")}
-    frames = ("scores", "averaged", "thresholds", "roc", "histograms", "unrelated", "slices", "interventions", "shortcuts")
-    return made.Diagnosis(
-        decision=decision_of(twin["decision"], pd.DataFrame(rows)), verdicts=pd.DataFrame(rows), sentences=sentences, warnings=twin["warnings"],
-        reasons=[made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
-        shares={"base": 0., **{name: float(name.split()[1]) for name in sorted(mixes)}, "tuned": 1.},
-        words={side: pd.DataFrame(table) for side, table in twin["words"].items()}, flaws=pd.DataFrame(twin["data"]),
-        flips={name: flips_of(lost) for name, lost in twin["flips"].items()}, ranks=twin["ranks"], snippet=twin["next"],
-        facts=twin["facts"], notes=twin["notes"], left_out=twin["left out"],
-        **{name: pd.DataFrame(twin[name]) for name in frames})
+    parts = {name: value for name, value in twin.items() if name not in ("made by", "schema")}
+    frames = ("verdicts", "scores", "averaged", "thresholds", "unrelated", "slices", "shortcuts", "flaws")
+    parts |= {name: pd.DataFrame(twin[name]) for name in frames}
+    return made.Diagnosis(**parts | {
+        "decision": decision_of(twin["decision"], parts["verdicts"]),
+        "sentences": [said for own in made.rows_by_test(parts["verdicts"]).values() for said in changes.sentences(own)],
+        "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
+        "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
+        "flips": {name: flips_of(lost) for name, lost in twin["flips"].items()},
+    })
 
 
 def reword(name: str, folder: Path = OUT) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known
-from .changes import capital
+from .changes import NEW, WHOLE, capital
 from .tests import TITLES, figures, level
 from .decision import LIKE, Result
 from .inputs import same_tests
@@ -24,9 +24,9 @@ from .models import prompt_notes
 from .page import csv_text, file_notes, filled, json_text, scale
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
-from .trials import APART, apart_name
+from .trials import APART
 from ..runs.config import TrainConfig
-from ..measures.stats import WORDS, Paired, detectable, endless, holm, paired_together, threshold_p, verdict
+from ..measures.stats import WORDS, Paired, judge, paired_together
 
 # %% ../../nbs/explain/14_comparison.ipynb #671a3c56
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
@@ -90,31 +90,41 @@ class Comparison:
     margin: float = 1.
     like: str = LIKE
 
+    @cached_property
+    def results(self) -> pd.DataFrame: # method, seed, test, part, metric, value, resampled
+        "A row a trial, test, part and metric; fractions. A part is all of a test, or what shares no text with training."
+        rows = []
+        for trial in self.trials:
+            for place, values in trial["metrics"].items():
+                about = {"method": trial["method"], "seed": trial["seed"], "test": place.removesuffix(APART)}
+                about["part"] = NEW if place.endswith(APART) else WHOLE
+                for metric, value in values.items():
+                    resampled = np.array(trial["resampled"][place][metric], float) # nan for None
+                    rows.append(about | {"metric": metric, "value": value, "resampled": resampled})
+        return pd.DataFrame(rows)
+
     @property
     def tests(self) -> list[str]:
-        return [test for test in self.trials[0]["metrics"] if not test.endswith(APART) and not test.startswith(VALIDATION)]
+        return [test for test in self.results.test.unique() if not test.startswith(VALIDATION)]
 
     @property
     def validation(self) -> list[str]:
         "The pairs on which strengths and the method are chosen, none of them a test."
-        return [test for test in self.trials[0]["metrics"] if test.startswith(VALIDATION)]
+        return [test for test in self.results.test.unique() if test.startswith(VALIDATION)]
 
     @property
     def seeds(self) -> int:
-        return len({trial["seed"] for trial in self.trials})
+        return self.results.seed.nunique()
 
     @property
-    def scores(self) -> pd.DataFrame: # method, seed, test, metric, value
-        "A row a trial, test and metric; values are fractions."
-        return pd.DataFrame([
-            {"method": trial["method"], "seed": trial["seed"], "test": test, "metric": metric, "value": value}
-            for trial in self.trials for test, values in trial["metrics"].items() for metric, value in values.items()])
+    def scores(self) -> pd.DataFrame:
+        "The `results` without resamples."
+        return self.results.drop(columns="resampled")
 
     def metrics(self, test: str) -> list[str]: # the one that decides first
         "The metrics of a test."
-        whole = test.removesuffix(APART)
-        known = self.trials[0]["metrics"][whole]
-        first = self.deciding.get(whole, next(iter(known)))
+        known = self.results.metric[self.results.test == test].unique().tolist()
+        first = self.deciding.get(test, known[0])
         return sorted(known, key=lambda metric: metric != first)
 
     @property
@@ -124,7 +134,7 @@ class Comparison:
 
     def _deciding(self, tests: list[str]) -> pd.DataFrame: # as `scores`
         "The rows of `scores` that decide on some tests."
-        scores = self.scores[self.scores.test.isin(tests)]
+        scores = self.scores[self.scores.test.isin(tests) & (self.scores.part == WHOLE)]
         return scores[scores.metric == scores.test.map({test: self.metrics(test)[0] for test in tests})]
 
     def means(self, metric: str | None = None) -> pd.DataFrame: # a row a method, a column a test
@@ -135,27 +145,17 @@ class Comparison:
 
         own = self.best
         if metric is not None:
-            own = self.scores[self.scores.test.isin(self.tests) & (self.scores.metric == self._known(metric))]
+            check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
+            own = self.scores[self.scores.test.isin(self.tests) & (self.scores.part == WHOLE) & (self.scores.metric == metric)]
         shown = own.pivot_table("value", "method", "test", cell, sort=False)
         return shown.loc[[method.name for method in self.methods]]
-
-    def _known(self, metric: str) -> str:
-        "Raises `ConfigError` for a metric that no test has."
-        check_known("metric", metric, list(dict.fromkeys(self.scores.metric)), ConfigError)
-        return metric
-
-    def _reached(self, method: str, metric: str, test: str) -> tuple[list, list]:
-        "The value of each seed, and its values on resamples."
-        own = [trial for trial in self.trials if trial["method"] == method]
-        values = [trial["metrics"][test][metric] for trial in own]
-        return values, [np.array(trial["resampled"][test][metric], float) for trial in own] # nan for None
 
     def differences(
         self,
         against: str = "plain",    # a method
         metric: str | None = None, # None: the one that decides on each test
         delta: float = 1.,         # the smallest difference that matters, in points
-        apart: bool = False,       # of the cases that share no text with training, on tests where others do
+        part: str = WHOLE,         # of the tests; `NEW`: what shares no text with training, on tests where others do
     ) -> pd.DataFrame: # method, test, metric, difference, low, high, p, word and those below; points
         """Subtract one method from each other one: t over seeds and resampled cases, where the methods on one test say
         together how much seeds vary, and one of `stats.WORDS` for the claim that the other is above. p-values have
@@ -164,69 +164,59 @@ class Comparison:
         names = [method.name for method in self.methods]
         check_known("method", against, names)
         if metric is not None:
-            self._known(metric)
-        others = [name for name in names if name != against]
-        found = {}
+            check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
+        rows = []
         for test in self.tests:
             own = metric or self.metrics(test)[0]
-            place = apart_name(test) if apart else test
-            if own in self.metrics(test) and place in self.trials[0]["metrics"]:
-                pairs = self._against(against, others, own, place)
-                found |= {(method, test, own): pairs[method] for method in others}
-        rows = []
-        order = sorted(found, key=lambda key: names.index(key[0]))
-        adjusted = holm([threshold_p(found[key]) for key in order])
-        for key, p in zip(order, adjusted):
-            pair = found[key]
-            rows.append({
-                **dict(zip(("method", "test", "metric"), key)), **figures(pair), "p": p,
-                "word": verdict(pair, delta=delta / 100, p=p),
-                "found": 100 * detectable(pair, comparisons=len(found)),
-                "found at best": 100 * detectable(endless(pair), comparisons=len(found)),
-                "provisional": pair.provisional,
-            })
-        columns = ["method", "test", "metric", "change", "low", "high", "p", "word", "found", "found at best", "provisional"]
-        table = pd.DataFrame(rows, columns=columns).rename(columns={"change": "difference"})
-        table[["difference", "low", "high"]] *= 100
-        return table
+            rows += [{"method": name, "test": test, "metric": own, "paired": pair} for name, pair in self._against(against, own, test, part).items()]
+        table = pd.DataFrame(rows, columns=["method", "test", "metric", "paired"])
+        table = table.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
+        ends = pd.DataFrame(map(figures, table.paired), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
+        judged = judge([*table.paired], delta / 100)
+        judged[["found", "found at best"]] *= 100
+        shown = judged[["p", "word", "found", "found at best", "provisional"]]
+        return pd.concat([table.drop(columns="paired"), 100 * ends, shown], axis=1)
 
-    def _against(self, against: str, others: list[str], metric: str, test: str) -> dict[str, Paired]:
-        "Every other method minus one of them, on one test."
-        base = self._reached(against, metric, test)
-        sides = []
-        for method in others:
-            reached = self._reached(method, metric, test)
-            sides.append((reached[0], base[0], reached[1], base[1]))
-        return dict(zip(others, paired_together(sides, units=self.units.get(test))))
+    def _against(self, against: str, metric: str, test: str, part: str) -> dict[str, Paired]: # of each other method
+        "Every other method minus one of them, on a part of a test; none where it has no such part."
+        own = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == metric)]
+        of = {name: (rows.value.tolist(), rows.resampled.tolist()) for name, rows in own.groupby("method")}
+        if not of:
+            return {}
+        others = [method.name for method in self.methods if method.name != against]
+        sides = [(of[name][0], of[against][0], of[name][1], of[against][1]) for name in others]
+        return dict(zip(others, paired_together(sides, units=self._units(test, part))))
+
+    def _units(self, test: str, part: str) -> int | None:
+        return self.units.get(test + APART if part == NEW else test)
 
     @property
     def compared_with(self) -> list[str]: # methods
         "What every method is compared with: plain fine-tuning, and the base where it is among the methods."
         return [name for name in AGAINST if name in {method.name for method in self.methods}]
 
-    def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `apart`
-        "All differences: against plain fine-tuning and the base, by each metric, on all cases and on those apart."
+    def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
+        "All differences: against plain fine-tuning and the base, by each metric, on each part of the tests."
         return self._every_difference.copy()
 
     @cached_property
     def _every_difference(self) -> pd.DataFrame:
         others = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
         tables = []
-        for against, apart, metric in product(self.compared_with, (False, True), (None, *others)):
-            table = self.differences(against, metric, apart=apart)
+        for against, part, metric in product(self.compared_with, (WHOLE, NEW), (None, *others)):
+            table = self.differences(against, metric, part=part)
             if metric is not None: # where it decides it is there already
                 table = table[table.metric != table.test.map(lambda test: self.metrics(test)[0])]
-            tables.append(table.assign(against=against, apart=apart))
+            tables.append(table.assign(against=against, part=part))
         return pd.concat([table for table in tables if len(table)], ignore_index=True)
 
-    def levels(self) -> pd.DataFrame: # a row a method, metric and test; fractions
+    def levels(self) -> pd.DataFrame: # a row a method, test, part and metric; fractions
         "Say what each method reached, with intervals over seeds and resampled cases."
         rows = []
-        tested = [test for test in self.trials[0]["metrics"] if test not in self.validation]
-        for method, test in product(self.methods, tested):
-            for metric in self.metrics(test):
-                reached = level(*self._reached(method.name, metric, test), self.units.get(test))
-                rows.append({"method": method.name, "metric": metric, "test": test, **reached})
+        own = self.results[self.results.test.isin(self.tests)]
+        for (method, test, part, metric), of in own.groupby(["method", "test", "part", "metric"], sort=False):
+            reached = level(of.value.tolist(), of.resampled.tolist(), self._units(test, part))
+            rows.append({"method": method, "metric": metric, "test": test, "part": part} | reached)
         return pd.DataFrame(rows)
 
     def sentences(self) -> dict[str, str]: # of each test
@@ -236,15 +226,16 @@ class Comparison:
         for test in self.tests:
             own = table[table.test == test]
             decides = own[own.metric == self.metrics(test)[0]]
-            parts = [f"On `{test}`, in {TITLES[self.metrics(test)[0]]}, {self._listed(decides[~decides.apart])}."]
-            if decides.apart.any():
-                parts.append(f"On what shares no text with training, {self._listed(decides[decides.apart])}.")
-            plain = own[(own.against == "plain") & ~own.apart]
+            parts = [f"On `{test}`, in {TITLES[self.metrics(test)[0]]}, {self._listed(decides[decides.part == WHOLE])}."]
+            new = decides[decides.part == NEW]
+            if len(new):
+                parts.append(f"On what shares no text with training, {self._listed(new)}.")
+            plain = own[(own.against == "plain") & (own.part == WHOLE)]
             words = plain[plain.metric == self.metrics(test)[0]].set_index("method").word
             for metric in self.metrics(test)[1:]:
                 rows = plain[plain.metric == metric]
                 others = rows[rows.word != rows.method.map(words)]
-                otherwise = ", ".join(f"{method} {word}" for method, word in zip(others.method, others.word))
+                otherwise = ", ".join(f"{method} ({word})" for method, word in zip(others.method, others.word))
                 said = f"differs: {otherwise}" if otherwise else "says the same"
                 parts.append(f"{capital(TITLES[metric])} {said}.")
             told[test] = " ".join(parts)
@@ -309,13 +300,13 @@ class Comparison:
         "What each method changes against the base; what shares no text with training stands behind all of its test."
         results = {method.name: [] for method in self.methods if method.kind != "base"}
         cases = self.facts.get("cases", {})
-        for apart in (False, True):
-            for row in self.differences("base", metric, delta=self.margin, apart=apart).to_dict("records"):
+        for part in (WHOLE, NEW):
+            for row in self.differences("base", metric, delta=self.margin, part=part).to_dict("records"):
                 fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
                 test = row["test"]
-                part = cases[apart_name(test)] / cases[test] if apart and test in cases else 1.
+                share = cases[test + APART] / cases[test] if part == NEW and test in cases else 1.
                 results[row["method"]].append(Result(
-                    test, row["word"], *fractions, apart=apart, like=test == self.like, part=part, metric=row["metric"]))
+                    test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"]))
         for own in results.values():
             own.sort(key=lambda result: self.tests.index(result.test))
         return results
@@ -371,17 +362,18 @@ class Comparison:
         "Differences in what decides, the largest first, and every level with all its differences; fractions."
         every = self.every_difference().rename(columns={"difference": "change"})
         every[["change", "low", "high", "found"]] /= 100
-        decides = every[~every.apart & (every.metric == every.test.map(lambda test: self.metrics(test)[0]))]
+        decides = every[(every.part == WHOLE) & (every.metric == every.test.map(lambda test: self.metrics(test)[0]))]
         forests = {}
         for against in reversed(self.compared_with): # the base first
             own = decides[decides.against == against].sort_values("change", ascending=False)
             forests[against] = {test: own[own.test == test].to_dict("records") for test in self.tests}
         tables = {}
-        by_place = {place: own.to_dict("records") for place, own in every.groupby(["test", "method", "metric", "apart"])}
+        place = ["test", "part", "method", "metric"]
+        by_place = {key: {row["against"]: row for row in own.to_dict("records")} for key, own in every.groupby(place)}
         for row in self.levels().to_dict("records"):
-            place = row["test"].removesuffix(APART), row["method"], row["metric"], row["test"].endswith(APART)
-            row["changes"] = {change["against"]: change for change in by_place.get(place, [])}
-            tables.setdefault(row["test"], []).append(row)
+            row["changes"] = by_place.get(tuple(row[name] for name in place), {})
+            title = row["test"] if row["part"] == WHOLE else f"{row['test']}, {row['part']}"
+            tables.setdefault(title, []).append(row)
         return {"forests": forests, "tables": tables}
 
     def _repr_html_(self) -> str | None:
@@ -446,5 +438,5 @@ class Comparison:
         for own in self.recommendation.results.values():
             for result in own:
                 may_have = result.word == "worse" or on == "unsure" and result.may_lose(margin)
-                lost.setdefault((result.test, result.apart), []).append(may_have)
+                lost.setdefault((result.test, result.part), []).append(may_have)
         return list(dict.fromkeys(test for (test, _), of_methods in lost.items() if all(of_methods)))

@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from .changes import LEVEL, MARGIN, side_of
+from .changes import MARGIN, NEW, WHOLE, change_of, parts_of
 from .page import scale
-from .tests import TITLES, Measured, Test, difference, figures
-from ..measures.stats import WORDS, holm
+from .tests import TITLES, Test, figures
+from ..measures.stats import WORDS, judge
 
 # %% ../../nbs/explain/05_decision.ipynb #f0fc98ec
 LARGE = .5    # share of a test's cases, from which on a part of it is asked what it may have lost
@@ -37,14 +37,15 @@ class Result:
     found: float = math.nan # the change that would have been found four times in five
     cases: int = 0
     counted: str = "pairs"
-    apart: bool = False     # of what shares no text with training
+    part: str = WHOLE       # of the test, or `NEW`: what shares no text with training
     like: bool = False      # whether the test is like training
-    part: float = 1.        # share of the test's cases
+    share: float = 1.       # of the test's cases
     metric: str = "auc05"
+    value: float = math.nan # what is reached
 
     @property
     def name(self) -> str:
-        return f"`{self.test}` without texts of training" if self.apart else f"`{self.test}`"
+        return f"`{self.test}` without texts of training" if self.part == NEW else f"`{self.test}`"
 
     @property
     def mark(self) -> str:
@@ -52,67 +53,46 @@ class Result:
 
     def may_lose(self, margin: float) -> bool:
         "Whether a loss of the margin is not excluded; a small part must have lost."
-        return self.word == "worse" if self.part < LARGE else not self.low > -margin
+        return self.word == "worse" if self.share < LARGE else not self.low > -margin
 
 
 def results_of(verdicts: pd.DataFrame, like: str = LIKE) -> list[Result]: # in the order of its rows
     "What each test found in each metric; a test that shares texts with training has two results."
-    found = []
-    for row in verdicts.to_dict("records"):
-        parts = {"": row["cases"]}
-        if row["apart"] < row["cases"] and not pd.isna(row["apart change"]):
-            parts["apart "] = row["apart"]
-        for prefix, cases in parts.items():
-            of = {name: row[prefix + name] for name in ("verdict", "change", "low", "high", "found")}
-            found.append(Result(
-                row["test"], of.pop("verdict"), **of, cases=cases, counted=row["counted"], apart=bool(prefix), like=row["test"] == like,
-                part=cases / row["cases"], metric=row["metric"]))
-    return found
+    known = verdicts.dropna(subset="change").rename(columns={"verdict": "word", "tuned": "value"})
+    return [
+        Result(row.test, row.word, row.change, row.low, row.high, row.found, row.cases, row.counted, row.part, row.test == like,
+               row.share, row.metric, row.value) for row in known.itertuples()]
 
 # %% ../../nbs/explain/05_decision.ipynb #82a9c7f5
 @dataclass(frozen=True)
 class Averaged:
     "What a share of the tuned weights does."
     share: float
-    mean: float                  # of the metrics that decide, over the tests
-    against_base: dict[str, dict] # test -> value, change, low, high, p
-    apart: dict[str, dict] = field(default_factory=dict) # the same of large parts that share no text with training
-
-    @property
-    def results(self) -> list[Result]:
-        "The same against the base, p corrected over all of them."
-        rows = [(test, row, apart) for apart, of in enumerate((self.against_base, self.apart)) for test, row in of.items()]
-        found = []
-        for (test, row, apart), p in zip(rows, holm([row["p"] for _, row, _ in rows])):
-            change, low, high = (row[name] for name in ("change", "low", "high"))
-            word = side_of(low, high) if p < 1 - LEVEL else "within the margin" if -MARGIN < low and high < MARGIN else "cannot tell"
-            found.append(Result(test, word, change, low, high, apart=bool(apart)))
-        return found
-
-
-def _above(after: Measured, before: Measured) -> dict:
-    return {"value": after.value} | figures(difference(after, before))
+    mean: float           # of the metrics that decide, over the tests
+    results: list[Result] # against the base, p corrected over all of them; of parts the large ones
 
 
 def averaged(
     tests: list[Test],
     shares: dict[str, float],                   # of `diagnose`, both ends too
     apart: dict[str, np.ndarray] | None = None, # as of `verdicts`
+    margin: float = MARGIN,
 ) -> list[Averaged]:
     "What each share between the two ends does."
     large = {name: rows for name, rows in (apart or {}).items() if rows.mean() >= LARGE}
+    places = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
     found = []
     for name, share in shares.items():
         if not 0 < share < 1:
             continue
-        whole, parts = {}, {}
-        for test in tests:
-            whole[test.name] = _above(test.of(name, test.metric), test.of("base", test.metric))
-            if test.name in large:
-                scores = test.scores[name], test.scores["base"]
-                parts[test.name] = _above(*(test.measured(of, test.metric, large[test.name]) for of in scores))
-        mean = float(np.mean([row["value"] for row in whole.values()]))
-        found.append(Averaged(share, mean, whole, parts))
+        changes = [change_of(test, name, test.metric, rows) for test, _, rows in places]
+        results = []
+        for (test, part, rows), change, word in zip(places, changes, judge(changes, margin).word):
+            value = test.of(name, test.metric, rows).value
+            moved = {key: of for key, of in figures(change).items() if key != "p"}
+            results.append(Result(test.name, word, **moved, part=part, metric=test.metric, value=value))
+        mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
+        found.append(Averaged(share, mean, results))
     return found
 
 # %% ../../nbs/explain/05_decision.ipynb #01ca1f40
@@ -167,8 +147,8 @@ def listed(names: list[str]) -> str:
 
 def named(results: list[Result], be: bool = False) -> str:
     "Tests by name, with `is` or `are`; one that is named on all of it is not named again for what shares no text with training."
-    whole = {result.test for result in results if not result.apart}
-    names = dict.fromkeys(result.name for result in results if not (result.apart and result.test in whole))
+    whole = {result.test for result in results if result.part == WHOLE}
+    names = dict.fromkeys(result.name for result in results if result.part == WHOLE or result.test not in whole)
     return listed([*names]) + be * (" are" if len(names) > 1 else " is")
 
 # %% ../../nbs/explain/05_decision.ipynb #d5b8ddc4
@@ -200,10 +180,10 @@ def _did(better: list[Result], worse: list[Result]) -> str:
 def _kept(share: Averaged, better: list[Result]) -> str:
     "Where a share is better, and how much of the tuned encoder's gain it keeps."
     told = f"{share.share:g} of the tuned weights is better than the base on {named([one for one in share.results if one.word == 'better'])}"
-    of_tuned = {result.test: result.change for result in better if not result.apart}
+    of_tuned = {result.test: result.change for result in better if result.part == WHOLE}
     if not of_tuned:
         return told
-    kept = sum(share.against_base[test]["change"] for test in of_tuned) / sum(of_tuned.values())
+    kept = sum(result.change for result in share.results if result.part == WHOLE and result.test in of_tuned) / sum(of_tuned.values())
     return f"{told}, keeps {'all' if kept >= 1 else f'{kept:.0%}'} of the gain"
 
 
@@ -219,9 +199,9 @@ def _more(results: list[Result], margin: float) -> str:
 
 def _not_on_new_texts(results: list[Result]) -> list[str]:
     "Gains that what shares no text with training does not show."
-    better = {result.test for result in results if result.word == "better" and not result.apart}
+    better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
     return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain is not shown."
-            for result in results if result.apart and result.test in better and result.word != "better"]
+            for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 
 def contradicting(results: list[Result], others: list[Result], words: tuple[str, ...]) -> list[Result]:
@@ -257,7 +237,7 @@ def decide(
     "The first case that fits."
     better = [result for result in results if result.word == "better"]
     worse = [result for result in results if result.word == "worse"]
-    unsure = [result for result in results if result.word == "cannot tell" and result.part >= LARGE]
+    unsure = [result for result in results if result.word == "cannot tell" and result.share >= LARGE]
     risky = [result for result in results if result.may_lose(margin)]
     fitting = [share for share in shares if fits(share.results, margin)]
     best = max(fitting or shares, key=lambda share: share.mean, default=None)
@@ -311,11 +291,11 @@ def decide(
 # %% ../../nbs/explain/05_decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision) -> list[dict]: # a card a test
     "What the cards say."
-    whole = {result.test: result for result in decision.results if not result.apart}
-    apart = {result.test: result for result in decision.results if result.apart}
+    whole = {result.test: result for result in decision.results if result.part == WHOLE}
+    apart = {result.test: result for result in decision.results if result.part == NEW}
     shown = scale([vars(result) for result in decision.results])
     found = []
-    for row in verdicts[verdicts.decides].to_dict("records"):
+    for row in verdicts[verdicts.decides & (verdicts.part == WHOLE)].to_dict("records"):
         result = whole[row["test"]]
         about = {"mark": result.mark, "title": TITLES[row["metric"]], "scale": shown}
         about["role"] = "Like training" if result.like else "New data"

@@ -19,17 +19,17 @@ from ..checks import ConfigError, check_range, visible
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import has_template
-from .changes import score_table, sentences, verdicts
+from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Decision, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason, rows_by_test
-from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips, interventions, other_words
+from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips
 from .evidence import ranked_words, shortcuts, slices
 from .inputs import apart_of, grown_from, loaded, made_of, read_files, same_tests, settings_of, shared_options
 from .methods import HeldTexts, read_held_texts
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_doubts, scoring_notes
 from .page import file_notes
 from .programs import has_both_classes, snippet
-from .scores import histograms, rank_moves, roc_curves, thresholds, unrelated_scores
+from .scores import rank_moves, thresholds, unrelated_scores
 from .tests import RESAMPLES, PairTest, Test, TooSmall, as_test, check_metric, has_one_score, suspects
 from .tests import tfidf_model
 from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
@@ -111,13 +111,12 @@ def _knows_words(scorers: dict[str, Scorer]) -> bool:
 class WordFindings:
     "What there is to say of words; nothing of models whose words nobody knows."
     tables: dict[str, pd.DataFrame] = field(default_factory=dict) # words that gained and lost
-    interventions: pd.DataFrame = field(default_factory=pd.DataFrame)
     shortcuts: pd.DataFrame = field(default_factory=pd.DataFrame)
     read: int = 0                                                 # texts
 
 # %% ../../nbs/explain/11_diagnose.ipynb #ae043ba1
 def _word_findings(scorers, train: PairFile | None, tests: list[Test], others: list[str], seed: int, progress: bool) -> WordFindings:
-    "Words that moved, interventions, and shortcuts, which need pairs of training of both classes."
+    "Words that moved, and shortcuts, which need pairs of training of both classes."
     if not _knows_words(scorers):
         return WordFindings()
     kind = scorers["tuned"].kind
@@ -127,14 +126,12 @@ def _word_findings(scorers, train: PairFile | None, tests: list[Test], others: l
     lists = ranked_words(moved)
     by_word = moved.set_index("word")
     tables = {name: by_word.loc[words].reset_index() for name, words in lists.items()}
-    lists["others"] = other_words(moved, lists, seed)
-    changed = interventions(tests, scorers, lists, progress) if tests else pd.DataFrame()
     if train is None or not has_both_classes(train):
-        return WordFindings(tables, changed, read=len(texts))
+        return WordFindings(tables, read=len(texts))
     trained = word_pairs(train.left, train.right, train.labels)
     tables = {name: table.join(label_ties(trained, table.word.tolist()), on="word") for name, table in tables.items()}
     misleading = shortcuts(tests, scorers, trained, candidate_words(moved, trained), progress) if tests else pd.DataFrame()
-    return WordFindings(tables, changed, misleading, len(texts))
+    return WordFindings(tables, misleading, len(texts))
 
 
 LONGEST_SHOWN = 400 # characters of a text on the page
@@ -159,12 +156,12 @@ def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
     base, tuned = scorers.values()
     notes = []
     if base.kind == "cross":
-        notes.append("Cross-encoders have no vector of a text: words and interventions are left out.")
+        notes.append("Cross-encoders have no vector of a text: words are left out.")
     elif _knows_words(scorers):
         notes.append("All tokens of a word are masked together; in a static embedding model they are not added.")
     else:
-        notes.append("A chat template is written around each text, and its words cannot be told from those of the text: words and "
-                     "interventions are left out.")
+        notes.append("A chat template is written around each text, and its words cannot be told from those of the text: words "
+                     "are left out.")
     notes += scoring_notes(scorers)
     if not mixed:
         notes.append("Weights are not averaged: the two models are of different make, or an adapter is not merged.")
@@ -187,12 +184,12 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, test
         notes.append("The training file has no pairs that are no match: shortcuts are left out.")
     searched = [test.name for test in tests if test.file.form == "retrieval"]
     if searched:
-        notes.append(f"Words, interventions and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
+        notes.append(f"Words and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
                      "the first others of either model, as candidates of the query, by their accuracy; word overlap and TF-IDF are "
                      "left out there.")
     for test in tests:
         if len(test.cases) > test.sample:
-            notes.append(f"Words, interventions and what a model does not read are counted on {test.sample:,} of the "
+            notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
                          f"{len(test.cases):,} {test.counted} of {test.name}.")
     notes += _notes_of_models(scorers, mixed)
     if mixed and tests:
@@ -295,19 +292,18 @@ UNLABELED = Decision(
 # %% ../../nbs/explain/11_diagnose.ipynb #ee9cbdb3
 def _harmed(found: pd.DataFrame) -> bool: # found: of `verdicts`
     "Whether a test got worse, on all of it or on what shares no text with training."
-    of_all = [name for name in ("verdict", "apart verdict") if name in found]
-    return bool((found[of_all] == "worse").any(axis=None))
+    return bool((found.verdict == "worse").any())
 
 
 def _along(along: list[Averaged], found: pd.DataFrame) -> pd.DataFrame: # found: of `verdicts`
     "A row a test and share of the tuned weights, both ends too: the change against the base."
     rows = []
-    for first in found[found.decides].to_dict("records") if along else []:
-        ends = {"test": first["test"], "metric": first["metric"]}
-        rows.append(ends | {"share": 0., "value": first["base"], "change": 0., "low": 0., "high": 0.})
+    for first in found[found.decides & (found.part == WHOLE)].to_dict("records") if along else []:
+        place = {"test": first["test"], "metric": first["metric"]}
+        rows.append(place | {"share": 0., "value": first["base"], "change": 0., "low": 0., "high": 0.})
         for step in along:
-            rows.append(ends | {"share": step.share} | step.against_base[first["test"]])
-        rows.append(ends | {"share": 1., "value": first["tuned"]} | {key: first[key] for key in ("change", "low", "high")})
+            rows += [vars(result) | {"share": step.share} for result in step.results if (result.test, result.part) == (first["test"], WHOLE)]
+        rows.append(first | {"share": 1., "value": first["tuned"]})
     return pd.DataFrame(rows, columns=["test", "metric", "share", "value", "change", "low", "high"])
 
 
@@ -429,7 +425,7 @@ def diagnose(
     >>> pairs = pd.DataFrame([(f"red {a} {i}", f"old {b} {i}", int(a == b)) for i in range(40)
     ...                       for a in ("lamp", "chair") for b in ("lamp", "table")], columns=["left", "right", "label"])
     >>> found = diagnose(table(0), table(1), pairs, {"new": pairs}, progress=False)
-    >>> found.verdicts[["test", "metric", "cases", "matches"]].values.tolist()
+    >>> found.verdicts[found.verdicts.part == "all"][["test", "metric", "cases", "matches"]].values.tolist()
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
     check_range("margin", margin, "(]", 100)
@@ -465,7 +461,7 @@ def diagnose(
         unrelated = unrelated_scores(scorers, others, seed, threshold, progress)
 
     shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
-    along = averaged(tests, shares, apart) if tests else []
+    along = averaged(tests, shares, apart, margin / 100) if tests else []
     read = reading_doubts(scorers, smaller, progress)
     decision = replace(UNLABELED, margin=margin / 100)
     if tests:
@@ -489,16 +485,12 @@ def diagnose(
     return Diagnosis(
         decision, found, said, warnings, reasons,
         scores=score_table(tests),
-        shares=shares,
         averaged=_along(along, found),
         thresholds=_cut_offs(tests, shares, picked, threshold),
-        roc=roc_curves(tests),
-        histograms=histograms(tests),
         ranks=rank_moves(tests),
         unrelated=unrelated,
         words=words.tables,
         slices=slices(tests, smaller, seen),
-        interventions=words.interventions,
         shortcuts=words.shortcuts,
         flaws=flawed,
         flips=_flipped(tests, scorers, bool(words.tables)),

@@ -74,7 +74,7 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "abs": abs, "coded": coded}
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
     env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "side_of": side_of, "file_size": file_size}
     return env
 
@@ -171,9 +171,9 @@ def command_line(
 
 
 OURS = re.compile( # how each file begins that is written here
-    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,metric,value\n'
-    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,scorer,metric,value,low,high\n"
-    rb'|test,kind,slice,cases,matches,|<\?xml .{,200}<testsuite name="debias-nb diagnose"', re.DOTALL)
+    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
+    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
+    rb'|test,kind,slice,cases,matches,', re.DOTALL)
 
 
 def is_ours(path: Path) -> bool:

@@ -9,7 +9,7 @@ __all__ = ['Call', 'Recommendation', 'lowest', 'change_told', 'recommend', 'trad
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from .changes import points
+from .changes import WHOLE, points
 from .decision import MARGIN, Result, contradicting, fits, labeled, most_lost, named
 from .decision import not_by_all, told_margin, trade_point
 
@@ -111,7 +111,7 @@ def trade_points(results: dict[str, list[Result]]) -> list[dict]: # name, like, 
     "Of each method and the base, the change where it is like training and on the new test that it changes worst."
     found = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, own in results.items():
-        point = trade_point(name, [vars(result) for result in own if not result.apart])
+        point = trade_point(name, [vars(result) for result in own if result.part == WHOLE])
         if point is None:
             return []
         found.append(point)

@@ -164,8 +164,10 @@ class Test:
         found = self.values(scores, metric, rows)
         return Measured(float(found[0]), found[1:], self.units.count(rows))
 
-    def of(self, model: str, metric: str) -> Measured:
-        "A metric of one of the models, remembered."
+    def of(self, model: str, metric: str, rows=None) -> Measured: # rows: of `cases`; None: all
+        "A metric of one of the models; on all cases remembered."
+        if rows is not None:
+            return self.measured(self.scores[model], metric, rows)
         key = (model, metric)
         if key not in self._known:
             self._known[key] = self.measured(self.scores[model], metric)

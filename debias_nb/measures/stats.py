@@ -4,14 +4,17 @@
 
 # %% auto #0
 __all__ = ['LACKING', 'FEWEST_FREEDOM', 'WORDS', 'PRIOR', 'mean_std', 'Interval', 'interval', 'Paired', 'paired', 'over_splits',
-           'threshold_p', 'holm', 'detectable', 'endless', 'verdict', 'raised', 'paired_together']
+           'threshold_p', 'holm', 'significant', 'detectable', 'endless', 'verdict', 'judge', 'raised',
+           'paired_together']
 
 # %% ../../nbs/measures/stats.ipynb #e09457d7
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
@@ -410,6 +413,14 @@ def holm(ps: list[float]) -> list[float]:
     out[order] = np.minimum(adjusted, 1)
     return out.tolist()
 
+
+def significant(
+    ps: list[float], # of comparisons that are made together
+    level: float = .95,
+) -> np.ndarray: # booleans
+    "Which of them are, after Holm's correction."
+    return np.array(holm(ps)) < 1 - level
+
 # %% ../../nbs/measures/stats.ipynb #822334c5
 def detectable(
     paired: Paired,     # for its standard error
@@ -474,6 +485,24 @@ def verdict(
     half = _half(paired.error, paired.freedom, level)
     near = abs(paired.difference - threshold) + half <= delta
     return "within the margin" if near else "cannot tell"
+
+# %% ../../nbs/measures/stats.ipynb #5c1f0a04
+def judge(
+    pairs: list[Paired],                 # made together
+    delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
+    threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
+) -> pd.DataFrame: # a row a pair: p, word and found, the same at best, and provisional
+    """The word of each comparison, after Holm's correction over all of them. `found` is the smallest difference that would
+    have been found four times in five. What has no interval tells nothing."""
+    deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
+    columns = {}
+    for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):
+        alone = [1. if math.isnan(pair.error) else threshold_p(pair, against) for pair, against in zip(some, thresholds)]
+        adjusted = holm(alone)
+        columns[f"p{end}"] = adjusted
+        columns[f"word{end}"] = list(map(verdict, some, thresholds, deltas, adjusted))
+        columns[f"found{end}"] = [detectable(pair, comparisons=len(pairs)) for pair in some]
+    return pd.DataFrame(columns).assign(provisional=[pair.provisional for pair in pairs])
 
 # %% ../../nbs/measures/stats.ipynb #6d0de7a2
 PRIOR = 4 # degrees of freedom that the mean over the comparisons counts for

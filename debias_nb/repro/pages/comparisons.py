@@ -1,4 +1,5 @@
 """What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five."""
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,7 +17,8 @@ from .cells import COMPLETE, Cell, side_of
 from .frame import PROFILES, all_experiments, stored
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
-from ...measures.stats import WORDS, detectable, endless, holm, threshold_p, verdict
+from ...measures import stats
+from ...measures.stats import WORDS, threshold_p
 
 
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
@@ -313,20 +315,14 @@ def judge(
 
 def _judged(family: pd.DataFrame) -> pd.DataFrame:
     "Comparisons that are corrected together."
-    seen = [detectable(d, comparisons=len(family)) for d in family.paired]
-    of_items = family.paired.map(endless)
-    p_of_items = holm([threshold_p(d, -margin) for d, margin in zip(of_items, family.margin)])
-    family = family.assign(p=holm(family.p.tolist()), detectable=seen)
-    words = []
+    judged = stats.judge([*family.paired], family.delta, -family.margin).set_index(family.index)
     reasons = []
-    for one, d, p in zip(family.itertuples(), of_items, p_of_items):
-        word = verdict(one.paired, -one.margin, one.delta, one.p)
+    for one, row in zip(family.itertuples(), judged.to_dict("records")):
         reason = "too few replicates"
-        if d is not one.paired and verdict(d, -one.margin, one.delta, p) == "cannot tell":
-            reason = f"too few test items, which alone hide {detectable(d, comparisons=len(family)):.1f}"
-        words.append(word)
-        reasons.append(f"{reason}; could have seen {one.detectable:.1f}" if word == "cannot tell" else "")
-    return family.assign(verdict=words, why=reasons)
+        if not math.isnan(one.paired.items_error) and row["word at best"] == "cannot tell":
+            reason = f"too few test items, which alone hide {row['found at best']:.1f}"
+        reasons.append(f"{reason}; could have seen {row['found']:.1f}" if row["word"] == "cannot tell" else "")
+    return family.assign(p=judged.p, detectable=judged.found, verdict=judged.word, why=reasons)
 
 
 DECIDED = {*WORDS} - {"cannot tell"}

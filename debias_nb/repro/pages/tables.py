@@ -13,7 +13,7 @@ from .expected import load_expected
 from .frame import Study, only, stored
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
-from ...measures.stats import holm, threshold_p
+from ...measures.stats import significant, threshold_p
 
 
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -169,15 +169,13 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     return wide(found.assign(method=_named(found), text=texts))
 
 
-LEVEL = .05
 IN = "in distribution: gains / neither / losses"
 OUT = "out of distribution: gains / neither / losses"
 
 
 def gains_and_losses(found: pd.DataFrame) -> pd.Series: # of `differences`; 1, -1 or 0 for each
     "Gains (1) and losses (-1) that are significant at 5% after Holm's correction over these differences."
-    is_significant = np.array(holm(found.p.fillna(1))) < LEVEL
-    return np.sign(found.difference).where(is_significant, 0).astype(int)
+    return np.sign(found.difference).where(significant(found.p.fillna(1).tolist()), 0).astype(int)
 
 
 def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
