@@ -285,7 +285,7 @@ def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_
     said["corpus"] = (said["corpus"] or {"name": "quora"}) | {"share_seed": 0, "noise_seed": 0}
     read = RunConfig.model_validate(said)
     assert not {"threads", "weight_decay"} & read.training.model_dump().keys()
-    for part, name in (("training", "weight_decay"), ("corpus", "share_seed")):
+    for part, name in (("training", "weight_decay"), ("corpus", "noise_seed")):
         with pytest.raises(ValidationError, match=f"{part}.{name}"):
             RunConfig.model_validate(said | {part: said[part] | {name: .5}})
 

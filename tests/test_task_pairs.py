@@ -13,7 +13,7 @@ from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.runs.config import CorpusConfig, MethodConfig, TextsConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.runs.tasks import labeled_pairs, pairs
 from debias_nb.runs.matching import base_loss
 from debias_nb.runs.tasks.labeled_pairs import LabeledPairs, at_balance, ranking_columns
@@ -305,3 +305,40 @@ def test_what_is_measured_before_anything_is_trained(monkeypatch):
         "overlap auc05": 1., "seen words": 2 / 6, # red and hat, of six
         "unrelated cosine": 1.,           # red hat with old boot, new shoe with hat red
         "distance of kinds": 1 - .5**.5}) # (1, 0) and (1, 1)
+
+
+def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch):
+    chains = [(f"{i}{a}", f"{i}{b}", int(a == 0)) for i in range(40) for a, b in ((0, 1), (1, 2))]
+    left, right, labels = zip(*chains)
+    everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
+    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *given: everything)
+    labeled_pairs.training_pairs.cache_clear()
+    block = BlockConfig(
+        encoders=("e",), corpora=(CorpusConfig(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),
+        training=TrainConfig(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",), redraw=True)
+    experiment = ExperimentConfig(
+        paper="itvreg", experiment="made", profile="small", title="", scale="", blocks=(block,),
+        encoders=(EncoderConfig(name="e", kind="static"),), methods=(MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned")))
+    base, *runs = experiment.runs()
+    assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
+    drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
+    assert len({pairs.info["fingerprint"] for found in drawn}) == 3
+    for found in drawn:
+        assert len(found.labels) == 40 and found.labels.sum() == 20
+        assert set(Counter(text[:-1] for text in found.left).values()) == {2}
+    labeled_pairs.training_pairs.cache_clear()
+    with pytest.raises(ValueError, match="redraw"):
+        block.model_validate(block.model_dump() | {"corpora": [CorpusConfig(name="quora")]})
+
+
+def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
+    tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)], np.arange(1000) % 2)
+    drawn = []
+    monkeypatch.setattr(pairs.PairTask, "test_set", lambda self, run, name: (lambda: tested,))
+    monkeypatch.setattr(pairs, "vectors", lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
+    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2]) or ({"auc05": 1.}, {"auc05": [1.]}))
+    for measure in ((), ("shared texts",)):
+        run = SimpleNamespace(encoder=None, measure=measure, data=None, corpus=None, eval_world=None)
+        pairs.TASK.evaluate(None, run, "made", SimpleNamespace(metrics={}, replicates={}, data={}))
+    assert drawn[0] is None
+    assert len(set(drawn[1][:30])) == 1 and len(set(drawn[1])) == 971

@@ -154,11 +154,12 @@ def is_tested(grade: float | None) -> bool:
 
 def load_news(
     share: float = 1., # of the pairs, the same in both classes, in (0, 1]
+    share_seed: int = 0, # of these
     download: bool = True,
 ) -> QuestionPairs: # in random order
     "The training pairs of news, without those of its test and validation. Raises as `load_sentences`."
     evaluation = {f"{NEWS} {part}": _part(part, download) for part in ("test", "val")}
-    return draw_share(clean(_part("train", download), evaluation), share, 0)
+    return draw_share(clean(_part("train", download), evaluation), share, share_seed)
 
 # %% ../../nbs/data/14_sentences.ipynb #7a3c0e10
 def sentence_texts(

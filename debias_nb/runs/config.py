@@ -207,8 +207,8 @@ class TrainConfig(Settings):
 # Gradient norms of each regulariser; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
 # duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
-# apart by that; what can be said of a shift before training.
-Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "beforehand"]
+# apart by that; what can be said of a shift before training; replicates in which pairs that share texts are drawn together.
+Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "beforehand", "shared texts"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
@@ -321,9 +321,11 @@ class BlockConfig(Settings):
     full: bool = False           # left out unless the full grid is asked for
     worlds: Count = 0 # further planted worlds, or random splits, of seeds 1, 2, …, each with the
     # first training seed; in the full grid alone
+    redraw: bool = False         # whether each seed draws its own share of the training pairs
 
     def rules(self):
         drawn = [corpus.drawn for corpus in self.corpora]
+        yield self.redraw and any(corpus.share == 1 for corpus in self.corpora), "`redraw` belongs to corpora with a `share`"
         yield self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits"
         twice = any(1 <= one.seed <= self.worlds for one in drawn if one)
         yield twice, "`worlds` counts a world that the block has already"
@@ -408,6 +410,8 @@ class ExperimentConfig(Strict):
         for encoder, corpus, name, training, seed in grid:
             method = methods[name]
             own = {}
+            if block.redraw and method.trained:
+                corpus = corpus.model_copy(update={"share_seed": seed})
             if method.trained:
                 own = {"corpus": corpus, "training": training, "seed": seed}
             elif corpus.task != "pairs" or "known texts" in block.measure:

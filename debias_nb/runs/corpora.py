@@ -50,9 +50,11 @@ class CorpusConfig(Settings):
     """What a run is trained on.
     Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`; a
     user's `files`."""
-    once = {"share_seed": 0, "noise_seed": 0}
+    once = {"noise_seed": 0}
     name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
-    share: Share = 1.            # share of the training pairs used, the same for every training seed
+    share: Share = 1.            # share of the training pairs used
+    share_seed: Count = 0        # draws them: one for all training seeds, unless a block redraws
+    whole_groups: bool = False   # whether what shares texts is drawn together (questions and news)
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
     world: World | None = None   # for planted corpora; the test splits come from the same world
     label: str | None = None     # what the tables call it; default: its name
@@ -89,6 +91,7 @@ class CorpusConfig(Settings):
         yield from self.owned(OWNED, self.task)
         yield balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
         yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
+        yield (self.whole_groups or self.share_seed) and self.share == 1, "`whole_groups` and `share_seed` belong to a `share`"
         yield (self.task == "titles" and is_real) != (self.by is not None), "titles of a real corpus, and these alone, have `by`"
         yield (self.by == "year") != (self.until is not None), "a split by year, and it alone, has `until`"
         yield (self.by == "category") != bool(self.held_out), "a split by category, and it alone, has `held_out`"

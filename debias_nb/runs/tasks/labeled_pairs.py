@@ -12,7 +12,7 @@ from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig, WorldConfig
 from ...files import fingerprint
 from ...data.answers import load_answers
-from ...data.pairs import SOURCES, QuestionPairs, components, fold, load_questions
+from ...data.pairs import SOURCES, QuestionPairs, components, fold, load_questions, split_questions
 from ...data.products import CATEGORIES, load_offers, load_products, load_test
 from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from ...data.titles import TitleTask
@@ -169,15 +169,18 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: #
     if corpus.name == "catalogue":
         drawn = catalogue(corpus.world).labeled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
+    share = 1. if corpus.whole_groups else corpus.share
     if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
     if corpus.name in CATEGORIES:
-        found = load_products(corpus.name, "valid" if part == "heldout" else "train", corpus.share)
+        found = load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
     elif corpus.name == NEWS:
-        found = load_news(corpus.share)
+        found = load_news(share, corpus.share_seed)
     else:
         check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, NEWS, "catalogue"), ConfigError)
-        found = load_questions(corpus.name, part, share=corpus.share, holdout=corpus.holdout)
+        found = load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout)
+    if corpus.whole_groups:
+        _, found = split_questions(found, corpus.share, corpus.share_seed)
     if corpus.negatives:
         found = at_balance(found, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
     return _of_texts(found, corpus.name)

@@ -15,7 +15,7 @@ from ...settings import EncoderConfig, WorldConfig
 from ...files import fingerprint
 from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
-from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics
+from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...losses.regularizers import wise_ft
 from ...measures.retrieval import evaluate_ranking, evaluate_retrieval
 from ...data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
@@ -236,7 +236,8 @@ class PairTask(Task):
         both = vectors(model, pairs.all_texts, run.encoder)
         scores = side_cosines(both)
         known, parts = known_parts(pairs, run.data) if "known texts" in run.measure else ({}, {})
-        values, resampled = evaluate_pairs(pairs.labels, scores, pairs.groups, pairs.subsets | parts, name=name)
+        groups = sampling_units(pairs.left, pairs.right).group if "shared texts" in run.measure else pairs.groups
+        values, resampled = evaluate_pairs(pairs.labels, scores, groups, pairs.subsets | parts, name=name)
         values |= known
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {key: resampled.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
