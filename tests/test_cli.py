@@ -649,17 +649,6 @@ def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
     assert "quora/nlx-quora_test.tsv" in done.stderr
 
 
-def test_data_can_be_read_in_eighty_columns(tmp_path, monkeypatch):
-    "What is longer is one word: an address or a path, which is copied as a whole."
-    for name in ("DATA", "MODELS", "CACHE"):
-        monkeypatch.setenv(f"DEBIAS_NB_{name}", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = shell("data").stdout.splitlines()
-    assert [line for line in lines if len(line) >= 80 and len(line.split()) > 1] == []
-    assert "quora" in lines and any(line.startswith("  nlx-quora_train.tsv: missing, ") for line in lines)
-    assert any(line.startswith("  tiny-static: static, ") for line in lines)
-
-
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
     monkeypatch.setattr(notebooks, "execute", lambda *args: tmp_path / "executed.ipynb")

@@ -1,5 +1,4 @@
 "Commands for your own pairs: diagnose, demo, compare, data."
-import shutil
 import textwrap
 from contextlib import contextmanager, suppress
 from itertools import groupby
@@ -36,37 +35,17 @@ TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a colum
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
-GONE = {"--html": "--out FOLDER writes index.html", "--json": "--out FOLDER writes report.json",
-        "--fail-if": "--fail-on worse, or unsure, ends with status 1; all figures are in report.json"}
 
 
-def _gone(option: str):
-    "An option of before, which names the one that took its place."
-    def refuse(value):
-        if value:
-            raise ConfigError(f"{option} is gone: {GONE[option]}")
-    return Option(option, hidden=True, callback=refuse)
-
-
-HtmlGone = Annotated[list[str] | None, _gone("--html")]
-JsonGone = Annotated[list[str] | None, _gone("--json")]
-FailIfGone = Annotated[list[str] | None, _gone("--fail-if")]
-
-
-def _files(test: list[str], columns: list[str] | None, train: str | None) -> tuple[dict, object]:
+def _files(test: list[str], columns: list[str] | None, train: str | None, texts: str | None) -> tuple[dict, object]:
     "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
-    from ...data.pairs_file import check_file, columns_by_name, named_tests
+    from ...data.pairs_file import check_file, columns_by_name, named_tests, texts_file
     if train is not None:
         check_file(Path(train))
-    usual, by_name = columns_by_name(columns or [])
-    return named_tests(test), {None: usual, **by_name} if by_name else usual
-
-
-def _check_texts(texts: str | None) -> None:
-    "Raises `DataError` for a file that is not there, before PyTorch is imported."
-    from ...data.pairs_file import texts_file
     if texts is not None:
         texts_file(texts)
+    usual, by_name = columns_by_name(columns or [])
+    return named_tests(test), {None: usual, **by_name} if by_name else usual
 
 
 def folder(text: str | Path) -> Path: # as help names it; a default is a path
@@ -110,23 +89,17 @@ def diagnose(
     texts: Annotated[str | None, Option(help=f"{TEXTS_HELP} Says how the scores of unrelated texts moved.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     overwrite: Overwrite = False,
-    html: HtmlGone = None,
-    json: JsonGone = None,
-    fail_if: FailIfGone = None,
 ):
     "Report whether, where and why fine-tuning made a model worse."
-    tests, names = _files(test or [], columns, train)
-    _check_texts(texts)
+    tests, names = _files(test or [], columns, train, texts)
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
-    from ...explain.page import check_targets
-    if out is not None and out.is_dir():
-        check_targets([out / name for name in FILES], overwrite)
+    _check_free(out, FILES, overwrite)
     with _vectors_in(out) as vectors:
         found = diagnosing.diagnose(
             base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
             match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts, folder=vectors)
-        _answer(found, {out / name: text for name, text in found.files().items()} if out else {})
+        _answer(found, out)
     _fail(fail_on, found, margin / 100)
 
 
@@ -161,17 +134,25 @@ def _fail(fail_on: str | None, found, margin: float) -> None:
         raise Exit(1)
 
 
-def _answer(found, pages: dict[Path, str]) -> None:
+def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
+    "Raises where a file of the answer would be written over."
+    from ...explain.page import check_targets
+    if out is not None and out.is_dir():
+        check_targets([out / name for name in files], overwrite)
+
+
+def _answer(found, out: Path | None) -> None:
     "Say what was found, and write it also where nobody reads the answer to its end."
     from ...explain.page import write_whole
+    pages = found.files() if out else {}
     try:
         echo(repr(found))
     finally:
-        for path, text in pages.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text)
-    for path in pages:
-        echo(f"written: {path}")
+        for name, text in pages.items():
+            out.mkdir(parents=True, exist_ok=True)
+            write_whole(out / name, text)
+    for name in pages:
+        echo(f"written: {out / name}")
 
 
 @app.command(rich_help_panel=OWN)
@@ -182,11 +163,9 @@ def demo(
     "Diagnose a small encoder that took a planted shortcut: no data, no download."
     from ...explain import demo as demonstrating
     from ...explain.diagnosis import FILES
-    from ...explain.page import check_targets
-    if out.is_dir():
-        check_targets([out / name for name in FILES], overwrite)
+    _check_free(out, FILES, overwrite)
     found = demonstrating.demo(progress=False)
-    _answer(found, {out / name: text for name, text in found.files().items()})
+    _answer(found, out)
 
 
 METHODS_HELP = (
@@ -238,17 +217,14 @@ def compare(
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
-    tests, names = _files(test, columns, train)
+    tests, names = _files(test, columns, train, texts)
     from ...data.pairs_file import named_tests
     if fail_on and methods is not None and "base" not in [name.strip() for name in methods.split(",")]:
         raise ConfigError("--fail-on compares with the base: add base to --methods")
     kept = named_tests(validation or [], "--validation")
-    _check_texts(texts)
     from ...explain import compare as comparing
     from ...explain.comparison import FILES
-    from ...explain.page import check_targets
-    if out.is_dir():
-        check_targets([out / name for name in FILES], overwrite)
+    _check_free(out, FILES, overwrite)
     try:
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
@@ -256,7 +232,7 @@ def compare(
             other_to=other_to, seed=seed, workers=workers, margin=margin, like=like)
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
-    _answer(found, {out / name: text for name, text in found.files().items()})
+    _answer(found, out)
     _fail(fail_on, found, margin)
 
 
@@ -305,7 +281,7 @@ def data(
         echo(visible(dataset))
         for one in files:
             size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
-            _print_entry(f"{one['file']}: {one['status']}{size}", one["path"] or one["how"])
+            _print_entry(f"{one['file']}: {one['status']}{size}", str(one["path"] or one["how"] or ""))
     echo("\nbase encoders")
     for name, card in encoder_cards().items():
         try:
@@ -321,13 +297,8 @@ def data(
         end(f"other contents than the registry's: {', '.join(refused)}")
 
 
-def _print_entry(what: str, where) -> None: # where: a path or words, or nothing
-    "A line, and where it is below it: words are wrapped to the terminal, and a path is left whole to be copied."
-    width = shutil.get_terminal_size().columns - 1
-    for text, indent in ((what, "  "), (str(where or ""), "      ")):
-        for line in text.splitlines():
-            wrapped = textwrap.wrap(
-                visible(line), width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
-                break_on_hyphens=False)
-            for part in wrapped:
-                echo(part)
+def _print_entry(what: str, where: str) -> None: # where: a path or words, or nothing
+    "A line, and where it is below it."
+    echo(f"  {what}")
+    if where:
+        echo(textwrap.indent(where, "      "))

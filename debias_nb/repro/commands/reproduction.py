@@ -2,7 +2,7 @@
 import os
 import re
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -10,18 +10,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError, check_known, quoted, visible
+from ...checks import ConfigError, RunnerError, check_known, quoted
 from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, print_failed, project_here
 
 app = typer.Typer()
-
-
-def _experiments(incomplete: str) -> list[str]: # for the shell
-    from ..notebooks import templates
-    try:
-        return [name for name in templates(project_here()) if name.startswith(incomplete)]
-    except RunnerError:
-        return []
 
 
 Fresh = Annotated[bool, Option(
@@ -97,7 +89,7 @@ def _make_one(name: str, profile: str, run_id: str) -> None:
 
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
-    name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.", autocompletion=_experiments)],
+    name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
     profile: Profile = "planted",
     p: Annotated[list[str] | None, Option(
         "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
@@ -206,24 +198,14 @@ def batch(
         raise Exit(1)
 
 
-@contextmanager
-def _inside(folder: Path):
-    "The current folder is another one meanwhile; `contextlib.chdir` is there from Python 3.11 on."
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
 def _write_some(names: list[str], folder: Path, fresh: bool, here: Path, keep=None) -> list[Path]: # what was written
     "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.frame import only_stored
     from ..pages.report import has_notebook, write_notebook, write_page
     written = []
-    with _inside(here), only_stored(fresh):
+    with chdir(here), only_stored(fresh):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
                 written += write_page(name, folder, fresh, keep)
@@ -300,7 +282,9 @@ def status(
 
 def _print_status(cells):
     "A row a table."
+    import pandas as pd
     from ..pages.cells import reasons
+    from ..pages.tables import markdown
     tables = {}
     for cell in cells:
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
@@ -308,22 +292,8 @@ def _print_status(cells):
     for key, own in tables.items():
         counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
         lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
-        rows.append([*key, str(len(own)), counts, "; ".join(lacking)])
-    _print(rows, "paper", "table", "profile", "cells", "status", "why not")
-
-
-WIDE = 120 # characters of a line, at least: narrower, names would be cut
-
-
-def _print(rows, *columns):
-    "A table on the terminal. Nothing is cut: the first column is as wide as it must be, the others go on in further lines."
-    from rich.console import Console
-    from rich.table import Column, Table
-    first, *others = columns
-    table = Table(Column(first, no_wrap=True), *(Column(name, overflow="fold") for name in others), box=None)
-    for row in rows:
-        table.add_row(*map(visible, row))
-    Console(width=max(Console().width, WIDE)).print(table)
+        rows.append([*key, len(own), counts, "; ".join(lacking)])
+    echo(markdown(pd.DataFrame(rows, columns=["paper", "table", "profile", "cells", "status", "why not"])))
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -368,13 +338,13 @@ def list_names():
         "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
-    rows = [("regularisers of pairs", ", ".join(REGULARIZER_NAMES))]
+    echo(f"regularizers of pairs: {', '.join(REGULARIZER_NAMES)}")
     for what, kind in values.items():
-        rows.append((what, ", ".join(name for name in get_args(kind) if name != "none")))
-    _print(rows, "method", "names")
+        echo(f"{what}: {', '.join(name for name in get_args(kind) if name != 'none')}")
     try:
-        experiments = [(name,) for name in templates(project_here())]
+        experiments = templates(project_here())
     except RunnerError:
-        echo("experiments: those of a clone of the repository, and this folder is not in one")
-    else:
-        _print(experiments, "experiment")
+        experiments = ["those of a clone of the repository, and this folder is not in one"]
+    echo("\nexperiments:")
+    for name in experiments:
+        echo(f"  {name}")
