@@ -102,7 +102,7 @@ def test_a_finding_leads_with_what_was_registered_and_says_how_it_was_measured(f
 
 
 def test_a_finding_without_its_opponent_is_not_made():
-    comparisons = pd.DataFrame({"encoder": ["MiniLM, 10 % of the pairs"], "seeds": [2], "provisional": [True], "losses": [{"ranking"}]})
+    comparisons = pd.DataFrame({"encoder": ["MiniLM, 10 % of the pairs"], "replicates": [2.], "provisional": [True], "losses": [{"ranking"}]})
     measured = defined_in("findings").measured
     said = measured("Quora", "WiSE-FT 0.5", comparisons)
     assert MEASURED.search(said).groups() == (
