@@ -1,5 +1,4 @@
 """Printed numbers become series to subtract, and a sentence about them becomes a fact that can be wrong."""
-import math
 import operator
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import pandas as pd
 
 from ...checks import check_known
 from .expected import load_expected
+from .frame import only
 
 
 NUMBERS = ["value", "std"]
@@ -18,17 +18,13 @@ class PrintedCells:
     "The printed numbers of one paper."
     def __init__(self, paper: str): # its name in `expected/`
         self.expected = load_expected(paper)
-        self.rows = []
+        rows = []
         for name, table in self.expected.tables.items():
-            points = POINTS[table.unit]
             for cell in table.cells:
-                numbers = {number: math.nan for number in NUMBERS} # of a dash
-                for number in NUMBERS:
-                    printed = getattr(cell, number)
-                    if printed is not None:
-                        numbers[number] = round(points * printed, 6)
-                self.rows.append(cell.row | dict(table=name, column=cell.column) | numbers)
-        self.frame = pd.DataFrame(self.rows)
+                rows.append(cell.row | dict(table=name, column=cell.column, points=POINTS[table.unit], value=cell.value, std=cell.std))
+        frame = pd.DataFrame(rows)
+        numbers = frame[NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
+        self.frame = frame.where(frame.notna(), None).assign(**numbers.round(6))
 
     def __call__(
         self,
@@ -39,14 +35,19 @@ class PrintedCells:
         """Printed numbers by name.
         Raises `ValueError` for an unknown name, with the nearest, and where one name fits several cells."""
         asked = names | {"table": table}
-        rows = self._rows(asked)
+        found = self.frame
+        for key, wanted in asked.items():
+            if wanted == "*":
+                continue
+            for name in [wanted] if isinstance(wanted, str) else wanted:
+                check_known(key, name, found[key].dropna().unique())
+            found = only(found, **{key: wanted})
+        if found.empty:
+            raise ValueError(f"no cell has {asked}")
         free = [key for key, wanted in asked.items() if wanted == "*" or not isinstance(wanted, str)]
-        places = {tuple(row.get(key) for key in free) for row in rows}
-        if len(places) < len(rows):
+        if len(found) > 1 and (not free or found.duplicated(free).any()):
             raise ValueError(f"several cells of {table} fit {names}")
-        if free:
-            return pd.DataFrame(rows, columns=[*free, number]).set_index(free)[number]
-        return rows[0][number]
+        return found.set_index(free)[number] if free else found[number].item()
 
     def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
         """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one
@@ -65,22 +66,6 @@ class PrintedCells:
     def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
         "One method minus another. Raises as a call."
         return self(table, method=a, **names) - self(table, method=b, **names)
-
-    def _rows(self, names: dict) -> list[dict]:
-        "The cells that fit some names. Raises `ValueError` for an unknown name, and where none fits."
-        rows = self.rows
-        for key, wanted in names.items():
-            if wanted == "*":
-                continue
-            if isinstance(wanted, str):
-                wanted = [wanted]
-            known = dict.fromkeys(row[key] for row in rows if key in row)
-            for one in wanted:
-                check_known(key, one, known)
-            rows = [row for row in rows if row.get(key) in wanted]
-        if not rows:
-            raise ValueError(f"no cell has {names}")
-        return rows
 
 
 RELATIONS = {

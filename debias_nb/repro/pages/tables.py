@@ -116,14 +116,9 @@ def differences(
 ) -> pd.DataFrame: # one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected
     """Paired differences, over the same seeds and the same resampled test items; only of what is complete.
     What cannot be paired is left out, and `rests_on` says so."""
-    out = []
-    for place, base, sides in _comparisons(runs, against, metric):
-        kept, _ = pairs_of(sides)
-        if is_enough(sides, kept):
-            d = paired_runs(kept)
-            p = math.nan if math.isnan(d.error) else threshold_p(d)
-            out.append([*place, base, d.difference, d.low, d.high, d.n, p, d.seeds_alone])
-    found = pd.DataFrame(out, columns=DIFFERENCES)
+    found = pairs(runs, against, metric)
+    found = found.loc[found.difference.notna(), DIFFERENCES].reset_index(drop=True)
+    found = found.astype({"n": int, "seeds_alone": bool})
     found.attrs = runs.attrs
     return found
 
@@ -247,27 +242,31 @@ def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-) -> pd.DataFrame: # a row a comparison: its place, replicates (words), left_out (words), all_runs
-    """How many replicates each comparison rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
+) -> pd.DataFrame: # a row a comparison: `DIFFERENCES`, missing where its runs make no pairs; replicates (words), left_out (words), all_runs
+    """Every comparison, and how many replicates it rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
     `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
     rows = []
     for place, base, sides in _comparisons(runs, against, metric):
         kept, left_out = pairs_of(sides)
         drawn = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
-        all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
         worlds = {world for world, _ in kept}
         words = f"{len(worlds)} {drawn}" if len(worlds) > 1 else f"{len(kept)} seeds"
-        if not is_enough(sides, kept):
+        row = dict(zip(PLACE, place), against=base)
+        if is_enough(sides, kept):
+            d = paired_runs(kept)
+            row = vars(d) | row | {"p": math.nan if math.isnan(d.error) else threshold_p(d)} # the method is that of the row
+            words += PROVISIONAL * d.provisional
+        else:
             words = f"too few: {words}"
-        elif paired_runs(kept).provisional:
-            words += PROVISIONAL
         by_reason = {}
         for (world, seed), reason in left_out.items():
             name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {drawn}"
             by_reason.setdefault(reason, []).append(name)
         without = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        rows.append([*place, base, words, without, all_runs])
-    return pd.DataFrame(rows, columns=[*PLACE, "against", "replicates", "left_out", "all_runs"])
+        all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
+        rows.append(row | {"replicates": words, "left_out": without, "all_runs": all_runs})
+    numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
+    return pd.DataFrame(rows, columns=[*DIFFERENCES, "replicates", "left_out", "all_runs"]).astype(numbers)
 
 
 APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
