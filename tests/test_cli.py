@@ -18,16 +18,14 @@ import yaml
 from typer.testing import CliRunner
 
 from debias_nb.repro import notebooks
-from debias_nb.repro.pages import report as pages
 
 from debias_nb.repro import agree
 from debias_nb.runs import runner
-from debias_nb.repro.cli import app
+from debias_nb.repro.cli import app, settle_folders
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
 from debias_nb.runs.config import load_experiment
-from debias_nb.repro.pages.report import executed
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, comparable, failed_record, make_record
@@ -164,16 +162,6 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
     assert refused.value._render_traceback_() == [f"ConfigError: {refused.value}"], "without frames, in a notebook"
 
 
-def test_a_study_that_is_interrupted_says_that_its_runs_are_kept(monkeypatch):
-    def interrupted(*args, **asked):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(frame, "made", interrupted)
-    with pytest.raises(frame.RunsFailed, match="itvreg/table03 was interrupted; finished runs are kept") as told:
-        frame.study("itvreg/table03", "planted", own=True)
-    assert told.value._render_traceback_() == [f"RunsFailed: {told.value}"]
-
-
 def test_a_study_whose_data_are_not_here_says_what_can_be_run_without(monkeypatch):
     absent = runner.Outcome({}, {"a run": "quora is not here"}, {}, [])
     monkeypatch.setattr(runner, "run_all", lambda *args, **asked: absent)
@@ -183,21 +171,14 @@ def test_a_study_whose_data_are_not_here_says_what_can_be_run_without(monkeypatc
     assert 'set `profile = "planted"` and `own = True`' in made.came and "quora is not here" in made.came
 
 
-@pytest.mark.slow
-def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(project, monkeypatch):
-    "The notebook, which is executed in the project's folder, sees the same one."
-    project.add("good", "import os; places = [os.environ[name] for name in sorted(os.environ) if 'DEBIAS_NB_' in name]\nplaces")
-    below = project.folder / "below"
-    (below / "data").mkdir(parents=True)
-    monkeypatch.chdir(below)
-    for variable, value in (("DATA", "data"), ("MODELS", str(below)), ("RUNS", "runs"), ("CACHE", "~/kept")):
-        monkeypatch.setenv(f"DEBIAS_NB_{variable}", value)
-    monkeypatch.setenv("HOME", str(below))
-    shell("run", "toy/good")
-    executed = nbformat.read(project.executed / "good.planted.ipynb", as_version=4)
-    places = [below / "kept", below / "data", below, below / "runs"]
-    assert executed.cells[-1].outputs[0]["data"]["text/plain"].count(str(below)) == len(places)
-    assert all(repr(str(place)) in executed.cells[-1].outputs[0]["data"]["text/plain"] for place in places)
+def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    wanted = {"DEBIAS_NB_DATA": ("", ""), "DEBIAS_NB_RUNS": ("runs", f"{tmp_path}/runs"), "DEBIAS_NB_CACHE": ("~/kept", f"{tmp_path}/kept")}
+    for variable, (value, _) in wanted.items():
+        monkeypatch.setenv(variable, value)
+    settle_folders()
+    assert {variable: os.environ[variable] for variable in wanted} == {variable: place for variable, (_, place) in wanted.items()}
 
 
 @pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
@@ -453,14 +434,6 @@ def test_status_accounts_for_every_cell_of_the_paper():
     assert all(cell["command"] for cell in cells if (cell["paper"], cell["table"]) == ("itvreg", "table3"))
 
 
-def test_status_of_one_paper_counts_that_paper_alone(monkeypatch):
-    monkeypatch.setattr(pages, "all_experiments", lambda paper: []) # what is printed is left
-    assert {cell.paper for cell in pages.all_cells(paper="arr")} == {"arr"}
-    assert {cell.paper for cell in pages.all_cells()} == {"arr", "itvreg", "scan"}
-    done = shell("status", "scam")
-    assert done.exit_code == 2 and "did you mean 'scan'?" in done.stderr
-
-
 WITHOUT_TORCH = """
 import sys
 from debias_nb.repro.cli import app
@@ -474,19 +447,6 @@ print("torch" in sys.modules)
 def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
     done = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
-
-
-def test_a_notebook_that_fails_is_named(tmp_path):
-    declared = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": "profile: str = 'planted'"}
-    shown = {"cell_type": "code", "metadata": {}, "source": "profile"}
-    fails = {"cell_type": "code", "metadata": {}, "source": "1 / 0"}
-    path = tmp_path / "page.ipynb"
-    path.write_text(json.dumps({"cells": [declared, shown]}))
-    assert [output.data for output in executed(path, {"profile": "small"})] == ["'small'"]
-    path.write_text(json.dumps({"cells": [declared, shown, fails]}))
-    with pytest.raises(ZeroDivisionError) as error:
-        executed(path, {})
-    assert error.value.__notes__ == ["in page.ipynb: 1 / 0"]
 
 
 def invented(run, metrics, **details):
@@ -616,7 +576,7 @@ def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch
     wanted = asked.runs()[1].id
     monkeypatch.setattr("debias_nb.runs.config.load_experiment", lambda name, profile: asked)
     made = []
-    monkeypatch.setattr(runner, "execute", lambda run: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
+    monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
     assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
     done = shell("run", "toy/a", "--only", wanted[:-1])
     assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr

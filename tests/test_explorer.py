@@ -28,21 +28,6 @@ def test_a_difference_belongs_to_the_cell_of_its_method_and_measure(pages):
         "cell": [1], "against": ["Finetuned"], "difference": [25.4], "low": [20.7], "high": [30.1], "n": [3.]}
 
 
-def test_an_endless_interval_stays_without_a_number(pages):
-    file = pages / "itvreg/table03.differences.csv"
-    file.write_text(HEAD + ROW.format("OutReg", "auc05", ""))
-    cells = {name: list(column) for name, column in zip(KEYS, zip(*CELLS))}
-    assert explorer.differences(cells, pages)["low"] == [None]
-
-
 def test_a_table_is_called_as_its_page_with_the_papers_number():
     question = (ROOT / "reports/itvreg/table03.md").read_text("utf-8").splitlines()[0].removeprefix("# ")
     assert explorer.titled(load_experiment("itvreg/table03", "small"), "table3") == f"Table 3: {question}"
-
-
-def test_titles_differ_and_the_papers_tables_come_first_by_number():
-    for called in explorer.titles().values():
-        assert len(set(called.values())) == len(called)
-        ours = [not explorer.of_paper(table) for table in called]
-        assert ours == sorted(ours)
-    assert explorer.in_parts("Table 3: x") < explorer.in_parts("Table 11: x")

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import lock as locking
-from notebooks import is_skipped, local, notebooks, outside_code, relink, settings
+from notebooks import is_skipped, notebooks, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -114,27 +114,6 @@ def test_environment_repeats_the_pins():
     assert PROJECT["requires-python"] == f">={INI['min_python']}"
 
 
-def names_imported(node):
-    "The packages that a statement imports."
-    if isinstance(node, ast.Import):
-        modules = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-        modules = [node.module or ""]
-    else:
-        modules = []
-    return {module.partition(".")[0] for module in modules}
-
-
-def test_nbdev_stays_a_tool_of_development():
-    run, dev, exact = required(PROJECT["dependencies"]), required(EXTRAS["dev"]), pins()
-    family = {"nbdev", "fastcore", "execnb", "ghapi", "fastgit"}
-    assert not family & run.keys(), "a user would inherit nbdev's old fastcore"
-    assert all(str(dev[name]) == str(exact[name]) for name in family), "these five fit together in one version only"
-    for path in (ROOT / "debias_nb").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            assert not names_imported(node) & family, f"{path.name}, line {node.lineno}"
-
-
 def test_one_version_and_one_description():
     cff, site = read_yaml("CITATION.cff"), read_yaml("tools/site/mkdocs.yml")
     version = re.search(r'^__version__ = "(.+)"$', read("debias_nb/__init__.py"), flags=re.M)[1]
@@ -229,15 +208,6 @@ def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
         (tmp_path / file).touch()
     assert make("clean", cwd=tmp_path).returncode == 0
     assert files_in(tmp_path) == {*kept, "Makefile"}
-
-
-def test_code_is_left_alone_by_what_rewrites_text():
-    text = "[a](b) `[a](b)`\n\n```python\nd = {'[a](b)': 1}\n```\n\n![p](q.png)"
-    assert relink(text, str.upper) == text.replace("[a](b) `", "[a](B) `").replace("q.png", "Q.PNG")
-    assert outside_code("a", lambda m: "x", "a `a` a") == "x `a` x"
-    assert local("../x/y.md#z", "nbs/papers") == ("nbs/x/y.md", "#z")
-    assert local("https://example.org", "nbs") is None
-    assert local("#part", "nbs") is None
 
 
 def test_pages_link_to_pages_and_draw_formulas():

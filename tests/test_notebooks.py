@@ -4,7 +4,6 @@ import json
 import re
 import struct
 import symtable
-import sys
 from pathlib import Path
 
 import nbformat
@@ -18,7 +17,6 @@ from debias_nb.repro.notebooks import executed_path
 from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()
-PAPERS = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers")]
 TABLE = ROOT / "nbs/papers/itvreg/table03.ipynb"
 
 
@@ -133,52 +131,12 @@ def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(ch
     assert (found == STORED) is is_kept
 
 
-def test_lab_is_told_so(tmp_path):
-    lab.settle(tmp_path)
-    spec = json.loads((tmp_path / "share/jupyter/kernels/python3/kernel.json").read_text())
-    assert spec["display_name"] == "python3" and spec["argv"][0] == sys.executable
-    text = (tmp_path / "etc/jupyter/jupyter_server_config.py").read_text()
-    assert str(ROOT / "tools") in text and "pre_save_hook = clean_before_saving" in text
-
-
 # The order for a reader.
-
-@pytest.mark.parametrize("path", PAPERS, ids=named)
-def test_a_reading_fits_into_the_window(path):
-    wide = [line for source in code(path) if "Reading" in source for line in source.splitlines() if len(line) > 100]
-    assert wide == []
 
 
 # One notebook to read for each method.
 
 READ = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/read")]
-SCREEN = 42  # lines that a window of JupyterLab shows
-LINE = 110   # characters
-PICTURE = 15 # lines that a figure takes
-
-
-def lines_of_code(path): # that are not folded
-    shown = [cell for cell in cells(path) if not cell["metadata"].get("jupyter", {}).get("source_hidden")]
-    lines = [line.strip() for cell in shown if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def layout(cells):
-    "How many lines a reader sees, and after how many each picture and each heading comes; a folded cell takes one."
-    seen, pictures, headings = 0, [], {}
-    for cell in cells:
-        lines = "".join(cell["source"]).splitlines()
-        if cell["cell_type"] == "markdown":
-            for line in lines:
-                if line.startswith("## "):
-                    headings[line.removeprefix("## ").partition(":")[0]] = seen
-                seen += max(1, -(-len(line) // LINE))
-        else:
-            seen += 1 if cell["metadata"].get("jupyter", {}).get("source_hidden") else len(lines)
-        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
-            pictures.append(seen)
-            seen += PICTURE
-    return seen, pictures, headings
 
 
 def numbers_of(text):
@@ -196,29 +154,6 @@ def unprinted(cells):
             for output in cell["outputs"]:
                 known += "".join(output.get("text", "")) + "".join(output.get("data", {}).get("text/html", ""))
     return [number for number in numbers_of(told) if float(number) not in map(float, numbers_of(known))]
-
-
-def test_each_paper_has_a_notebook_to_read():
-    assert [path.stem for path in READ] == sorted(path.name for path in (ROOT / "nbs/papers").iterdir() if path.is_dir())
-
-
-@pytest.mark.parametrize("path", READ, ids=named)
-def test_a_notebook_to_read_is_short_and_shows_first_what_it_is_about(path):
-    assert len(lines_of_code(path)) <= 200
-    seen, pictures, headings = layout(cells(path))
-    assert 4 <= len(pictures) <= 6 and pictures[0] <= SCREEN
-    assert headings["The insight"] <= .4 * seen
-    order = ["The idea", "The insight", "What it costs", "Where it fails", "In your own training", "Four questions"]
-    assert [name for name in headings if name in order] == order
-
-
-@pytest.mark.parametrize("path", READ, ids=named)
-def test_a_notebook_to_read_shows_the_papers_figure_and_answers_its_questions(path):
-    told = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
-    assert f"](../../reports/{path.stem}/figure01.svg)" in told
-    questions, _, answers = told.partition("## Four questions")[2].partition('<details markdown="1"><summary>Answers</summary>')
-    assert [re.findall(r"^(\d)\. ", part, re.M) for part in (questions, answers)] == [["1", "2", "3", "4"]] * 2
-    assert "".join(cells(path)[-1]["source"]).count("**Read on:**") == 1, "nothing comes after it"
 
 
 @pytest.mark.parametrize("path", READ, ids=named)
@@ -330,6 +265,6 @@ def test_what_takes_long_says_so_beforehand(monkeypatch, expected, words):
     runs = load_experiment("itvreg/table03", "small").runs()[:4]
     said = []
     monkeypatch.setattr(runner, "_parallel", lambda *args: iter(()))
-    monkeypatch.setattr(runner, "absent", lambda run: None)
+    monkeypatch.setattr(runner, "absent", lambda run, task: None)
     runner.run_all(runs, runner.Store("nowhere"), workers=1, progress=False, say=said.append)
     assert said == words

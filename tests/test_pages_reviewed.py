@@ -6,17 +6,16 @@ import nbformat
 import pandas as pd
 import pytest
 
-from debias_nb.repro.pages.expected import load_expected
 from debias_nb.runs.config import Announced, load_experiment
-from debias_nb.repro.pages.details import UNSHOWN, is_shown
+from debias_nb.repro.pages.details import is_shown
 from debias_nb.repro.pages import frame
-from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of, stored
+from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of
 from debias_nb.runs.pairing import Made
-from debias_nb.repro.pages.report import write_notebook, write_page
+from debias_nb.repro.pages.report import write_notebook
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import narrow
 from debias_nb.repro.pages import tables
-from debias_nb.repro.pages.tables import APART, differences, known_shares, missing, printed, rests_on, shared_texts
+from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 from debias_nb.repro.pages.tables import told
 
 from cells import a_run, defined_in
@@ -114,13 +113,6 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path):
     assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
 
 
-@pytest.mark.slow
-def test_a_page_with_several_scales_is_written_from_one_planted_seed_too(one_seed, tmp_path):
-    write_page("itvreg/interventions", tmp_path, fresh=True)
-    page = (tmp_path / "itvreg/interventions.md").read_text()
-    assert "Minus masking, at either λ: not measured." in page # with one seed nothing is compared
-
-
 def found_with(p, seeds_alone):
     "Two differences, both with these p-values."
     shared = dict(method="SCAN", against="Finetuned", unit="fraction", seeds_alone=seeds_alone, p=p)
@@ -149,34 +141,6 @@ def test_runs_are_counted_against_those_announced():
     assert [run.id for run in experiment.runs()] == [run.id for run in without.runs()]
 
 
-@pytest.mark.parametrize("name", ["practice", "other_texts", "balance"])
-def test_where_seeds_were_cut_the_page_says_how_many_runs_were_announced(name):
-    experiment = load_experiment(f"itvreg/{name}", "small")
-    assert experiment.announced.runs > len(experiment.runs())
-    page = (ROOT / f"reports/itvreg/{name}.md").read_text("utf-8")
-    assert f"{len(experiment.runs()):,} of {experiment.announced.runs:,} announced runs completed" in page
-
-
-def test_what_a_table_lacks_can_be_said_at_the_table():
-    with only_stored():
-        runs = stored("itvreg/table07", "small")
-    assert "table4, 4 of 12 cells (SuperUser -> SuperUser)" in missing(runs, "table4")
-    assert "table7" not in missing(runs, "table4")
-
-
-@pytest.mark.parametrize("page, tables", [
-    ("table02", ["table1", "table2", "table8"]), ("table07", ["table4", "table7"]), ("table11", ["table11", "table12", "table13"]),
-    ("table14", ["table14", "table15", "table16"]),
-])
-def test_every_printed_table_stands_on_its_page(page, tables):
-    text = (ROOT / f"reports/itvreg/{page}.md").read_text("utf-8")
-    with only_stored():
-        paper = stored(f"itvreg/{page}", "paper")
-    for table in tables:
-        for row in printed("itvreg", table, paper).to_numpy().tolist():
-            assert " | ".join(row) in text, table
-
-
 def heading(path):
     "The first line of a notebook."
     return nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].removeprefix("# ")
@@ -192,50 +156,7 @@ def test_a_page_has_one_title(path):
     assert {load_experiment(name, profile).title for profile in profiles_of(name)} == {heading(path)}
 
 
-def test_pages_are_listed_by_paper_and_table_with_searches_last():
-    text = (ROOT / "reports/README.md").read_text("utf-8")
-    files = ["FINDINGS", "itvreg/table02", "itvreg/table03", "itvreg/figure01", "itvreg/products",
-             "arr/table01", "arr/beyond", "scan/table01", "scan/settings", "COST", "RELIABILITY"]
-    places = [text.index(f"](./{file}.md)") for file in files]
-    assert places == sorted(places)
-
-
 # ---------------------------------------------------------------- case studies
-
-
-CASE_PAGES = {name: (ROOT / f"reports/{name}.md").read_text("utf-8") for name in ("itvreg/table09", "scan/table07")}
-
-
-def recorded(name, profile):
-    "The records of a page."
-    with only_stored():
-        return stored(name, profile).records
-
-
-def test_printed_lists_stand_on_the_page_of_their_cases():
-    for paper, name in (("itvreg", "itvreg/table09"), ("scan", "scan/table07")):
-        page = CASE_PAGES[name]
-        for listed in load_expected(paper).lists.values():
-            assert listed.query in page
-            for title in (title for titles in listed.rows.values() for title in titles):
-                assert title in page
-    heaters = CASES.printed_table(load_expected("itvreg").lists["table10"])
-    marked = heaters.apply(lambda column: column.str.startswith("✓").sum())
-    assert dict(marked[["Base", "Finetuned", "ITVReg"]]) == {"Base": 2, "Finetuned": 0, "ITVReg": 1}
-    assert "| the paper | ✗ Cricket Communications" in CASE_PAGES["scan/table07"]
-
-
-def test_what_is_seen_stands_first_on_a_case_page():
-    page = CASE_PAGES["itvreg/table09"]
-    [row] = CASES.case_counts(recorded("itvreg/table09", "small")).query("method == 'ITVReg'").to_dict("records")
-    answer = answer_of(page)
-    assert answer.startswith("Fine-tuning rarely loses a query for the token that the paper blames: of the 300 queries recorded, 4 tell")
-    assert "On citations by year 2 of 5 counts go against the paper." in answer
-    for count in ("lost", "gained", "nearer", "farther"):
-        assert re.search(rf"^On citations by year, .*\b{row[count]}\b", page, re.M), count
-    page = CASE_PAGES["scan/table07"]
-    assert answer_of(page).startswith("0 of 2 printed cases go as the paper tells it.")
-    assert "Table 7: not as the paper tells it" in page and "Table 8: not as the paper tells it" in page
 
 
 def answer_of(page):
@@ -258,11 +179,7 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
 
 
-def test_cases_of_violence_or_abuse_are_counted_and_not_shown():
-    words = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
-    for page in CASE_PAGES.values():
-        rows = [line for line in page.splitlines() if line.startswith(("| ", "**")) and not line.startswith("| set")]
-        assert len(rows) > 30 and not any(map(words.search, rows))
+def test_cases_of_violence_or_abuse_are_not_shown():
     assert not is_shown(["why not", "They were Killed."]) and is_shown(["a grape, a skill", "drapery"])
 
 
@@ -348,40 +265,3 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
     assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
     assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
-
-
-FOUND_IN = { # row of FINDINGS.md, its column -> question of advice.csv, tables, comparison
-    ("Quora and AskUbuntu, to the other; least squares", 1): ("Fine-tuning against base", "texts_", "Finetuned − Base"),
-    ("product offers, to other categories; least squares", 1): ("Fine-tuning against base", "products", "Finetuned − Base"),
-    ("minus plain fine-tuning: Quora and AskUbuntu, to the other; least squares", 1): (
-        "WiSE-FT 0.5 against plain fine-tuning", "texts_", "WiSE-FT 0.5 − Finetuned"),
-    ("minus plain fine-tuning: Quora and AskUbuntu, to the other; least squares", 2): (
-        "WiSE-FT 0.5 against plain fine-tuning", "texts_", "WiSE-FT 0.5 − Finetuned"),
-    ("ITVReg, λ = 0.1: product offers, to other categories", 1): ("ITVReg 0.1 against plain fine-tuning", "products", "ITVReg − Finetuned"),
-    ("OutReg, λ = 0.1: the same offers", 1): ("OutReg 0.1 against plain fine-tuning", "products", "OutReg − Finetuned"),
-    ("OutReg, λ = 0.1: the same offers", 2): ("OutReg 0.1 against plain fine-tuning", "products", "OutReg − Finetuned"),
-    ("between questions, news, headlines, captions, forum posts, tweets and offers; least squares, static encoders", 1): (
-        "Fine-tuning against base, between kinds of text", "matrix", "Finetuned − Base"),
-}
-
-
-@pytest.mark.parametrize("row, column", FOUND_IN)
-def test_a_comparison_has_one_count_in_findings_and_in_what_to_do(row, column):
-    question, tables, comparison = FOUND_IN[row, column]
-    advice = pd.read_csv(ROOT / "reports/advice.csv")
-    own = advice[(advice.question == question) & (advice.comparison == comparison) & (advice["shift"] == ("ood", "iid")[column - 1])]
-    own = own[own.table.str.match(rf"{tables}$" if not tables.endswith("_") else tables)]
-    counts = {"above": (own.verdict == "better").sum(), "below": (own.verdict == "worse").sum()}
-    counts["not significant"] = len(own) - sum(counts.values())
-    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    page = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
-    cell = next(line for line in page.splitlines() if line.startswith(f"| {row} |")).split(" | ")[column]
-    assert len(own) and cell.removesuffix(" |").endswith(f"({said})"), (cell, said)
-
-
-def test_nothing_is_advised_that_rests_on_one_draw_of_the_pairs():
-    pages = ["README.md", "reports/FINDINGS.md", "reports/CLAIMS.md", "reports/itvreg/matrix.md"]
-    for page in pages:
-        text = (ROOT / page).read_text("utf-8")
-        assert "another half may give another answer" in text, page
-        assert "on none of" not in text and "on a general mix of texts, none" not in text, page

@@ -3,8 +3,6 @@ bytes don't depend on the caller's style."""
 import base64
 import io
 import xml.etree.ElementTree as ET
-from itertools import pairwise
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -18,7 +16,6 @@ from cells import defined_in
 from debias_nb.repro.pages import pictures, plots as P
 from debias_nb.repro.pages.looks import LOOKS
 
-PAPERS = Path(__file__).parents[1] / "nbs" / "papers"
 PLOTS = { # name -> where it is defined
     **dict.fromkeys(["difference_plot", "strength_plot", "trade_plot", "weights_plot", "bias_plot"], P),
     "importance_plot": defined_in("itvreg/table09"),
@@ -138,18 +135,6 @@ def test_nothing_is_cut_off(name, panels):
     assert fig.get_figwidth() == P.WIDTH and min(text.get_size() for text in fig.findobj(Text) if text.get_text()) > 7
 
 
-@pytest.mark.parametrize("low, high", [(-.08, .075), (-.04, .056), (-.022, .022), (-3., 14.)])
-def test_numbers_below_six_panels_do_not_overlap(low, high):
-    frame = differences(["small"], [f"nDCG@{n}" for n in range(6)])
-    fig = placed(P.difference_plot(frame.assign(difference=0., low=low, high=high)))
-    for ax in fig.axes:
-        left, right = sorted(ax.get_xlim())
-        ticks = [tick for tick in ax.xaxis.get_major_ticks() if left <= tick.get_loc() <= right]
-        assert len(ticks) > 1
-        for one, other in pairwise(tick.label1.get_window_extent() for tick in ticks):
-            assert one.x1 < other.x0
-
-
 @each
 def test_what_cannot_be_drawn_is_refused(name):
     frame = table(name)
@@ -263,11 +248,3 @@ def test_tokens_are_text_and_known_spurious_ones_are_marked():
     assert "not causal" in fig.axes[0].get_xlabel(), "what the color says"
     assert drawn("importance_plot", frame.assign(causal=None)).axes[0].get_xlabel() == ""
     assert [text.get_text() for text in fig.axes[0].texts] == [f"{v:.2f}" for v in frame.importance]
-
-
-@pytest.mark.parametrize(
-    "file", ["itvreg/figure01", "arr/figure01", "arr/figure01_product", "scan/figure01", "scan/figure01_released"])
-def test_a_drawing_is_a_small_file_with_text(file):
-    data = (PAPERS / f"{file}.svg").read_bytes()
-    tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(data).iter()}
-    assert len(data) < 60_000 and {"title", "text", "path", "rect"} <= tags and "image" not in tags

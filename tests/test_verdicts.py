@@ -16,7 +16,7 @@ from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
 from debias_nb.repro.pages.comparisons import Evidence, above, at_gain, judge, overall
 from debias_nb.repro.pages.verdicts import Ledger, _outcome, claim_table, read_ledger
 from debias_nb.measures.stats import Paired, threshold_p
-from cells import a_run, defined_in
+from cells import a_run
 
 ROWS = ("a", "b", "c")
 
@@ -212,29 +212,6 @@ def reading():
         yield
 
 
-def leaking(leakage, gain=.02):
-    "Evidence of a setting, `apart 1`, and of another that leaks much; None: not on record."
-    place = dict(paper="arr", profile="planted", encoder="encoder", method="CL", shift="ood", evaluate="cross")
-    cells = []
-    for setting, value in (("apart 1", leakage), ("apart 0.5", .99)):
-        here = place | {"corpus": setting}
-        cells.append(Cell(table="leaks", column=setting, value=value, command="debias-nb run arr/leakage", **here))
-        cells.append(Cell(table="leakage", column=f"{setting}: R@8", value=gain, **here))
-    return Evidence(cells, {})
-
-
-def test_a_setting_that_leaks_is_refused_where_it_has_gains():
-    notebook = defined_in("arr/claims")
-    for leakage, gain in ((.5, .02), (notebook.LOW_LEAKAGE, .02), (None, None)):
-        notebook.low_leakage(leaking(leakage, gain), "apart 1")
-    for setting, leakage, words in (
-        ("apart 1", .601, "apart 1: .* 0.601"), ("apart 0.5", .5, "apart 0.5: .* 0.990"),
-        ("apart 1", None, "apart 1: .*debias-nb run arr/leakage"), ("apart 2", .5, "'apart 2'"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            notebook.low_leakage(leaking(leakage), setting)
-
-
 # the paper's own cells
 
 
@@ -255,16 +232,6 @@ def test_printed_names_are_checked(paper):
 def books(reading):
     return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
 
-
-@pytest.mark.slow
-def test_every_claim_is_stated_and_asks_something(books):
-    for book in books.values():
-        assert book.claims
-        assert book.errata
-        assert all(one.title for one in book.errata.values())
-        for claim in book.claims.values():
-            assert claim.statement.endswith((".", "?")), claim.id
-            assert claim.facts or len(claim.comparisons), claim.id
 
 COUNT = re.compile(r"(\d+) (better|worse|within the margin|cannot tell|not compared|not run)")
 
@@ -287,15 +254,6 @@ def test_a_claim_is_a_row_and_each_thing_asked_another(books):
                 assert told == Counter(claim.primary(profile).verdict), (claim.id, profile)
 
 
-@pytest.mark.slow
-def test_the_tables_of_a_page_have_every_claim(books):
-    for book, letter in zip(books.values(), "ABC"):
-        text = "".join(book.table(begin) for begin in (letter, "R-", "Q-"))
-        names = [name for claim in book.claims.values() for name in (*[claim.heading] * (claim.part == "a"), claim.id)]
-        assert re.findall(r'<a id="([\w-]+)"', text) == [name.lower() for name in names]
-    assert books["scan"].table("X-") == ""
-
-
 @pytest.mark.parametrize("seeds, marked", [(2, " (all provisional)"), (3, " (all provisional)"), (4, ""), (10, "")])
 def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
     lines = above("table3", "a", "b")
@@ -305,19 +263,6 @@ def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
     if marked:
         sure = judge(evidence({"a": .6, "b": .5}, seeds=5, spread=1e-4).compare(lines))
         assert _outcome(pd.concat([judged, sure])).startswith("4 better (2 provisional): ")
-
-
-@pytest.mark.slow
-def test_every_comparison_has_a_word_and_every_one_that_cannot_tell_a_reason(books):
-    for book in books.values():
-        frame = book.comparisons
-        assert set(frame.verdict) <= {"better", "worse", "within the margin", "cannot tell", "not run", "not compared"}
-        open_ = frame[frame.verdict.isin(["cannot tell", "not run", "not compared"])]
-        assert (open_.why.str.len() > 0).all()
-        unsure = frame[frame.verdict == "cannot tell"]
-        assert (unsure.detectable > 0).all()
-        assert unsure.p.ge(.05).all()
-        assert frame[frame.provisional.eq(True)].replicates.isin([2, 3]).all()
 
 
 def of_size(difference, error, primary=True, items_error=.1):
