@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from .checks import ConfigError, nearest, quoted
 
@@ -249,21 +249,26 @@ class Settings(Strict):
                 yield self.changed(*names), f"`{'`, `'.join(self.changed(*names))}` belongs to {other}"
 
 
+UNSAID = {"finished", "failed", "dict", "list", "float"} # kinds of records and of JSON, which pydantic names in the places of mistakes
+
+
+def in_words(mistake: ErrorDetails) -> str:
+    "What is wrong, beginning with the field; a long value is not shown in full."
+    place = ".".join(str(part) for part in mistake["loc"] if part not in UNSAID) # e.g. `methods.0.name`
+    what = mistake["msg"].removeprefix("Value error, ")
+    if mistake["type"] == "missing":
+        what = "required, and not there"
+    elif not isinstance(mistake["input"], dict):
+        what = f"{what}, got {quoted(mistake['input'])}"
+    return f"{place}: {what}" if place else what
+
+
 def explain(
     error: ValidationError,
     source: str, # the file the values came from
 ) -> str: # one line a mistake
     "A pydantic error in the words of whoever wrote the file."
-    lines = {}
-    for mistake in error.errors():
-        where = ".".join(map(str, mistake["loc"])) or "top" # e.g. `methods.0.name`
-        what = mistake["msg"]
-        if mistake["type"] == "missing":
-            what = "required, and not there"
-        elif not isinstance(mistake["input"], dict):
-            what = f"{what}, got {quoted(mistake['input'])}"
-        lines[f"{source}: {where}: {what}"] = None
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(f"{source}: {in_words(mistake)}" for mistake in error.errors()))
 
 
 def load_config(

@@ -2,7 +2,6 @@
 import functools
 import json
 import re
-import reprlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
 
-from ..files import each_key_once
+from ..files import each_key_once, in_words
 from .config import RunConfig
 
 
@@ -125,30 +124,12 @@ class Failed(Run):
 
 
 RECORD = TypeAdapter(Annotated[Finished | Failed, Field(discriminator="status")])
-UNSAID = {"dict", "list", "float"} # kinds of JSON, which pydantic names in the places of mistakes
-
-
-def in_words(error: ValidationError) -> str:
-    "What is wrong first, beginning with the field; a long value is not shown in full."
-    mistake = error.errors(include_url=False)[0]
-    loc = mistake["loc"]
-    if loc[:1] in (("finished",), ("failed",)): # which of the two kinds of records
-        loc = loc[1:]
-    place = ".".join(str(part) for part in loc if part not in UNSAID)
-    why = mistake["msg"].removeprefix("Value error, ")
-    if mistake["type"] == "missing":
-        why = "required, and not there"
-    elif not isinstance(mistake["input"], dict):
-        why += f", got {reprlib.repr(mistake['input'])}"
-    return f"{place}: {why}" if place else why
-
-
 def understood(record) -> dict: # the same
     "Raises `Misfit` naming the field of what is no record."
     try:
         RECORD.validate_python(record)
     except ValidationError as e:
-        raise Misfit(in_words(e)) from None
+        raise Misfit(in_words(e.errors(include_url=False)[0])) from None
     return record
 
 

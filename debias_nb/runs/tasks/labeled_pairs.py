@@ -112,13 +112,11 @@ def at_balance(
 
     others = np.empty((count, negatives), int)
     for row, first in zip(others, left[drawn]):
-        found = np.empty(0, int)
+        found = {} # texts in the order in which they are drawn, each once
         while len(found) < negatives:
             more = rng.integers(len(texts), size=negatives)
-            found = np.concatenate([found, more[group[more] != group[first]]])
-            _, new = np.unique(found, return_index=True)
-            found = found[np.sort(new)]
-        row[:] = found[:negatives]
+            found |= dict.fromkeys(more[group[more] != group[first]].tolist())
+        row[:] = list(found)[:negatives]
 
     seconds = np.column_stack([right[drawn], others])
     labels = np.zeros(seconds.shape, "int8")
