@@ -219,13 +219,18 @@ class Strict(BaseModel):
 class Settings(Strict):
     "Settings with rules of what goes together."
     once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
+    before: ClassVar[dict] = {} # setting -> what records and older files call it
 
     @model_validator(mode="before")
     @classmethod
     def _without_those_of_before(cls, said):
         if not isinstance(said, dict):
             return said
-        return {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+        said = {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+        for name, before in cls.before.items():
+            if before in said and name not in said:
+                said[name] = said.pop(before)
+        return said
 
     @model_validator(mode="after")
     def _fits(self):

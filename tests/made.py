@@ -78,8 +78,8 @@ STATIC = EncoderConfig(
 METHODS = [
     MethodConfig(name="Base", trained=False),
     MethodConfig(name="Finetuned"),
-    MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5),
-    MethodConfig(name="OutReg", regulariser="outreg", weight=1.),
+    MethodConfig(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5),
+    MethodConfig(name="OutReg", regularizer="outreg", weight=1.),
     MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)]
 
 

@@ -463,7 +463,7 @@ def made_up_numbers(run, i, keep, rng):
         return failed_record(run, Start(), "the loss is nan", 7)
     tests = [test for test in run.evaluate if test != "superuser"]
     curve = {"step": [1, 2], "erm": [.2, .1]}
-    if run.method.regulariser != "none":
+    if run.method.regularizer != "none":
         curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
     metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
     replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}

@@ -36,7 +36,7 @@ def model():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_each_loss_trains_bare_and_with_a_regulariser(model, loss):
+def test_each_loss_trains_bare_and_with_a_regularizer(model, loss):
     found = compare(
         model, frame(), {"iid": frame()}, methods="plain,outreg:10", seeds=2, epochs=1, batch_size=8, progress=False,
         loss=loss)

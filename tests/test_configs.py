@@ -240,7 +240,7 @@ def test_worlds_that_cannot_be_are_refused(corpus, worlds):
 
 
 PLAIN = {"learning_rate": 1e-3, "epochs": 1, "batch_size": 8}
-MASKED = {"regulariser": "itvreg", "mask_share": .5}
+MASKED = {"regularizer": "itvreg", "mask_share": .5}
 
 
 @pytest.mark.parametrize("kind, settings, field", [
@@ -260,9 +260,9 @@ MASKED = {"regulariser": "itvreg", "mask_share": .5}
     (AuthorsConfig, {"bias": 0}, "bias"),
     (AuthorsConfig, {"student": "corrected"}, "gamma"),
     (AuthorsConfig, {"base": "mll", "gamma": 1}, "gamma"),
-    (MethodConfig, {"name": "x", "regulariser": "itvreg", "weight": 1}, "mask_share"),
+    (MethodConfig, {"name": "x", "regularizer": "itvreg", "weight": 1}, "mask_share"),
     (MethodConfig, {"name": "x", "mask_share": .5}, "mask_share"),
-    (MethodConfig, {"name": "x", "regulariser": "outreg", "trained": False}, "not trained"),
+    (MethodConfig, {"name": "x", "regularizer": "outreg", "trained": False}, "not trained"),
     (MethodConfig, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
     (MethodConfig, {"name": "x", "weight": 1}, "weight"),
     (MethodConfig, {"name": "x", "rows": .5}, "rows"),
@@ -288,6 +288,15 @@ def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_
     for part, name in (("training", "weight_decay"), ("corpus", "noise_seed")):
         with pytest.raises(ValidationError, match=f"{part}.{name}"):
             RunConfig.model_validate(said | {part: said[part] | {name: .5}})
+
+
+def test_a_setting_that_is_spelled_otherwise_now_is_read_and_keeps_its_name_in_records_and_ids():
+    run = next(run for run in load_experiment("itvreg/table03", "small").runs() if run.method.regularizer == "outreg")
+    said = run.model_dump(mode="json")
+    assert said["method"]["regulariser"] == "outreg" and "regularizer" not in said["method"]
+    assert RunConfig.model_validate(said) == run
+    with pytest.raises(ValidationError, match=r"regulariser\s+unknown key"): # of two values one would be ignored
+        MethodConfig(name="x", regularizer="outreg", regulariser="simcse", weight=1.)
 
 
 @pytest.mark.parametrize("opened", ["[", "- ", "? ", "{a: "])

@@ -30,7 +30,7 @@ RUNS = { # experiment -> ends of the ids of planted runs
         "tiny-mild-itvreg-10-a-quarter-s2-8a1d154ad5", "tiny-mild-l2-sp-1e-06-s0-86cd186219",
         "tiny-mild-finetuned-s0-4db4ab47f8", "tiny-mild-word-dropout-15-s1-fc47ab8b8f",
         "tiny-mild-word-dropout-50-s2-071198235c"],
-    "table07": ["tiny-static-strong-finetuned-s2-e75e0daebb"], # with gradients of all regularisers
+    "table07": ["tiny-static-strong-finetuned-s2-e75e0daebb"], # with gradients of all regularizers
     "table17": [                                               # the best epoch
         "tiny-static-strong-itvreg-s1-1f5d2be95c", "tiny-static-strong-maskreg-s2-91ba634323",
         "tiny-static-strong-finetuned-s1-a50ab71e52", "tiny-static-strong-outreg-s2-a7e7313c4c",

@@ -66,7 +66,7 @@ ITVAUG = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
     *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (
         ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.), ("temperature", -1.))),
     (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGED), "'Ours': ITVAug"),
-    (lambda m: MethodConfig(name="Ours", regulariser="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
+    (lambda m: MethodConfig(name="Ours", regularizer="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
     (lambda m: Regularized(m, LeastSquares(m), [OutReg()], FrozenBase(m)), "`base`"),
 ])
 def test_what_would_give_other_numbers_is_refused(model, call, words):
@@ -91,7 +91,7 @@ METHODS = {
 def loss_of(model, base, course, name, **changes):
     "The loss of a method with the draws of seed 3 in epoch 2."
     if name in METHODS:
-        method = MethodConfig(name="ours", regulariser=name, **METHODS[name] | changes)
+        method = MethodConfig(name="ours", regularizer=name, **METHODS[name] | changes)
     else:
         method = MethodConfig(name="ours", augmentation=name, mask_share=.5, **changes)
     loss = make_loss(method, model, FrozenBase(base), course)

@@ -44,7 +44,7 @@ def expected_terms(run):
         return {"sw"} | ({"ce", "cl"} if method.scan and method.scan.debias != "none" else set())
     if run.task == "authors":
         return {"loss"} | ({"B"} if method.authors.student == "arr" else set()) | ({"accuracy"} if method.name == "MLL" else set())
-    return {"erm"} | ({"raw", "weighted"} if method.regulariser != "none" or method.augmentation == "itvaug" else set())
+    return {"erm"} | ({"raw", "weighted"} if method.regularizer != "none" or method.augmentation == "itvaug" else set())
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_the_papers_settings():
     table = of_a["table03"]
     training = table.blocks[0].training
     assert [one.name.split("/")[1] for one in table.encoders] == ["nli-distilbert-base", "msmarco-distilbert-base-v4"]
-    assert {method.weight for method in table.methods if method.regulariser != "none"} == {.1}
+    assert {method.weight for method in table.methods if method.regularizer != "none"} == {.1}
     assert [table.by_name("methods")[name].mask_share for name in ("ITVReg", "MaskReg")] == [.5, .15]
     assert (training.learning_rate, training.epochs, training.batch_size, training.optimizer) == (1e-4, 5, 250, "adam")
     assert {(corpus.name, corpus.share) for corpus in table.blocks[0].corpora} == {("askubuntu_shah", .1), ("superuser", .1)}

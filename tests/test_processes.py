@@ -48,10 +48,10 @@ def steps(size, **changes):
 
 METHODS = {
     "plain": dict(),
-    "outreg": dict(regulariser="outreg", weight=3.),
-    "itvreg": dict(regulariser="itvreg", weight=30., mask_share=.5),
-    "maskreg": dict(regulariser="maskreg", weight=3., mask_share=.5),
-    "l2sp": dict(regulariser="l2sp", weight=.1),
+    "outreg": dict(regularizer="outreg", weight=3.),
+    "itvreg": dict(regularizer="itvreg", weight=30., mask_share=.5),
+    "maskreg": dict(regularizer="maskreg", weight=3., mask_share=.5),
+    "l2sp": dict(regularizer="l2sp", weight=.1),
     "itvaug": dict(augmentation="itvaug", mask_share=.5),
     "worddropout": dict(augmentation="worddropout", mask_share=.5),
 }

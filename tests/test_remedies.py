@@ -103,7 +103,7 @@ def test_adapters_are_merged_into_the_weights_beside_which_they_stood(tiny):
 def test_adapters_that_cannot_be_are_refused(tiny, monkeypatch):
     with pytest.raises(EncoderError, match="`lora` belongs to transformers"):
         trained(load_encoder(STATIC), lora={"rank": 4})
-    for settings in ({"frozen_layers": 1}, {"regulariser": "l2sp", "weight": 1}, {"trained": False}):
+    for settings in ({"frozen_layers": 1}, {"regularizer": "l2sp", "weight": 1}, {"trained": False}):
         with pytest.raises(ValueError, match="`lora`"):
             MethodConfig(name="x", lora={"rank": 4}, **settings)
     monkeypatch.setitem(sys.modules, "peft", None)
@@ -114,7 +114,7 @@ def test_adapters_that_cannot_be_are_refused(tiny, monkeypatch):
 # spread embeddings
 
 def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
-    _, course = trained(tiny, regulariser="gor", weight=2.)
+    _, course = trained(tiny, regularizer="gor", weight=2.)
     first = course.history[0]
     assert float(first["weighted"]) == pytest.approx(2 * float(first["raw"]))
     vectors = [torch.randn(5, 8), torch.randn(5, 8)]
@@ -128,7 +128,7 @@ def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
 
 def test_gor_holds_no_other_texts():
     with pytest.raises(ValueError, match="`texts` belongs"):
-        MethodConfig(name="x", regulariser="gor", weight=1, texts={"corpora": ["quora"]})
+        MethodConfig(name="x", regularizer="gor", weight=1, texts={"corpora": ["quora"]})
 
 
 # replay

@@ -132,9 +132,9 @@ def test_a_run_on_titles_keeps_what_was_asked_for(titled):
     assert tuned["extra"]["gradient norms"]["OutReg"] > 0
 
 
-def test_the_strength_of_a_regulariser_is_no_matter_to_plain_training(titled):
+def test_the_strength_of_a_regularizer_is_no_matter_to_plain_training(titled):
     e, _, out = titled
-    method = MethodConfig(name="ITVReg", regulariser="itvreg", weight=0., mask_share=.5)
+    method = MethodConfig(name="ITVReg", regularizer="itvreg", weight=0., mask_share=.5)
     zero = RunConfig(**(e.runs()[2].model_dump() | {"method": method.model_dump()}))
     plain = list(out.records.values())[1]
     assert execute(zero)["metrics"]["iid"]["p1"] == pytest.approx(plain["metrics"]["iid"]["p1"], abs=.02)

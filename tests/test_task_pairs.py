@@ -121,8 +121,8 @@ def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
         labeled_pairs.held_texts(TextsConfig(corpora=["unseen"]), ())
 
 
-@pytest.mark.parametrize("settings", [{}, {"regulariser": "l2sp"}, {"regulariser": "outreg", "rows": .5}])
-def test_texts_belong_to_a_regulariser_of_texts(settings):
+@pytest.mark.parametrize("settings", [{}, {"regularizer": "l2sp"}, {"regularizer": "outreg", "rows": .5}])
+def test_texts_belong_to_a_regularizer_of_texts(settings):
     with pytest.raises(ValueError, match="`texts` belongs"):
         MethodConfig(name="x", texts={"corpora": ["quora"]}, **settings)
 
@@ -143,7 +143,7 @@ def trained(base, course_seed=0, **method):
 WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)
 
 
-@pytest.mark.parametrize("method", [{"regulariser": "outreg"}, {"regulariser": "itvreg", "mask_share": .5}])
+@pytest.mark.parametrize("method", [{"regularizer": "outreg"}, {"regularizer": "itvreg", "mask_share": .5}])
 def test_a_run_with_texts_depends_on_its_seed_alone(method):
     base = load_encoder(EncoderConfig(
         name="tiny", kind="static", world=WORLD, pretrain=PretrainConfig(steps=5, batch_size=16)))
@@ -233,7 +233,7 @@ def test_a_batch_may_not_be_larger_than_there_are_questions(tiny):
         ranked(tiny, batch_size=16)
 
 
-@pytest.mark.parametrize("settings", [{"regulariser": "outreg"}, {"regulariser": "itvreg", "mask_share": .5}])
+@pytest.mark.parametrize("settings", [{"regularizer": "outreg"}, {"regularizer": "itvreg", "mask_share": .5}])
 def test_a_regularizer_stands_next_to_a_ranking_loss(tiny, settings):
     plain, *_ = ranked(tiny)
     held, *_ = ranked(tiny, method=MethodConfig(name="x", weight=100., **settings))

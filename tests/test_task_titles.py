@@ -61,7 +61,7 @@ def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
         evaluate=["unseen"], eval_world=WORLD)
     found = {}
     for texts in (None, {"corpora": ["unseen"]}):
-        method = MethodConfig(name="x", regulariser="outreg", weight=10, texts=texts)
+        method = MethodConfig(name="x", regularizer="outreg", weight=10, texts=texts)
         record = execute(RunConfig(method=method, **settings))
         assert record["status"] == "finished"
         found[texts is None] = record

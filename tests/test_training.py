@@ -28,7 +28,7 @@ from debias_nb.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
 FINETUNED = MethodConfig(name="Finetuned")
-ITVREG = MethodConfig(name="ITVReg", regulariser="itvreg", weight=1., mask_share=.5)
+ITVREG = MethodConfig(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5)
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +209,7 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     x = tokenize(model, left)
     z = tokenize(model, right)
     y = torch.tensor(labels)
-    method = MethodConfig(name="ITVReg", regulariser="itvreg", weight=3., mask_share=.5)
+    method = MethodConfig(name="ITVReg", regularizer="itvreg", weight=3., mask_share=.5)
     loss = make_loss(method, model, FrozenBase(base), Course(5))
     sum(loss([column(x), column(z)], y).values()).backward()
     chosen, _ = choose(x, .5, 5, 0, np.arange(24))
@@ -228,8 +228,8 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     left_side = fx.detach() if detached == "x" else fx
     right_side = fe.detach() if detached == "x'" else fe
     erm = (((fx * fz).sum(1) - y) ** 2).mean()
-    regulariser = (((left_side * right_side).sum(1) - (gx * ge).sum(1)) ** 2).mean()
-    (erm + 3 * regulariser).backward()
+    regularizer = (((left_side * right_side).sum(1) - (gx * ge).sum(1)) ** 2).mean()
+    (erm + 3 * regularizer).backward()
     assert torch.allclose(model[0].embedding.weight.grad, W.grad, atol=1e-6) == same
     assert base[0].embedding.weight.grad is None
 

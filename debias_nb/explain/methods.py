@@ -144,7 +144,7 @@ class Method:
         elif self.kind == "worddropout":
             said |= {"augmentation": self.kind, "mask_share": self.strength}
         elif self.kind in REGULARIZERS:
-            said |= {"regulariser": self.kind, "weight": self.strength}
+            said |= {"regularizer": self.kind, "weight": self.strength}
         if self.kind in INTERVENING:
             said["mask_share"] = REGULARIZERS[self.kind].mask_share
         if self.texts is not None:

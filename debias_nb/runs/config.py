@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_serializer, model_validator
 
 from ..settings import EncoderConfig
 from ..checks import ConfigError, check_known, quoted
@@ -112,11 +112,12 @@ ON_PAIRS = ("frozen_layers", "lora", "replay") # settings of methods that train 
 class MethodConfig(Settings):
     "One row of a table: plain fine-tuning plus at most one regularizer or augmentation."
     once = {"share": None}
+    before = {"regularizer": "regulariser"}
     name: str
     setting: str | None = None   # of a search that tries several of one method: what rows say of it in brackets
     was: str | None = None       # its name in ids and records, where runs were made before the row was renamed
     trained: bool = True         # False: the base encoder as it is
-    regulariser: str = "none"    # of `REGULARIZER_NAMES`, or `mymodule.Name`
+    regularizer: str = "none"    # of `REGULARIZER_NAMES`, or `mymodule.Name`
     weight: NotNegative = 0.     # the paper's lambda
     mask_share: Annotated[float, Field(gt=0, lt=1)] | None = None # share of ordinary tokens intervened on
     intervention: Intervention = "mask"
@@ -131,30 +132,35 @@ class MethodConfig(Settings):
     lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer (pairs)
     replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
 
+    @model_serializer(mode="wrap")
+    def _recorded(self, dump):
+        "Records and ids call settings what they were called before."
+        return {self.before.get(name, name): value for name, value in dump(self).items()}
+
     @property
     def display(self) -> str: # the name in tables, and in ids and records where `was` says no other
         return f"{self.name} ({self.setting})" if self.setting else self.name
 
     def rules(self):
-        if "." not in self.regulariser:
-            check_known("regulariser", self.regulariser, ["none", *REGULARIZER_NAMES])
-        regularized = self.regulariser != "none"
+        if "." not in self.regularizer:
+            check_known("regularizer", self.regularizer, ["none", *REGULARIZER_NAMES])
+        regularized = self.regularizer != "none"
         augmented = self.augmentation != "none"
-        masks = self.regulariser in INTERVENING or augmented
-        trains = self.changed("regulariser", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
+        masks = self.regularizer in INTERVENING or augmented
+        trains = self.changed("regularizer", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
         counted = self.authors is not None and self.authors.counted is not None
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and trains, f"an encoder that is not trained has no `{'`, `'.join(trains)}`"
-        yield regularized and augmented, "a regulariser or an augmentation, not both"
-        yield from self.owned({"a regulariser": ("weight", "rows", "texts")}, "a regulariser" if regularized else "none")
-        yield self.texts and (self.regulariser not in HOLDING or self.rows < 1), (
-            "`texts` belongs to a regulariser of texts, without `rows`")
+        yield regularized and augmented, "a regularizer or an augmentation, not both"
+        yield from self.owned({"a regularizer": ("weight", "rows", "texts")}, "a regularizer" if regularized else "none")
+        yield self.texts and (self.regularizer not in HOLDING or self.rows < 1), (
+            "`texts` belongs to a regularizer of texts, without `rows`")
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
         on_pairs = not self.changed("scan", "transfer", "authors")
         yield from self.owned({"training on pairs or titles": ON_PAIRS}, "training on pairs or titles" if on_pairs else "none")
-        yield self.lora and (self.frozen_layers is not None or self.regulariser == "l2sp"), (
+        yield self.lora and (self.frozen_layers is not None or self.regularizer == "l2sp"), (
             "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
 
 
@@ -204,7 +210,7 @@ class TrainConfig(Settings):
             "`temperature` belongs to the hinge and to authors")
 
 
-# Gradient norms of each regulariser; top items (and token importance) of some queries;
+# Gradient norms of each regularizer; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
 # duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
 # apart by that; what can be said of a shift before training; replicates in which pairs that share texts are drawn together.

@@ -170,7 +170,7 @@ class Course(TrainerCallback):
     def __init__(self, seed: int):
         self.seed = seed
         self.epoch = 0
-        self.history = []   # of each step `erm`, and of a regulariser `raw` and `weighted`
+        self.history = []   # of each step `erm`, and of a regularizer `raw` and `weighted`
         self.prepare = None # what is done when an epoch begins, called with seed and epoch
 
     def draws(self, encoder, sided: bool, features: list[dict]) -> NamedDraws:
@@ -266,10 +266,10 @@ class Neighbors(Regularizer):
 
 def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Neighbors`, `Twins` or a user's; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
-    if "." in method.regulariser:
-        return own_class(method.regulariser)
-    if method.regulariser != "none":
-        return (REGULARIZERS | {"gor": GOR, "neighbors": Neighbors})[method.regulariser]
+    if "." in method.regularizer:
+        return own_class(method.regularizer)
+    if method.regularizer != "none":
+        return (REGULARIZERS | {"gor": GOR, "neighbors": Neighbors})[method.regularizer]
     return kinds[method.augmentation]
 
 

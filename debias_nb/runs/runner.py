@@ -297,7 +297,7 @@ def narrow(
     weighted = experiment.methods
     if weight is not None:
         other = {"weight": weight}
-        weighted = tuple(one if one.regulariser == "none" else one.model_copy(update=other) for one in weighted)
+        weighted = tuple(one if one.regularizer == "none" else one.model_copy(update=other) for one in weighted)
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": weighted})
 
 

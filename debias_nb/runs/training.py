@@ -347,7 +347,7 @@ def fine_tune(
             frozen = CachedBase(base, list(pairs.columns.values()), dtype)
     course = Course(seed)
     loss = make_loss(method, model, frozen, course, training, texts)
-    further = {"ddp_find_unused_parameters": False} if method.regulariser == "l2sp" else {} # it trains all weights
+    further = {"ddp_find_unused_parameters": False} if method.regularizer == "l2sp" else {} # it trains all weights
     if pairs.asks is not None:
         further |= distinct_batches(pairs, training, method.replay)
     if pairs.matches is not None:
@@ -381,7 +381,7 @@ def gradient_norms(
     model,                        # the plainly fine-tuned encoder
     base,                         # its base encoder
     pairs: PairTokens,
-    methods: dict[str, MethodConfig], # regularisers; their weights do not matter
+    methods: dict[str, MethodConfig], # regularizers; their weights do not matter
     training: TrainConfig,
     seed: int,
 ) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights

@@ -43,7 +43,7 @@ profile: planted
 title: Two
 scale: invented
 encoders: [{name: learned, kind: static, embedding: 8}]
-methods: [{name: Base, trained: false}, {name: ITVReg, regulariser: itvreg, weight: 0.1, mask_share: 0.5}]
+methods: [{name: Base, trained: false}, {name: ITVReg, regularizer: itvreg, weight: 0.1, mask_share: 0.5}]
 blocks:
   - {encoders: [learned], methods: [Base], seeds: [0, 1], evaluate: [iid], \
 corpora: [{name: catalogue, world: {train_pairs: 10}}],

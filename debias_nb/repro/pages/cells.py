@@ -137,7 +137,7 @@ def is_printed(cell: Cell, printed: Printed) -> bool:
     return cell.place == (base, row_name(**printed.row), printed.column)
 
 
-FAMILIES = { # regulariser or augmentation -> what tables call it
+FAMILIES = { # regularizer or augmentation -> what tables call it
     "itvreg": "ITVReg",
     "maskreg": "MaskReg",
     "outreg": "OutReg",
@@ -150,7 +150,7 @@ FAMILIES = { # regulariser or augmentation -> what tables call it
 
 def remedy_of(method: MethodConfig) -> str | None: # None: it has none
     "The regularizer or augmentation that a method is a strength or a variant of."
-    return FAMILIES.get(method.regulariser) or FAMILIES.get(method.augmentation)
+    return FAMILIES.get(method.regularizer) or FAMILIES.get(method.augmentation)
 
 
 def rows_of(

@@ -256,7 +256,7 @@ class RunsFailed(Told, RuntimeError):
 def _unlike(configuration: ExperimentConfig, asked: dict) -> Iterator[str]: # asked: as of `made`
     "In what a study is not what its configuration says."
     if asked["weight"] is not None:
-        names = [method.display for method in configuration.methods if method.regulariser != "none"]
+        names = [method.display for method in configuration.methods if method.regularizer != "none"]
         yield f"λ = {asked['weight']:g} for {', '.join(names)}"
     if asked["seeds"]:
         yield f"seeds {', '.join(map(str, asked['seeds']))} alone"

@@ -162,13 +162,13 @@ def known_parts(
 
 
 STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { # whose gradient norms are compared
-    "ITVReg": {"regulariser": "itvreg", "mask_share": .5},
-    "ITVReg (0.15)": {"regulariser": "itvreg", "mask_share": .15},
-    "MaskReg": {"regulariser": "maskreg", "mask_share": .15},
-    "MaskReg (0.50)": {"regulariser": "maskreg", "mask_share": .5},
-    "SimCSE": {"regulariser": "simcse"},
-    "OutReg": {"regulariser": "outreg"},
-    "L2-SP": {"regulariser": "l2sp"},
+    "ITVReg": {"regularizer": "itvreg", "mask_share": .5},
+    "ITVReg (0.15)": {"regularizer": "itvreg", "mask_share": .15},
+    "MaskReg": {"regularizer": "maskreg", "mask_share": .15},
+    "MaskReg (0.50)": {"regularizer": "maskreg", "mask_share": .5},
+    "SimCSE": {"regularizer": "simcse"},
+    "OutReg": {"regularizer": "outreg"},
+    "L2-SP": {"regularizer": "l2sp"},
 }.items()}
 
 
@@ -284,7 +284,7 @@ class PairTask(Task):
         extra = {}
         if best:
             extra["held-out scores"] = best.scores
-        if "gradients" in run.measure and run.method.regulariser == "none":
+        if "gradients" in run.measure and run.method.regularizer == "none":
             extra["gradient norms"] = gradient_norms(model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
 
