@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -18,7 +17,6 @@ from debias_nb.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
 from debias_nb.repro.pages.frame import all_experiments, best_settings, found_records, papers, results, stored, study_of
 from debias_nb.runs.runner import narrow
-from dry import dry_runs, dry_step
 
 ROOT = project_root(Path(__file__).parent)
 PROFILES = ("planted", "small")
@@ -61,7 +59,6 @@ FORMS = {
     ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
     ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
 }
-FORMS_OF = {"small": list(FORMS), "planted": [form for form in FORMS if form != ", matched"]}
 SCAN = [found for found in all_experiments("scan") if any(method.scan for method in found.methods)]
 SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
 
@@ -117,34 +114,6 @@ def test_what_runs_twice_under_two_names_is_one_run(profile):
             for run in found.runs():
                 ids.setdefault(without_names(run), set()).add(run.id)
     assert ids and not [several for several in ids.values() if len(several) > 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("profile", PROFILES)
-def test_all_forms_have_as_many_settings_to_choose_from(profile):
-    search = load_experiment("scan/settings", profile)
-    tried = [method.name for method in search.methods]
-    assert {name: tried.count(name) for name in tried} == {f"SCAN{form}": 4 for form in FORMS_OF[profile]}
-    for run in dry_runs(search):
-        assert all(np.isfinite(value) for value in dry_step(run).values())
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_table_has_the_settings_of_one(profile):
-    "Temperature, memory and learner of a form are the same in all tables, and in the rows that lack a part of it."
-    settings = {}
-    for found, method in SCAN_METHODS:
-        if found.profile == profile and found.experiment != "settings":
-            scan = method.scan
-            known = settings.setdefault(method.name, (set(), set()))
-            known[0].add(scan.temperature)
-            known[1].add((scan.alpha, scan.rate, scan.penalty))
-    for form in FORMS_OF[profile]:
-        temperatures, learners = settings[f"SCAN{form}"]
-        assert len(temperatures) == 1 and len(learners) == 1
-        if form != ", matched": # which the tables without debiasing do not have
-            assert settings[f"w/o LD{form}"][1] == learners
-        assert settings.get(f"w/o FD{form}", [set()])[0] <= temperatures
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -255,6 +224,9 @@ MASKED = {"regularizer": "itvreg", "mask_share": .5}
     (CorpusConfig, {"name": "newsgroups20_authors", "task": "authors"}, "split"),
     (CorpusConfig, {"name": "quora", "split": {}}, "split"),
     (CorpusConfig, {"name": "quora", "likeness": .5}, "likeness"),
+    (CorpusConfig, {"name": "askubuntu", "duplicates": 5}, "`duplicates`"),
+    (CorpusConfig, {"name": "askubuntu", "negatives": 5}, "`duplicates`"),
+    (CorpusConfig, {"name": "askubuntu", "duplicates": 5, "negatives": 5, "share": .5}, "`duplicates`"),
     (ScanConfig, {"pairs": "each"}, "pairs"),
     (AuthorsConfig, {"counted": "bow", "student": "arr"}, "counted"),
     (AuthorsConfig, {"bias": 0}, "bias"),
@@ -266,6 +238,8 @@ MASKED = {"regularizer": "itvreg", "mask_share": .5}
     (MethodConfig, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
     (MethodConfig, {"name": "x", "weight": 1}, "weight"),
     (MethodConfig, {"name": "x", "rows": .5}, "rows"),
+    (MethodConfig, {"name": "x", "texts": {"corpora": ["quora"]}}, "`texts`"),
+    (MethodConfig, {"name": "x", "texts": {"corpora": ["quora"]}, "regularizer": "outreg", "rows": .5}, "`texts` belongs"),
     (MethodConfig, {"name": "x", "authors": {"counted": "bow"}}, "counted"),
     (TrainConfig, {**PLAIN, "loss": "hinge"}, "margin"),
     (TrainConfig, {**PLAIN, "temperature": 1}, "temperature"),
