@@ -186,8 +186,8 @@ def test_what_weights_do_is_left_out_where_there_is_nothing_to_decorrelate(token
     several, one = torch.randn(20, 4), torch.zeros(20, 4)
     one[:, 0] = several[:, 0]
     weights = torch.ones(20)
-    assert set(weigher.asked(weights, several, labels)) == {"fresh loss", "fresh loss, shuffled"}
-    assert weigher.asked(weights, one, labels) == {}
+    assert set(weigher.fresh_losses(weights, several, labels)) == {"fresh loss", "fresh loss, shuffled"}
+    assert weigher.fresh_losses(weights, one, labels) == {}
 
 
 def test_positive_weight_counts_right_answers_more(train):

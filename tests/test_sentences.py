@@ -163,7 +163,7 @@ def test_no_run_of_the_matrix_holds_what_it_tests(monkeypatch):
     runs = load_experiment("itvreg/matrix", "small").runs()
     kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
     try:
-        held = {kind: task.held_texts(*kind) for kind in kinds}
+        held = {kind: task.unlabeled_texts(*kind) for kind in kinds}
         tests = {name: task.evaluation_pairs(name, None, None).all_texts for name in {name for _, names in kinds for name in names}}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])

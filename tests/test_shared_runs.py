@@ -13,7 +13,7 @@ from debias_nb.repro.pages.pictures import svg
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
 from debias_nb.runs.runner import execute, narrow, run_all
-from debias_nb.runs.tasks.labeled_pairs import _part_of, catalogue, evaluation_pairs
+from debias_nb.runs.tasks.labeled_pairs import _part_of, evaluation_pairs, planted_catalog
 from debias_nb.runs.tasks.titles import title_split, title_tasks
 from cells import defined_in
 from made import METHODS, STATIC, WORLD
@@ -168,7 +168,7 @@ def test_queries_that_are_held_out_are_not_trained_on():
     assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
     assert not set(held.queries) & set(split.train.queries)
     corpus = CorpusConfig(name="catalogue", world=WORLD, holdout=.2)
-    drawn = catalogue(WORLD).labeled_pairs()
+    drawn = planted_catalog(WORLD).labeled_pairs()
     both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
     assert not set(both[0].group) & set(both[1].group)
     assert len(set(both[1].group)) == round(.2 * len(set(drawn.group)))

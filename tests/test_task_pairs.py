@@ -76,20 +76,20 @@ def corpora(monkeypatch):
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
     monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
     monkeypatch.setattr(labeled_pairs, "evaluation_pairs", _tested)
-    labeled_pairs.held_texts.cache_clear()
+    labeled_pairs.unlabeled_texts.cache_clear()
     yield
-    labeled_pairs.held_texts.cache_clear()
+    labeled_pairs.unlabeled_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
-    tested = labeled_pairs.held_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    tested = labeled_pairs.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
     assert set(tested) == {"What?", "How", "Who"}
-    several = labeled_pairs.held_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    several = labeled_pairs.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
-    everything, half = (labeled_pairs.held_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    everything, half = (labeled_pairs.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
     assert half == everything[:2]
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
-        labeled_pairs.held_texts(TextsConfig(corpora=["qoura"]), ())
+        labeled_pairs.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
 
 
 def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
@@ -97,20 +97,20 @@ def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
     tested = ["what", "WHY IS IT", "how?"]
     monkeypatch.setattr(labeled_pairs, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
     with pytest.raises(ConfigError, match="texts: 1 of quora are not tested, .* two are needed"):
-        labeled_pairs.held_texts(TextsConfig(corpora=["quora"]), ("quora",))
+        labeled_pairs.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
     asked = TextsConfig(corpora=["unseen", "uncoupled"])
-    held = labeled_pairs.held_texts(asked, ("iid", "unseen"), None, WORLD)
+    held = labeled_pairs.unlabeled_texts(asked, ("iid", "unseen"), None, WORLD)
     world = Catalog(WORLD)
     drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
     tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
     assert set(held) == set(drawn) - tested and len(held) > 300
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):
-        labeled_pairs.held_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
+        labeled_pairs.unlabeled_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
     with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
-        labeled_pairs.held_texts(TextsConfig(corpora=["unseen"]), ())
+        labeled_pairs.unlabeled_texts(TextsConfig(corpora=["unseen"]), ())
 
 
 WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)

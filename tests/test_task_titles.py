@@ -26,33 +26,33 @@ def library(monkeypatch):
     texts = ["Early", "New one", "New two", "paper: 39"]
     made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
     monkeypatch.setattr(titles, "load_titles", lambda name: made)
-    for kept in (titles.title_split, titles.held_titles):
+    for kept in (titles.title_split, titles.unlabeled_titles):
         kept.cache_clear()
     yield made
-    for kept in (titles.title_split, titles.held_titles):
+    for kept in (titles.title_split, titles.unlabeled_titles):
         kept.cache_clear()
 
 
 def test_held_are_titles_of_later_years_that_nobody_is_tested_with(library):
-    assert set(titles.held_titles(NEW, ("iid", "ood"), YEARS)) == {"New one", "New two"}
+    assert set(titles.unlabeled_titles(NEW, ("iid", "ood"), YEARS)) == {"New one", "New two"}
 
 
 def test_titles_to_hold_are_those_of_the_shifted_kind(library):
     with pytest.raises(ConfigError, match="no titles to hold 'odo'.*'ood'"):
-        titles.held_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
+        titles.unlabeled_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
     library.unpaired = None
     titles.title_split.cache_clear()
     with pytest.raises(ConfigError, match="texts: 0 of ood are not tested"):
-        titles.held_titles(NEW, ("ood",), YEARS)
+        titles.unlabeled_titles(NEW, ("ood",), YEARS)
 
 
 def test_held_titles_of_a_planted_world_are_of_its_splits():
-    held = titles.held_titles(TextsConfig(corpora=["unseen"]), ("iid", "unseen"), PLANTED)
+    held = titles.unlabeled_titles(TextsConfig(corpora=["unseen"]), ("iid", "unseen"), PLANTED)
     world = Catalog(WORLD)
     tested = {text for name in ("iid", "unseen") for side in world.split(name).texts() for text in side}
     assert set(held) == {title.text for title in world.unlabeled("unseen")} - tested
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):
-        titles.held_titles(TextsConfig(corpora=["unsen"]), ("unseen",), PLANTED)
+        titles.unlabeled_titles(TextsConfig(corpora=["unsen"]), ("unseen",), PLANTED)
 
 
 def test_a_run_on_titles_is_held_on_other_titles_and_says_so():

@@ -152,7 +152,7 @@ class Weigher:
             return found.values
         return shuffled_within(found.values, labels, self.generator)
 
-    def told(self, weights, labels, rows) -> dict[str, float]:
+    def diary_line(self, weights, labels, rows) -> dict[str, float]:
         "One line of the diary: what the weights of a batch are like, relative to mean 1; nan where there are no such samples."
         if weights is None:
             return dict(PLAIN_LINE)
@@ -166,7 +166,7 @@ class Weigher:
             "fitted loss": self.fitted,
         }
 
-    def asked(self, weights, hidden, labels) -> dict[str, float]:
+    def fresh_losses(self, weights, hidden, labels) -> dict[str, float]:
         """What weights do to fresh random features of a batch, and what they do shuffled; nothing where the samples differ
         in one feature or in none, as they do when a training has collapsed."""
         out = diagnose_weights(weights, hidden, labels, generator=self.generator, draws=1)
@@ -252,9 +252,9 @@ class AnswerTrainer(Trainer):
 
         self.history.append({key: value.item() for key, value in terms.items()})
         if is_weighted:
-            self.diary.append(self.weigher.told(weights, labels, rows))
+            self.diary.append(self.weigher.diary_line(weights, labels, rows))
         if weights is not None and step % max(1, self.state.max_steps // MOMENTS) == 0:
-            self.fresh.append({"step": step} | self.weigher.asked(weights, hidden, labels))
+            self.fresh.append({"step": step} | self.weigher.fresh_losses(weights, hidden, labels))
         return loss
 
     def create_optimizer(self, *args, **kwargs):

@@ -106,7 +106,7 @@ def latest(
     return newest
 
 
-def told(entries: Iterable[Entry]) -> list[dict]:
+def records_among(entries: Iterable[Entry]) -> list[dict]:
     "The records among entries; a warning names what is none."
     found = []
     for entry in entries:
@@ -120,7 +120,7 @@ def told(entries: Iterable[Entry]) -> list[dict]:
 @once_per_state
 def by_id(path: Path) -> Records:
     "What a published file says of each run."
-    return latest(told(rows_of(path)))
+    return latest(records_among(rows_of(path)))
 
 
 class Store:
@@ -188,7 +188,7 @@ class Store:
         """All records of an experiment at a profile, published ones first; a warning names what is none. With `short`
         published ones lack data, encoder, curve and extra, and what is not needed is not read."""
         added = self.added(place) # first: see `publish`
-        return told([*rows_of(self._published(place), short), *added])
+        return records_among([*rows_of(self._published(place), short), *added])
 
     def all(self) -> list[dict]:
         "All records of the folder, experiment by experiment."
@@ -197,7 +197,7 @@ class Store:
     def find(self, run: RunConfig) -> dict | None:
         "The finished record of a run."
         path = self.folder / run.place / f"{run.id}.json"
-        added = told([entry_of(path, self._read, path)]) if path.is_file() else []
+        added = records_among([entry_of(path, self._read, path)]) if path.is_file() else []
         found = added[0] if added else by_id(self._published(run.place)).get(run.id)
         return found if found and found["status"] == "finished" else None
 

@@ -22,7 +22,7 @@ from .common import base_model, lacking
 from ..training import PairTokens, ranking_tokens
 
 
-PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalogue
+PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LabeledPairs:
 
 
 @lru_cache(maxsize=4)
-def catalogue(world: WorldConfig) -> Catalog:
+def planted_catalog(world: WorldConfig) -> Catalog:
     "A planted catalog, drawn once a process."
     return Catalog(world)
 
@@ -165,7 +165,7 @@ def ranking_columns(
 def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: # part: `train` or `heldout`
     "The pairs of a corpus. Raises `MissingData` when its files are not there."
     if corpus.name == "catalogue":
-        drawn = catalogue(corpus.world).labeled_pairs()
+        drawn = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
     share = 1. if corpus.whole_groups else corpus.share
     if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
@@ -190,7 +190,7 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
     if name == "heldout":
         return training_pairs(corpus, "heldout")
     if name in PLANTED:
-        return _of_world(catalogue(world).test_pairs(name), name, is_test=True)
+        return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
     if name in CATEGORIES:
         test, parts = load_test(name)
         return _of_texts(test, name, parts, load_offers(name))
@@ -212,7 +212,7 @@ def training_texts(
     planted = PLANTED if world else ()
     check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *KINDS, *TEXTS_ONLY, *GENERAL, *planted), ConfigError)
     if name in planted:
-        return [title.text for title in catalogue(world).unlabeled(name)]
+        return [title.text for title in planted_catalog(world).unlabeled(name)]
     if name in GENERAL:
         general = load_answers(name, "dev")
         return [*general.questions, *general.answers]
@@ -253,7 +253,7 @@ def untested(
 
 
 @lru_cache(maxsize=8)
-def held_texts(
+def unlabeled_texts(
     asked: TextsConfig,
     evaluate: tuple[str, ...],         # names of evaluation sets
     corpus: CorpusConfig | None = None, # of these

@@ -23,7 +23,7 @@ from ...data.products import CATEGORIES, ROLES, worded
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .labeled_pairs import PLANTED, LabeledPairs, catalogue, evaluation_pairs, general_pairs, held_texts, questions_of
+from .labeled_pairs import PLANTED, LabeledPairs, planted_catalog, evaluation_pairs, general_pairs, unlabeled_texts, questions_of
 from .labeled_pairs import ranking_columns, training_pairs, training_texts
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
@@ -242,7 +242,7 @@ class PairTask(Task):
         main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
         kept = {key: resampled.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
         if name in PLANTED:
-            values |= importance_shares(model, run.encoder, catalogue(run.eval_world).split(name).queries)
+            values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if pairs.offers:
             asked, ranked = offer_measures(both, pairs)
             ranking, *_ = rank_metrics(pairs.labels, scores, np.zeros(len(scores), int), name=name) # one list
@@ -260,9 +260,9 @@ class PairTask(Task):
         tested.replicates[name] = kept
         tested.data[f"test {name}"] = pairs.info
 
-    def held(self, run: RunConfig) -> tuple[str, ...]:
+    def unlabeled(self, run: RunConfig) -> tuple[str, ...]:
         "The unlabeled texts that a run is held on. Raises `ConfigError`."
-        return held_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world)
+        return unlabeled_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world)
 
     def train(self, run: RunConfig) -> Trained:
         base, identity = base_encoder(run.encoder)
@@ -276,7 +276,7 @@ class PairTask(Task):
             best = BestEpoch(model, lambda m: auc_at(held.labels, score(m, held, run.encoder)))
         texts = None
         if run.method.texts:
-            texts = list(self.held(run))
+            texts = list(self.unlabeled(run))
             data = data | {"held texts": {"fingerprint": fingerprint(texts), "texts": len(texts)}}
         callbacks = (best,) if best else ()
         course = fine_tune(
@@ -306,7 +306,7 @@ class PairTask(Task):
         if run.data:
             yield self.load, run.data
         if run.method.texts:
-            yield self.held, run
+            yield self.unlabeled, run
         if run.method.replay:
             yield training_texts, run.method.replay.corpus
 

@@ -10,7 +10,7 @@ from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, base_model, parted, shares_known, text_tokens, vectors
-from .labeled_pairs import catalogue, training_texts, untested
+from .labeled_pairs import planted_catalog, training_texts, untested
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
@@ -23,7 +23,7 @@ def title_split(corpus: CorpusConfig):
     """The `titles.TitleSplit` of a corpus of titles.
     Raises `MissingData` when its files are not there, `ValueError` for a split that leaves nothing."""
     if corpus.world:
-        split = catalog_titles(catalogue(corpus.world))
+        split = catalog_titles(planted_catalog(corpus.world))
     else:
         titles, *later = [load_titles(part) for part in corpus.name.split("+")] # of different years
         if later:
@@ -47,7 +47,7 @@ def title_mix(corpus: CorpusConfig) -> list:
     if not corpus.ticks:
         raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
     if corpus.world:
-        return mix_catalog(catalogue(corpus.world), corpus.ticks)
+        return mix_catalog(planted_catalog(corpus.world), corpus.ticks)
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
@@ -73,7 +73,7 @@ def unpaired_titles(
 
 
 @lru_cache(maxsize=8)
-def held_titles(
+def unlabeled_titles(
     asked: TextsConfig,
     evaluate: tuple[str, ...], # names of evaluation sets
     corpus: CorpusConfig,
@@ -134,7 +134,7 @@ def cases(
             "importance": [round(share, 4) for share in shares],
         })
     if run.data.world: # whether each ordinary token is of a word that causes relevance
-        planted = catalogue(run.data.world).split(name).queries
+        planted = planted_catalog(run.data.world).split(name).queries
         planted = [planted[i] for i in asked]
         owner = word_of_token(model, [list(query.words) for query in planted], tokens)
         for case, query, words in zip(out, planted, owner):
@@ -179,7 +179,7 @@ class TitlesTask(PairTask):
         if name != "mix":
             queries = task.queries
             if run.data.world: # whose words have roles
-                queries = catalogue(run.data.world).split(name).queries
+                queries = planted_catalog(run.data.world).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
         tested.metrics[name] = values
         tested.replicates[name] = resampled
@@ -201,8 +201,8 @@ class TitlesTask(PairTask):
             tested.extra["cases"] = {name: cases(model, run, name) for name in names}
         return tested
 
-    def held(self, run: RunConfig) -> tuple[str, ...]:
-        return held_titles(run.method.texts, run.evaluate, run.corpus)
+    def unlabeled(self, run: RunConfig) -> tuple[str, ...]:
+        return unlabeled_titles(run.method.texts, run.evaluate, run.corpus)
 
     load = staticmethod(title_split)
 
