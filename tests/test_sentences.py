@@ -96,7 +96,7 @@ def test_a_line_that_is_no_graded_pair_is_named(tmp_path, text, words):
     (NEWS.format(rows="1\t1\t2\ta\r\n").encode(), ":2: 4 columns, expected 5"),
     (NEWS.format(rows="1\t1\t2\ta\t \r\n").encode(), ":2: the right text is empty"),
     (NEWS.format(rows="").encode(), ": no pair below the header"),
-    (b"Quality\xff", ": not UTF-8 at byte 8"),
+    (b"Quality\xff", ":1: not UTF-8 at byte 8"),
     (b"", ": the file is empty"),
 ])
 def test_a_file_of_news_that_is_none_is_refused(tmp_path, contents, words):

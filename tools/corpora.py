@@ -19,6 +19,7 @@ from debias_nb.data.authors import read_pan_pairs
 from debias_nb.data.pairs import LABELS, check_columns, check_label, named_cells, read_pairs
 from debias_nb.data.registry import CONVERTED, NUL, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines
 from debias_nb.data.registry import parsed_rows, sha256_of, text_lines, without_end
+from debias_nb.files import check_regular
 from debias_nb.data.titles import LF_FILES, read_lf
 
 
@@ -30,8 +31,8 @@ class Source:
         self.copies = {} # a file that is written -> the one of the corpus that it is a copy of
         if not self.root.exists():
             raise DataError(f"{self.root} is not there")
-        if not (self.root.is_dir() or self.root.is_file()):
-            raise DataError(f"{self.root}: a file is expected, which can be read twice")
+        if not self.root.is_dir():
+            check_regular(self.root, DataError)
 
     def files(self, *patterns: str) -> list[Path]: # patterns: of names, `*` for anything
         "All files with such a name. Raises `DataError` where there is none."

@@ -44,12 +44,11 @@ class Answers(Table):
     counts: dict[str, float] = field(default_factory=dict) # what was read, dropped, found odd
     part: Part | None = None # None: not said
     COLUMNS = ("question_ids", "questions", "answers", "labels", "grades")
+    NUMBERS = {"labels": [0, 1], "grades": [1, 2, 3, 4]}
 
     def __post_init__(self):
-        self._check_sizes()
-        self._freeze("labels", [0, 1])
+        super().__post_init__()
         if self.grades is not None:
-            self._freeze("grades", [1, 2, 3, 4])
             contradicted = (self.grades >= RELEVANT) != self.labels
             self._refuse("labels", contradicted, f"though grades of {RELEVANT} and more are relevant")
     def _sizes(self):
@@ -175,8 +174,7 @@ def read_queries(
     path: str | Path, # id, tab, question
 ) -> dict[str, str]: # id -> question
     "Queries by id, from a published file."
-    pairs = [without_end(line).split("\t") for line in text_lines(path)]
-    return dict(pairs)
+    return dict(without_end(line).split("\t") for line in text_lines(path))
 
 # %% ../../nbs/data/03_answers.ipynb #ba97dd98
 class _Source(NamedTuple):

@@ -38,9 +38,6 @@ class Texts(Table):
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, found odd
     COLUMNS = ("author", "topic", "text", "date")
 
-    def __post_init__(self):
-        self._check_sizes()
-
     def _sizes(self):
         topics = "no" if self.topic is None else f"{len(set(self.topic)):,}"
         return f"{len(self):,} texts, {len(set(self.author)):,} authors, {topics} topics"

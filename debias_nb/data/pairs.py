@@ -33,10 +33,7 @@ class QuestionPairs(Table):
     counts: dict[str, int] = field(default_factory=dict) # what was read, dropped, repaired
 
     COLUMNS = ("labels", "left", "right")
-
-    def __post_init__(self):
-        self._check_sizes()
-        self._freeze("labels", [0, 1])
+    NUMBERS = {"labels": [0, 1]}
 
     @property
     def all_texts(self) -> list[str]:

@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from ..checks import ConfigError, check_known
-from ..files import Natural, Strict, cache_dir, load_config, once_per_state, own_file, package_file
+from ..files import Natural, Strict, cache_dir, check_regular, load_config, once_per_state, own_file, package_file
 from ..files import sha256_file, sha256_text
 
 if TYPE_CHECKING:
@@ -327,13 +327,12 @@ NUL = "\0"
 def text_lines(path, errors: str = "strict"): # errors: as of `bytes.decode` -> the text of each line with its end
     "The lines of a file in UTF-8, *.gz or not. Raises `DataError` naming file and line, and for an empty file."
     number = 0
-    if Path(path).exists() and not Path(path).is_file():
-        raise DataError(f"{path}: a file is expected")
+    check_regular(path, DataError)
     is_zipped = Path(path).suffix == ".gz"
     with (gzip.open(path) if is_zipped else open(path, "rb")) as file:
         try:
             for number, raw in enumerate(file, 1):
-                text = raw.decode("utf-8", errors)
+                text = raw.decode("utf-8" if number > 1 else "utf-8-sig", errors)
                 if NUL in text or text.startswith("\ufeff"):
                     raise ValueError("a NUL byte, or a byte order mark before the text")
                 yield text
@@ -400,6 +399,7 @@ def json_rows(path, model, key=None): # model: a pydantic model; key: its field 
 class Table:
     "Rows in columns of one length, some of which may be missing. A subclass is a dataclass with a `name`."
     COLUMNS: ClassVar[tuple[str, ...]] # names of its fields
+    NUMBERS: ClassVar[dict[str, list[int]]] = {} # a column -> what may stand in it
     name: str
     __dataclass_fields__: ClassVar[dict] # as a subclass has them
 
@@ -408,19 +408,17 @@ class Table:
         columns = {column: getattr(self, column) for column in self.COLUMNS}
         return {column: values for column, values in columns.items() if values is not None}
 
-    def _check_sizes(self):
-        "Raises `ValueError` for columns of unequal length."
+    def __post_init__(self):
+        "Raises `ValueError` for columns of unequal length, and for other numbers than the allowed ones."
         sizes = {column: len(values) for column, values in self._columns().items()}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"{self.name}: unequal lengths: {sizes}")
-
-    def _freeze(self, column, allowed):
-        "Numbers that cannot be changed. Raises `ValueError` for others than the allowed ones."
-        values = np.array(getattr(self, column))
-        self._refuse(column, ~np.isin(values, allowed), f"not one of {allowed}")
-        values = values.astype(np.int8)
-        values.flags.writeable = False
-        object.__setattr__(self, column, values)
+        for column in self.NUMBERS.keys() & sizes.keys():
+            values = np.array(getattr(self, column))
+            self._refuse(column, ~np.isin(values, self.NUMBERS[column]), f"not one of {self.NUMBERS[column]}")
+            values = values.astype(np.int8)
+            values.flags.writeable = False
+            object.__setattr__(self, column, values)
 
     def _refuse(self, column, wrong, why): # wrong: (n,) bool
         "Raise `ValueError` with the first wrong value."

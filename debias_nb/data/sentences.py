@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MATCH', 'NO_MATCH', 'GRADES', 'NEWS_COLUMNS', 'QUALITY', 'GRADED', 'NEWS', 'KINDS', 'TEXTS_ONLY', 'Graded',
-           'grade_of', 'check_sides', 'read_graded', 'marked_lines', 'read_news', 'load_sentences', 'is_tested',
-           'load_news', 'sentence_texts']
+           'grade_of', 'check_sides', 'read_graded', 'read_news', 'load_sentences', 'is_tested', 'load_news',
+           'sentence_texts']
 
 # %% ../../nbs/data/14_sentences.ipynb #7a3c0e03
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..checks import check_known
 from .pairs import QuestionPairs, check_columns, check_label, clean, draw_share, fold, named_cells
-from .registry import DataError, NUL, locate, parsed_lines, parsed_rows, without_end
+from .registry import DataError, locate, parsed_lines, parsed_rows, text_lines, without_end
 from ..files import once_per_state
 
 # %% ../../nbs/data/14_sentences.ipynb #7a3c0e06
@@ -65,21 +65,9 @@ NEWS_COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 QUALITY = {"1": 1, "0": 0}
 
 
-def marked_lines(path: str | Path) -> Iterator[tuple[int, str]]: # line, its text without its end
-    "The lines of a file in UTF-8 that may begin with a byte order mark. Raises `DataError`."
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise DataError(f"{path}: not UTF-8 at byte {e.start + 1}: {e.reason}") from None
-    if not text or NUL in text:
-        raise DataError(f"{path}: the file is empty, or has a NUL byte")
-    lines = text.removesuffix("\n").split("\n")
-    return enumerate(map(without_end, lines), 1)
-
-
 def read_news(path: str | Path, name: str | None = None) -> QuestionPairs:
     "Read a file of the paraphrase corpus. Raises `DataError` naming file and line."
-    lines = marked_lines(path)
+    lines = enumerate(map(without_end, text_lines(path)), 1)
     _, header = next(lines)
     columns = header.split("\t")
     try:
