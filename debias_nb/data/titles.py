@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LF_FILES', 'SOURCES', 'Titles', 'make_titles', 'read_lf', 'read_aan', 'read_music', 'load_titles', 'TitleTask',
-           'TitleSplit', 'split_titles', 'join_titles', 'mix_ticks', 'catalog_titles', 'mix_catalog']
+           'TitleSplit', 'split_counts', 'split_titles', 'join_titles', 'arrivals', 'mix_ticks']
 
 # %% ../../nbs/data/02_titles.ipynb #0ea0b9f4
 import hashlib
@@ -26,7 +26,6 @@ from scipy.sparse import csr_matrix, issparse
 from ..checks import check_known, check_range
 from .registry import DataError, MissingData, json_rows, locate, parsed_lines, sha256_of, text_lines
 from .registry import without_end
-from .worlds import SPLITS, Catalog, concept_ids
 
 # %% ../../nbs/data/02_titles.ipynb #c33b4ee3
 def _truth(matrix) -> csr_matrix: # a copy in bool, with nothing stored but what is true
@@ -431,7 +430,7 @@ class TitleSplit:
         return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
 
 
-def _split_counts(train, tests, more) -> dict[str, int]: # more: further counts
+def split_counts(train, tests, more) -> dict[str, int]: # more: further counts
     "Counts of a split, those of each test under its name."
     counts = {
         "training queries": len(train.queries),
@@ -519,7 +518,7 @@ def split_titles(
         "ood": _task(titles, "ood", ood, every, frequency),
     }
     pairs = Titles(f"{titles.name} train", **titles.part(train, _reached(titles, train)))
-    counts = _split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
+    counts = split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
     rows = {"train": train, "iid": iid, "ood": ood}
     unpaired = []
     if titles.unpaired is not None:
@@ -556,7 +555,7 @@ def join_titles(
     return make_titles(name, queries, early.items + late.items, relevance, counts=counts, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #2a0893d0
-def _joined(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
+def arrivals(n: int, ticks: int) -> np.ndarray: # (ticks + 1,)
     "How many of n have joined at each tick."
     return np.round(np.arange(ticks + 1) * n / ticks).astype(int)
 
@@ -574,70 +573,9 @@ def mix_ticks(
     known = _reached(titles, np.setdiff1d(every, ood))
     frequency = split.tests["ood"].frequency
     tasks = []
-    for tick, n in enumerate(_joined(len(order), ticks)):
+    for tick, n in enumerate(arrivals(len(order), ticks)):
         rows = np.concatenate([split.rows["iid"], order[:n]])
         items = np.union1d(known, _reached(titles, order[:n]))
         info = {"tick": tick, "ood queries": int(n)}
         tasks.append(_task(titles, f"tick {tick}", rows, items, frequency, **info))
-    return tasks
-
-# %% ../../nbs/data/02_titles.ipynb #8869b3e0
-def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix: # concepts of queries and of items -> (queries, items) bool
-    "Which items have a query's concept."
-    return csr_matrix(left[:, None] == right)
-
-
-def _retrieval(trained, name, queries, items, categories=None, **info) -> TitleTask: # the first three: of worlds.Text
-    "A test of the planted catalog."
-    trained, asked, there = concept_ids(trained, queries, items)
-    frequency = np.bincount(trained, minlength=there.max() + 1)[there]
-    accessory = np.array([query.accessory for query in queries], dtype=bool)
-    asking = [query.text for query in queries]
-    found = [item.text for item in items]
-    own = np.full(len(queries), -1) # no planted item has the title of a query
-    return TitleTask(
-        f"catalogue {name}", asking, found, _same(asked, there), own, categories, frequency, info, accessory)
-
-
-def catalog_titles(
-    catalogue: Catalog,
-) -> TitleSplit: # tests named by `worlds.SPLITS`
-    "The planted catalog as titles."
-    pairs = catalogue.train_pairs()
-    queries, items = pairs.texts()
-    relevance = _same(*concept_ids(pairs.left, pairs.right))
-    train = Titles("catalogue train", queries, items, relevance, np.full(len(queries), -1))
-    tests = {}
-    for name in SPLITS:
-        part = catalogue.split(name)
-        groups = None
-        if name == "unseen": # five groups of types
-            unseen = [query.type - catalogue.config.types for query in part.queries]
-            groups = np.array([f"group {n % 5 + 1}" for n in unseen])
-        tests[name] = _retrieval(pairs.right, name, part.queries, part.items, groups)
-    counts = _split_counts(train, tests, {})
-    return TitleSplit(train, tests, counts, "catalogue")
-
-# %% ../../nbs/data/02_titles.ipynb #f248f300
-def mix_catalog(
-    catalogue: Catalog,
-    ticks: int, # parts in which the `uncoupled` queries join, from 1 to as many as there are
-) -> list[TitleTask]: # (ticks + 1,), `iid` first, each contains the one before
-    "Test sets into which a shifted one grows."
-    iid = catalogue.split("iid")
-    new = catalogue.split("uncoupled")
-    n_queries = len(new.queries)
-    arrives = np.linspace(0, n_queries, len(new.items), endpoint=False).astype(int) # of each item the query
-    for query in reversed(range(n_queries)): # the first that brings an item has the last word
-        arrives[new.relevant[query]] = query
-        if new.decoy[query] >= 0:
-            arrives[new.decoy[query]] = query
-    trained = catalogue.train_pairs().right
-    tasks = []
-    for tick, n in enumerate(_joined(n_queries, ticks)):
-        there = np.flatnonzero(arrives < n)
-        items = iid.items + [new.items[item] for item in there]
-        queries = iid.queries + new.queries[:n]
-        info = {"tick": tick, "ood queries": int(n)}
-        tasks.append(_retrieval(trained, f"tick {tick}", queries, items, **info))
     return tasks

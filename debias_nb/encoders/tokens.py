@@ -66,9 +66,7 @@ class Tokens:
 
     def __getitem__(self, rows): # rows: index or slice; trailing columns that hold no token are cut
         used = self.mask[rows].any(0).nonzero()
-        width = 1
-        if len(used):
-            width = int(used.max()) + 1
+        width = int(used.max()) + 1 if len(used) else 1
         return self.each(lambda column: column[rows][:, :width])
 
     def to(self, device):
@@ -89,12 +87,10 @@ def stack(
         raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")
     width = max(part.ids.shape[1] for part in parts)
 
-    def joined(columns):
-        padded = [F.pad(column, (0, width - column.shape[1])) for column in columns]
-        return torch.cat(padded)
-
-    columns = zip(*(part.columns for part in parts))
-    return Tokens(*map(joined, columns), prompt=first)
+    joined = []
+    for columns in zip(*(part.columns for part in parts)):
+        joined.append(torch.cat([F.pad(column, (0, width - column.shape[1])) for column in columns]))
+    return Tokens(*joined, prompt=first)
 
 # %% ../../nbs/encoders/tokens.ipynb #4296c9e2
 STATIC_SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "<pad>", "<s>", "</s>")
@@ -380,8 +376,7 @@ def pooled(
     tokens: Tokens, # n texts
 ) -> torch.Tensor: # (n, d) of any length, fp32
     "What the encoder gives before anything is scaled to length 1."
-    features = to_features(tokens, is_static(model))
-    return model(features)["sentence_embedding"].float()
+    return model(to_features(tokens, is_static(model)))["sentence_embedding"].float()
 
 
 def to_features(
@@ -414,11 +409,8 @@ def encode_tokens(
     token_dropout: float = 0., # share of entries of the token vectors set to zero (static tables only)
 ) -> torch.Tensor: # (n, d) unit vectors, fp32, with gradient when the model has one
     "Embeddings of tokenized texts. A text without any token gets the zero vector."
-    if token_dropout and is_static(model):
-        out = _dropped(model, tokens, token_dropout)
-    else:
-        out = pooled(model, tokens)
-    return unit_rows(out.float())
+    dropped = token_dropout and is_static(model)
+    return unit_rows(_dropped(model, tokens, token_dropout).float() if dropped else pooled(model, tokens))
 
 
 def _dropped(model, tokens: Tokens, share: float) -> torch.Tensor: # (n, d) of any length
@@ -590,11 +582,9 @@ def weights_hash(model): # a hashlib object
     "sha256 over the names, shapes and bytes of all weights."
     h = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
-        kind = f"{name}{tuple(weight.shape)}{weight.dtype}"
-        h.update(kind.encode())
+        h.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
         flat = weight.detach().cpu().flatten()
-        raw = flat.view(torch.uint8).numpy()
-        h.update(raw.tobytes())
+        h.update(flat.view(torch.uint8).numpy().tobytes())
     return h
 
 

@@ -13,7 +13,8 @@ from .common import Tested, base_model, parted, shares_known, text_tokens, vecto
 from .labeled_pairs import planted_catalog, training_texts, untested
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
-from ...data.titles import TitleTask, catalog_titles, join_titles, load_titles, mix_catalog, mix_ticks
+from ...data.planted_titles import catalog_titles, mix_catalog
+from ...data.titles import TitleTask, join_titles, load_titles, mix_ticks
 from ...data.titles import split_titles
 from ..training import PairTokens, title_tokens
 
