@@ -1,12 +1,7 @@
-"Downloads that are killed or come all at once, hashes, registries of one's own; the registry that the project ships."
+"Hashes, registries of one's own; the registry that the project ships."
 import hashlib
-import http.server
 import os
 import subprocess
-import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,116 +28,43 @@ def demo(*files):
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    "A site with one file, an empty cache, an empty data folder, and a registry of the file."
-
-    class Site(http.server.BaseHTTPRequestHandler):
-        hits = 0
-        slow = False
-
-        def do_GET(self):
-            Site.hits += 1
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(GOOD)))
-            self.end_headers()
-            self.wfile.write(GOOD[:len(GOOD) // 3])
-            if Site.slow:
-                self.wfile.flush()
-                time.sleep(20)
-            self.wfile.write(GOOD[len(GOOD) // 3:])
-
-        def log_message(self, *args):
-            pass
-
-        @classmethod
-        def locate(cls, **options):
-            return r.locate("demo", "a.tsv", registry=cls.registry, **options)
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    server.daemon_threads = True
-    server.block_on_close = False
-    threading.Thread(target=server.serve_forever, args=(.01,), daemon=True).start()
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.setenv(name, "127.0.0.1")
+def given(tmp_path, monkeypatch):
+    "A folder of data."
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "given"))
-    Site.url = f"http://127.0.0.1:{server.server_port}/a.tsv"
-    Site.registry = demo(r.DataFile(file="a.tsv", url=Site.url, sha256=SHA, bytes=len(GOOD), format="tsv"))
-    Site.cache = tmp_path / "cache/data/demo"
-    Site.given = tmp_path / "given/demo"
-    Site.given.mkdir(parents=True)
-    yield Site
-    server.shutdown()
-    server.server_close()
+    folder = tmp_path / "given/demo"
+    folder.mkdir(parents=True)
+    return folder
 
 
-LOCATE = """
-import sys
-from debias_nb.data import registry as r
-
-url, sha256, size = sys.argv[1:]
-file = r.DataFile(file="a.tsv", url=url, sha256=sha256, bytes=int(size), format="tsv")
-about = r.DataSet(title="D", licence="-", citation="-", files=[file])
-r.locate("demo", "a.tsv", registry=r.Registry(datasets={"demo": about}))
-"""
-
-
-def test_a_process_killed_while_downloading_leaves_no_file(site):
-    def begun():
-        return site.cache.exists() and any(path.stat().st_size for path in site.cache.iterdir())
-
-    site.slow = True
-    child = subprocess.Popen([sys.executable, "-c", LOCATE, site.url, SHA, str(len(GOOD))], stderr=subprocess.DEVNULL)
-    deadline = time.time() + 20
-    while not begun() and time.time() < deadline:
-        time.sleep(.05)
-    child.kill()
-    child.wait()
-    assert begun(), "it was killed in the middle"
-    assert not (site.cache / "a.tsv").exists()
-    site.slow = False
-    assert site.locate().read_bytes() == GOOD
-
-
-def test_a_file_is_downloaded_once_and_only_if_allowed(site):
-    with pytest.raises(r.MissingData, match="a.tsv"):
-        site.locate(download=False)
-    assert site.hits == 0
-    with ThreadPoolExecutor(8) as pool:
-        paths = list(pool.map(lambda _: site.locate(), range(16)))
-    assert set(paths) == {site.cache / "a.tsv"}
-    assert paths[0].read_bytes() == GOOD
-    assert [path.name for path in site.cache.iterdir()] == ["a.tsv"]
-    hits = site.hits
-    site.locate()
-    assert site.hits == hits
-
-
-def test_a_file_is_hashed_again_when_it_has_changed(site, monkeypatch):
-    path = site.locate()
+def test_a_file_is_hashed_again_when_it_has_changed(given, monkeypatch):
+    registry = demo(r.DataFile(file="a.tsv", sha256=SHA, format="tsv"))
+    path = given / "a.tsv"
+    path.write_bytes(GOOD)
+    assert r.locate("demo", "a.tsv", registry=registry) == path
     changed = path.stat().st_mtime_ns + 1_000_000
     path.write_bytes(WRONG)
     os.utime(path, ns=(changed, changed)) # the same size
     with pytest.raises(r.ChangedData) as e:
-        site.locate()
+        r.locate("demo", "a.tsv", registry=registry)
     for part in (str(path), SHA, hashlib.sha256(WRONG).hexdigest()):
         assert part in str(e.value)
     assert path.read_bytes() == WRONG
-    row = r.inventory(site.registry)[0]
+    row = r.inventory(registry)[0]
     assert (row["status"], row["path"]) == ("refused", None) and SHA in row["how"]
     monkeypatch.setattr(r, "sha256_file", lambda *a, **k: pytest.fail("hashed again"))
     with pytest.raises(r.ChangedData):
-        site.locate()
+        r.locate("demo", "a.tsv", registry=registry)
 
 
-def test_a_name_in_git_is_a_hash_too(site):
+def test_a_name_in_git_is_a_hash_too(given):
     "As `git hash-object` gives it. What fails inside `only_pinned` leaves no trace outside."
     command = ["git", "hash-object", "--stdin"]
     blob = subprocess.run(command, input=GOOD, capture_output=True, check=True).stdout.decode().strip()
     registry = demo(r.DataFile(file="b.tsv", format="tsv", git_blob=blob), r.DataFile(file="c.tsv", format="tsv"))
-    path = site.given / "b.tsv"
+    path = given / "b.tsv"
     path.write_bytes(GOOD)
-    (site.given / "c.tsv").write_bytes(GOOD)
+    (given / "c.tsv").write_bytes(GOOD)
     with pytest.raises(r.UnknownData, match="c.tsv"), r.only_pinned():
         assert r.locate("demo", "b.tsv", registry=registry) == path
         r.locate("demo", "c.tsv", registry=registry)

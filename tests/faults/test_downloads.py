@@ -1,9 +1,14 @@
 "Downloads that are cut off, altered or sent elsewhere by a server on this machine."
 import hashlib
 import http.server
+import os
 import shutil
+import subprocess
+import sys
 import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import huggingface_hub
 import pytest
@@ -13,6 +18,7 @@ from debias_nb.settings import EncoderConfig
 from debias_nb.data import registry as r
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.loading import load_encoder
+from harness import wait_until
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000
@@ -48,6 +54,9 @@ class Site(http.server.BaseHTTPRequestHandler):
             self.answer(GOOD[:len(GOOD) // 3], len(GOOD))
         elif mode == "cut off at once":
             self.answer(b"", len(GOOD))
+        elif mode == "slow":
+            self.answer(GOOD[:len(GOOD) // 3], len(GOOD))
+            time.sleep(20)
         elif mode == "cut off without a length":
             self.send_response(200)
             self.end_headers()
@@ -138,6 +147,43 @@ def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, tally, monkeypatch
         site.mode = "sent elsewhere"
         monkeypatch.setattr("test_downloads.OTHER", GOOD)
         assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+
+
+LOCATE = """
+import sys
+from debias_nb.data.registry import locate
+from test_downloads import registry_of
+locate("demo", "a.tsv", registry=registry_of(sys.argv[1]))
+"""
+
+
+def test_a_process_killed_while_downloading_leaves_no_file(site, tally, monkeypatch):
+    def begun():
+        return site.folder.exists() and any(path.stat().st_size for path in site.folder.iterdir())
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    with tally.trial("bad downloads"):
+        site.mode = "slow"
+        child = subprocess.Popen([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
+        wait_until(begun, "the first bytes", 60, .05)
+        child.kill()
+        child.wait()
+        assert not (site.folder / "a.tsv").exists()
+        site.mode = "good"
+        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+
+
+def test_a_file_is_downloaded_once_and_only_if_allowed(site):
+    with pytest.raises(r.MissingData, match="a.tsv"):
+        r.locate("demo", "a.tsv", download=False, registry=site.registry)
+    assert site.hits == 0
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(lambda _: r.locate("demo", "a.tsv", registry=site.registry), range(16)))
+    assert {*paths} == {site.folder / "a.tsv"} and paths[0].read_bytes() == GOOD
+    assert [path.name for path in site.folder.iterdir()] == ["a.tsv"]
+    hits = site.hits
+    r.locate("demo", "a.tsv", registry=site.registry)
+    assert site.hits == hits
 
 
 # encoders: the hub, asked for one commit
