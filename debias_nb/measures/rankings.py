@@ -9,7 +9,7 @@ __all__ = ['CUTOFF', 'DECIMALS', 'Levels', 'discounts', 'candidate_levels', 'cor
 # %% ../../nbs/measures/rankings.ipynb #8904707f
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import nhypergeom
@@ -63,38 +63,12 @@ def _levels(query, grades, above, tied, texts, first=None): # of every relevant 
     gain = np.bincount(level, grades)
     return Levels(query[opens], above[opens], tied[opens], right, gain, texts, _ideal(query, grades), first)
 
-# %% ../../nbs/measures/rankings.ipynb #3b8cd493
-class _Ties(NamedTuple):
-    "Candidates sorted by question, then by falling score; arrays over places unless said otherwise."
-    order: np.ndarray    # the candidate at each place, in one of the orders that the scores allow
-    question: np.ndarray # 0, 1, …
-    rank: np.ndarray     # within the question, from 1
-    start: np.ndarray    # (ties,) the place where each tie begins
-    tie: np.ndarray      # which tie covers the place
-    size: np.ndarray     # candidates in it
-    passed: np.ndarray   # places of the tie above this one, 0 … size - 1
-
-
+# %% ../../nbs/measures/rankings.ipynb #e46dffc9
 def _changes(values):
     "Where a value differs from the one before it; the first one does."
     return np.append(True, values[1:] != values[:-1])
 
 
-def _ties(scores, question): # (n,) each; questions are numbers 0 … Q - 1, each present
-    "Where the ties are."
-    order = np.lexsort((-scores, question))
-    question = question[order]
-    place = np.arange(len(scores))
-    leads = _changes(question)
-    opens = leads | _changes(scores[order])
-    start = np.flatnonzero(opens)
-    tie = np.cumsum(opens) - 1
-    rank = place - np.flatnonzero(leads)[question] + 1
-    size = np.diff(start, append=len(scores))[tie]
-    passed = place - start[tie]
-    return _Ties(order, question, rank, start, tie, size, passed)
-
-# %% ../../nbs/measures/rankings.ipynb #e46dffc9
 def candidate_levels(
     query: np.ndarray,  # (n,) the query of each candidate, 0 to Q - 1
     labels: np.ndarray, # (n,) grade of each candidate, 0 for what is not relevant
@@ -105,11 +79,16 @@ def candidate_levels(
     missing = np.flatnonzero(np.bincount(query, labels > 0) == 0)
     if len(missing):
         raise ValueError(f"query {missing[0]} has no relevant candidate ({len(missing)} of {len(texts)} queries)")
-    ties = _ties(scores, query)
-    labels = labels[ties.order].astype(float)
-    relevant = labels > 0
-    above = ties.rank - ties.passed - 1
-    return _levels(ties.question[relevant], labels[relevant], above[relevant], ties.size[relevant], texts)
+    order = np.lexsort((-scores, query))
+    query, grades = query[order], labels[order].astype(float)
+    leads = _changes(query)
+    opens = leads | _changes(scores[order])
+    start = np.flatnonzero(opens) # of each tie
+    tie = np.cumsum(opens) - 1
+    above = start[tie] - np.flatnonzero(leads)[query]
+    tied = np.diff(start, append=len(query))[tie]
+    relevant = grades > 0
+    return _levels(query[relevant], grades[relevant], above[relevant], tied[relevant], texts)
 
 # %% ../../nbs/measures/rankings.ipynb #9087d80d
 DECIMALS = 6 # of scores whose size is about 1
