@@ -2,9 +2,6 @@
 
 Odd bytes, properties on random data, and the task on made-up offers. The notebook has the published files.
 """
-import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -169,21 +166,6 @@ def superuser(tmp_path, monkeypatch):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
     return folder
-
-
-FINGERPRINTS = """
-from debias_nb.data.pairs import load_questions
-
-for part in ("train", "heldout"):
-    print(load_questions("superuser", part, .3, 7, .2).fingerprint)
-"""
-
-
-def test_every_process_draws_the_same(superuser):
-    here = [q.load_questions("superuser", part, .3, 7, .2).fingerprint for part in ("train", "heldout")]
-    environment = os.environ | {"PYTHONHASHSEED": "1"}
-    there = subprocess.run([sys.executable, "-c", FINGERPRINTS], env=environment, capture_output=True, text=True, check=True)
-    assert there.stdout.split() == here
 
 
 @pytest.mark.parametrize("call, words", [

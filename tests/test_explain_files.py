@@ -18,7 +18,6 @@ from corpora import convert
 from debias_nb.data import tables
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts
-from debias_nb.explain.page import file_facts, file_notes
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
@@ -149,14 +148,6 @@ def test_parquet_that_is_damaged_or_has_a_column_twice(tmp_path, damaged):
     pq.write_table(pa.table(columns, names=["left", "left", "right", "label"]), path)
     with pytest.raises(DataError, match="2 columns are called 'left'"):
         read_pairs_file(path)
-
-
-def test_what_stands_between_cells_is_told(tmp_path):
-    path = tmp_path / "new.csv"
-    path.write_text("left;right;label\na;b;1\nc;d;0\n")
-    found = read_pairs_file(path)
-    assert file_notes({"new": file_facts(found)}) == ["new: semicolons stand between its cells."]
-    assert not file_notes({"new": file_facts(read_pairs_file(FRAME))})
 
 
 def texts_of(folder, name, content):

@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 import torch
 from hypothesis import given, settings, strategies as st
-from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -297,26 +296,6 @@ def test_a_ranking_is_the_mean_over_all_orders_of_equal_scores(pairs, data):
     expected = np.mean([ranked(order, marks, k) for order in orders], axis=0)
     assert list(found) == [f"ndcg{k}", f"mrr{k}", f"recall{k}"]
     assert list(found.values()) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("size", [1, 5000, 2**24])
-def test_a_ranking_is_what_sentence_transformers_evaluator_says(device, size):
-    q, x = normal(0, 40, 8), normal(1, 150, 8) # no ties
-    task = toy(n=40)[-1]
-    found = evaluate_ranking(q.to(device), x.to(device), task, block_bytes=size)
-
-    relevant = {str(i): {str(item) for item in row.nonzero()[0]} for i, row in enumerate(task.relevance.toarray())}
-    judge = InformationRetrievalEvaluator(
-        {i: i for i in relevant}, {str(item): str(item) for item in range(150)}, relevant,
-        mrr_at_k=[10], ndcg_at_k=[10], precision_recall_at_k=[10], accuracy_at_k=[10], map_at_k=[10])
-    lists = [
-        [{"corpus_id": str(item), "score": float(score)} for item, score in enumerate(row) if np.isfinite(score)]
-        for row in table(q, x, task.own)]
-    wanted = judge.compute_metrics(lists)
-    assert found["ndcg10"] == pytest.approx(wanted["ndcg@k"][10])
-    assert found["mrr10"] == pytest.approx(wanted["mrr@k"][10])
-    assert found["recall10"] == pytest.approx(wanted["recall@k"][10])
 
 
 def test_a_ranking_of_fewer_items_than_places_is_refused():

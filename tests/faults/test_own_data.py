@@ -26,7 +26,6 @@ from debias_nb.explain import diagnose as diagnosing, trials as trying
 from debias_nb.explain.changes import verdicts
 from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
-from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.runs.config import ExperimentConfig
 from debias_nb.runs.matching import Course
@@ -146,17 +145,6 @@ def test_a_page_is_written_over_nothing_else(here, models, before, out, words):
     before(here)
     there = contents(here)
     refused(diagnosed(models, "--out", out.format(model=models["base"]), "--overwrite"), words)
-    assert contents(here) == there
-
-
-def test_a_page_may_not_be_that_of_a_test(here, models):
-    "A test that is called like a table of the page, in its folder."
-    (here / "out").mkdir()
-    Path("new.csv").rename("out/scores.csv")
-    there = contents(here)
-    done = shell(
-        "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--test", "new=out/scores.csv", "--out", "out", "--overwrite")
-    refused(done, "out/scores.csv: the file exists, and is no page of debias-nb")
     assert contents(here) == there
 
 
@@ -323,14 +311,6 @@ def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
     Path("f.jsonl").write_text(json.dumps({"left": "a", f"x{ESCAPE}": 1, f"x{ESCAPE}y": 2}))
     assert "\x1b" not in shell("compare", "--base", "x", "--train", "f.jsonl", "--test", "new=new.csv").stderr
     assert visible("größe\t\u200d\n\x9b\u202e\ud83d") == "größe\t\u200d\n\\x9b\\u202e\\ud83d"
-
-
-def test_no_file_is_told_from_what_is_there(tmp_path):
-    (tmp_path / "x.csv").mkdir()
-    os.mkfifo(tmp_path / "y.csv")
-    for name in ("x.csv", "y.csv"):
-        with pytest.raises(DataError, match=f"{name}: a file is expected"):
-            read_pairs_file(tmp_path / name)
 
 
 # ---- Ctrl-C
