@@ -3,9 +3,7 @@
 The public names stand in `__init__.pyi`, which editors read; each is imported at its first use."""
 import ast
 import importlib
-import importlib.util
 import re
-import sys
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -49,17 +47,6 @@ def _check_versions() -> None:
             raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade '{needs}'")
 
 
-def _lacks(name: str, error: ModuleNotFoundError) -> str:
-    "What a public name lacks: a package, or a module of one whose version does not fit."
-    package = (error.name or "?").partition(".")[0]
-    if importlib.util.find_spec(package) is None:
-        return f"debias_nb.{name} needs the package {package}"
-    version = getattr(sys.modules.get(package), "__version__", "as installed")
-    project = package.replace("_", "-")
-    needs = f"{project}>={_needed()[project]}" if project in _needed() else f"another version of {project}"
-    return f"debias_nb.{name}: {package} {version} has no module {error.name}; {needs} is needed"
-
-
 def __getattr__(name: str):
     if name in _FORMER:
         warnings.warn(f"debias_nb.{name} is called {_FORMER[name]}", FutureWarning, stacklevel=2)
@@ -67,10 +54,7 @@ def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _check_versions()
-    try:
-        found = getattr(importlib.import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as e:
-        raise ImportError(_lacks(name, e)) from e
+    found = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
 
