@@ -222,6 +222,7 @@ def test_three_dicts(tmp_path):
               "queries": Dataset.from_list([{"_id": "0042", "text": "q"}, {"_id": "42", "text": "r"}]),
               "qrels": Dataset.from_list([{"query-id": q, "corpus-id": d, "score": 1} for q, d in (("0042", "d1"), ("42", "d1"), ("42", "d2"))])}
     assert found(read_pairs_file(DatasetDict(tables))) == found(file)
+    assert found(read_pairs_file(THREE | {"relevant_docs": {"0042": "d1", 42: ["d2", "d1"]}})) == found(file)
     with pytest.raises(DataError, match="mine: relevant_docs:42: text 'd9' is not in mine: corpus"):
         read_pairs_file(THREE | {"relevant_docs": {42: ["d9"]}}, name="mine")
 
@@ -229,11 +230,11 @@ def test_three_dicts(tmp_path):
 def test_what_is_left_out_of_retrieval_is_counted(tmp_path):
     corpus = CORPUS + lines({"_id": "d4", "title": "", "text": " "}, {"_id": "7", "title": "", "text": "s"}, {"_id": "8", "text": "other"})
     queries = QUERIES + lines({"_id": "8", "text": "t"})
-    qrels = QRELS + "7\td1\t1\n7\t7\t1\n8\td1\t1\n8\td1\t1\n"
+    qrels = QRELS + "7\td1\t1\n7\t7\t1\n8\td1\t1\n8\td1\t1\n7\td4\t0\n"
     folder = placed(tmp_path / "set", {"corpus.jsonl": corpus, "queries.jsonl": queries + lines({"_id": "9", "text": "u"}), "qrels/test.tsv": qrels})
     file = read_pairs_file(folder)
     assert file.left_out == {
-        "judgments with a grade below 1": 1, "judgments that stand twice": 1, "judgments of a query's own text": 1,
+        "judgments with a grade below 1": 2, "judgments that stand twice": 1, "judgments of a query's own text": 1,
         "queries without a judgment": 1, "texts of the corpus that have nothing to read": 1}
     assert file.corpus == ["T x", "y", "z", "s", "other"]
     assert dict(zip(file.left, file.frame.itself)) == {"q": -1, "r": -1, "s": 3, "t": -1}, "same id and same text"
@@ -361,9 +362,11 @@ BAD = { # files, what is given, options, words of the message
     "nothing relevant": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0\n"}, "", {}, "test.tsv:6: query '7' has no relevant text.*--match-from 1"),
     "two grades": (BEIR | {"qrels/test.tsv": QRELS + "42\td2\t1\n"}, "", {}, "test.tsv:6: .*judged twice, .*line 4"),
     "a grade in words": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\tyes\n"}, "", {}, "test.tsv:6: a grade is expected, found 'yes'"),
+    "a grade without bounds": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t1e7\n"}, "", {}, "test.tsv:6: a grade is expected, found '1e7'"),
     "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
     "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv:1: six cells, as in a TREC run"),
     "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 3 or 4 cells"),
+    "a query without an id": ({"corpus.jsonl": CORPUS, "topics.txt": "q\n", "qrels.txt": TREC}, "", {}, "topics.txt: an id and a text are expected"),
     "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),
     "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
     "no judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES}, "", {}, "no judgments among its files"),
@@ -376,7 +379,6 @@ BAD = { # files, what is given, options, words of the message
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: a text is expected in .*corpus.jsonl:2, found ''"),
     "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
-    "an empty folder": ({"x/y": ""}, "", {}, "no corpus and no queries"),
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "a.jsonl:2: rows of two forms: "),
     "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
                                 "no column 'left'.*looks like triplets: anchor, positive, negative"),
@@ -397,9 +399,7 @@ BAD = { # files, what is given, options, words of the message
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*match is 'true', labels are 'no', 'yes'"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
-    "a cell that goes on": ({"a.tsv": 'left\tright\tlabel\n"a\nb"\tc\t1\n'}, "/a.tsv", {}, "a.tsv:2: 1 cells.*Between tabs"),
     "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: the list of objects is not closed"),
-    "JSON that is none": ({"a.json": '{"left":\n ["a",]}'}, "/a.json", {}, "a.json:2: "),
     "columns of several lengths": ({"a.json": '{"left": ["a"], "right": ["b", "c"]}'}, "/a.json", {}, "left 1, right 2"),
     "splits in a file": ({"a.json": json.dumps({"train": [N_TUPLE], "test": [N_TUPLE]})}, "/a.json", {}, "2 splits, train, test: pass one"),
     "a packed file that is cut off": ({"a.csv": gzip.compress((HEAD + TWO).encode())[:-5]}, "/a.csv", {}, "a.csv"),
