@@ -268,12 +268,12 @@ def test_the_base_of_a_truncated_encoder_gives_all_numbers(tmp_path):
 
 def test_a_base_that_remembers_gives_what_one_that_is_asked_gives(model, base):
     x, z = (from_features(model, column) for column in columns_of(model, [*LEFT, LEFT[0]], [*RIGHT, "lamp"]))
-    kept = CachedBase(base, [x, z])
+    kept = CachedBase(base, [x, z, x])
     asked = FrozenBase(base)
     rows = torch.tensor([4, 1, 0])
     chosen, _ = choose(x, .5, 3, 2, np.arange(5))
     masked = intervene(base, x, chosen)[rows]
-    for place, own in ((0, x[rows]), (1, z[rows])):
+    for place, own in enumerate((x[rows], z[rows], x[rows])):
         assert torch.allclose(kept(seen(own, rows, place), own), asked(seen(own, rows), own), atol=1e-6)
     expected = asked(seen(x[rows], rows), masked)
     assert torch.allclose(kept(seen(x[rows], rows), masked), expected, atol=1e-6)
