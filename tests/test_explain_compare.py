@@ -14,9 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.sampler import DefaultBatchSampler
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, pre_tokenizers
+from torch.utils.data import RandomSampler
 from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
@@ -30,9 +33,10 @@ from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
 from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, REGULARIZERS, STRENGTH, HeldTexts, read_method, read_methods
-from debias_nb.explain.methods import file_tokens, settings_for, tune
+from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
+from debias_nb.explain.programs import LOSSES, OF_MATCHES
 from debias_nb.explain.tests import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
@@ -42,6 +46,7 @@ from debias_nb.runs.matching import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.training import PairCollator, columns_of
+from debias_nb.trainer import ApartMatches
 from made import WORLD, bert, read_card, read_page, some_pairs, table, trial, without_a_vector_for_the_unknown
 
 
@@ -697,6 +702,75 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     some = compared(encoder, (train, {"leaked": half}), methods="base,plain", sample=120).warnings()
     shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "stand in the training file too" in text)
     assert shared < .8 * of <= .8 * 120, "of those that are drawn"
+
+
+# ---- other losses
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_loss_trains_bare_and_with_a_regularizer(encoder, pairs, loss):
+    train, tests = pairs
+    train = pd.concat([train, train[train.label > 0].head(1).assign(right="another match")])
+    found = compared(encoder, (train, tests), methods="plain,outreg:10", loss=loss)
+    scores = found.scores.query("metric == 'auc05' and test == 'iid'")
+    assert len(scores) == 4 and np.isfinite(scores.value).all()
+    program = found.snippet()
+    assert f"import {loss}" in program and loss in found.html()
+    assert ("batch_sampler=ApartMatches" in program) == (loss in OF_MATCHES) == ("share a text with another one" in found.html())
+
+
+def test_matches_alone_are_learned_from_where_a_loss_takes_no_labels(encoder, pairs):
+    file = read_pairs_file(pairs[0])
+    rows = training_rows(file, OF_MATCHES[0])
+    assert rows.column_names == ["left", "right"] and len(rows) == file.labels.sum()
+    assert training_rows(file, "CoSENTLoss").column_names == ["left", "right", "label"]
+    tokens = file_tokens(load_model(encoder), file, OF_MATCHES[0])
+    assert tokens.matches[:] == rows[:] and len(tokens) == len(rows) and file_tokens(load_model(encoder), file, LOSSES[0]).matches is None
+    with pytest.raises(ConfigError, match="did you mean 'CoSENTLoss'"):
+        settings_for("static", loss="CoSENTLos")
+
+
+MATCHES = [(f"q{i}", f"a{i} {k}") for i in range(6) for k in range(4)] # each text on the left has four
+MATCHES += [("a0 0", "b0"), ("q1", "b0"), *((f"left {i}", f"right {i}") for i in range(14))]
+
+
+def falsely_negative(batch):
+    "Texts of a batch that stand there as a negative of themselves or of one of their matches."
+    together = {frozenset(pair) for pair in MATCHES}
+    rows = [MATCHES[row] for row in batch]
+    return [(left, other) for left, right in rows for _, other in rows
+            if other != right and (left == other or frozenset((left, other)) in together)]
+
+
+def test_no_batch_of_a_ranking_loss_has_a_match_as_a_negative():
+    data = Dataset.from_list([{"left": left, "right": right} for left, right in MATCHES])
+    settings = {"batch_size": 4, "drop_last": False, "generator": torch.Generator()}
+    sampler = ApartMatches(data, **settings, seed=0)
+    epochs = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert not any(map(falsely_negative, batches))
+        assert sorted(row for batch in batches for row in batch) == list(range(len(MATCHES))) and len(batches) == len(sampler) == 10
+        epochs.append(batches)
+    assert epochs[0] != epochs[1] and sampler.shared == 26
+    by_chance = DefaultBatchSampler(RandomSampler(data, generator=torch.Generator()), **settings, seed=0)
+    assert any(map(falsely_negative, by_chance)), "such matches would meet"
+
+
+def test_a_text_with_more_matches_than_there_are_batches_waits():
+    data = Dataset.from_list([{"left": "one", "right": str(i)} for i in range(9)])
+    batches = list(ApartMatches(data, batch_size=3, drop_last=False, generator=torch.Generator(), seed=0))
+    assert [len(batch) for batch in batches] == [1, 1, 1]
+
+
+def test_a_training_on_matches_has_batches_of_matches_apart(encoder, pairs, monkeypatch):
+    made = []
+    monkeypatch.setattr(ApartMatches, "__iter__", lambda self: made.append(self.left) or iter([list(range(8))]))
+    file = read_pairs_file(pairs[0])
+    for loss, count in ((OF_MATCHES[0], 1), (LOSSES[0], 0)):
+        made.clear()
+        tune(load_model(encoder), file, read_method("plain"), settings_for("static", loss=loss, epochs=1), 0)
+        assert len(made) == count
 
 
 # ---- a method of one's own

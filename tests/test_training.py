@@ -239,10 +239,12 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
 
 def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path, monkeypatch):
     store = Store(tmp_path)
-    bad = experiment(["Finetuned"], [0], learning_rate=1e38).runs()[0]
+    before = encoder_fingerprint(base_encoder(STATIC)[0])
+    bad = experiment(["OutReg"], [0], learning_rate=1e38).runs()[0]
     good = experiment(["Finetuned"], [1]).runs()[0]
     out = runner.run_all([bad, good], store, workers=1, progress=False)
     assert list(out.records) == [good.id] == out.trained, "the others go on"
+    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[1], "runs of a process share it"
     assert out.failed == {bad.id: "step 1: the loss is nan"}
     failed = latest(store.all())[bad.id]
     assert failed["status"] == "failed"
@@ -255,11 +257,3 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     assert list(again.failed) == [bad.id], "a failure is no record to load"
     assert sorted(record["status"] for record in store.all()) == ["failed", "finished"], "the new failure is in the old one's place"
     assert store.find(bad) is None
-
-
-def test_the_base_encoder_of_a_process_survives_a_failure(tmp_path):
-    "Runs of one process share a loaded base encoder; a run that diverges must not have trained it."
-    before = encoder_fingerprint(base_encoder(STATIC)[0])
-    diverges = experiment(["OutReg"], [0], learning_rate=1e38).runs()[0]
-    runner.run_all([diverges], Store(tmp_path), workers=1, progress=False)
-    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[1]
