@@ -164,18 +164,21 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
     train = read_pairs_file(pairs[0])
     turned = read_pairs_file(pairs[0].assign(label=1 - pairs[0].label))
     other = load_model(without_a_vector_for_the_unknown())
+    held, fewer = (HeldTexts(texts, "0") for texts in (["a", "b", "c"], ["a", "b"]))
 
-    def named(base=load_model(encoder), train=train, method="plain", seed=0, loss=None, **settings):
+    def named(base=load_model(encoder), train=train, method="plain", seed=0, loss=None, texts=None, **settings):
         settings = settings_for("static", loss=loss, **settings)
         task = trying.FilesTask(base, train, settings.loss, {"new": as_test("new", train)})
-        return trying.Trials(task, settings, "nowhere").run(read_method(method), seed, ["new"], ()).id
+        return trying.Trials(task, settings, "nowhere").run(read_method(method, texts), seed, ["new"], ()).id
 
-    assert named() == named(epochs=5.) == named(epochs=5), "the command line reads 5 as 5.0"
+    assert named() == named(epochs=5.) == named(epochs=5) == named(texts=held), "the command line reads 5 as 5.0"
+    assert named(method="outreg") == named(method="outreg:0.1") == named(method="outreg", texts=held)
     ids = {named(), named(base=other), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
+    ids |= {named(method="outreg-texts", texts=texts) for texts in (held, fewer)}
     for package in trying.TRAINERS:
         monkeypatch.setattr(trying, "versions", lambda found=trying.versions() | {package: "0.0.0"}: found)
         ids.add(named())
-    assert len(ids) == 11
+    assert len(ids) == 13
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):
@@ -214,32 +217,27 @@ def test_a_training_that_diverges_is_named(encoder, pairs):
 
 # ---- prompts
 
-def test_an_encoder_with_a_prompt_of_its_own_is_trained_behind_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("asked, left, right", [
+    ({"prompts": {"query": "why 'how' {what} "}, "default_prompt_name": "query"}, "why 'how' {what} ", "why 'how' {what} "),
+    ({"prompts": {"query": "why ", "document": "how "}}, "why ", "how "),
+])
+def test_an_encoder_with_prompts_of_its_own_is_trained_behind_them(tmp_path, monkeypatch, asked, left, right):
     "As its texts are read on the tests, and as the program says."
-    prompt = "why 'how' {what} "
-    model = SentenceTransformer(str(bert(tmp_path)), device="cpu", prompts={"query": prompt}, default_prompt_name="query")
-    model.save(str(tmp_path / "prompted"), create_model_card=False)
-    read = []
+    model = SentenceTransformer(str(bert(tmp_path)), device="cpu", **asked)
+    read = set()
     forward = type(model[0]).forward
 
     def watched(module, features, **options):
         if module.training:
-            read.extend(model.tokenizer.batch_decode(features["input_ids"]))
+            read.update(text.split()[1] for text in model.tokenizer.batch_decode(features["input_ids"]))
         return forward(module, features, **options)
 
     monkeypatch.setattr(type(model[0]), "forward", watched)
-    asked = {"methods": "plain,outreg", "seeds": 2, "epochs": .2, "batch_size": 30, "progress": False}
-    found = compare(str(tmp_path / "prompted"), some_pairs(), {"new": some_pairs(seed=1)}, **asked)
-    assert read and all(text.startswith("[CLS] why [UNK] how [UNK] [UNK] what [UNK] ") for text in read)
-    assert f"prompts={prompt!r}," in found.snippet() and "texts behind <code>why" in found.html()
+    found = compare(model, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,outreg", seeds=2, epochs=.2, batch_size=30, progress=False)
+    assert read == {left.split()[0], right.split()[0]}
+    prompt = left if left == right else {"left": left, "right": right}
+    assert f"prompts={prompt!r}," in found.snippet() and any(left.strip() in note for note in found.facts["notes"])
     compile(found.snippet(), "program", "exec")
-    sides = {"query": "why ", "document": "how "}
-    base = SentenceTransformer(str(tmp_path / "bert"), device="cpu", prompts=sides)
-    read.clear()
-    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, **asked | {"methods": "plain,base"})
-    assert {text.split()[1] for text in read} == {"why", "how"}
-    assert "prompts={'left': 'why ', 'right': 'how '}," in found.snippet()
-    assert any(note == "The base model reads left texts behind 'why ' and right texts behind 'how '." for note in found.facts["notes"])
 
 
 @pytest.mark.parametrize("kind", [bert, table])
@@ -579,19 +577,6 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
             held(new_kind, texts=given, **changes)
 
 
-def test_trials_on_texts_are_told_apart_by_the_texts_and_no_others(new_kind, tmp_path, monkeypatch):
-    texts = new_kind[3]
-    asked = {"epochs": .2, "folder": tmp_path}
-    held(new_kind, methods="plain,outreg", texts=None, **asked)
-    trained = []
-    fine_tune = trying.fine_tune
-    monkeypatch.setattr(
-        trying, "fine_tune", lambda *given, **more: trained.append((given[3].name, given[5])) or fine_tune(*given, **more))
-    for given in (texts, list(texts), texts[1:]):
-        held(new_kind, methods="plain,outreg,outreg-texts", texts=given, **asked)
-    assert trained == 2 * [("outreg-texts:0.1", 0), ("outreg-texts:0.1", 1)], "once for each two seeds and texts"
-
-
 def test_strengths_on_texts_are_chosen_as_others_are_and_those_that_are_given_are_not(new_kind, held_out):
     found = held(new_kind, methods="outreg-texts,wise-ft:0.5", validation=held_out, epochs=.1)
     choice, = found.choices()
@@ -599,20 +584,14 @@ def test_strengths_on_texts_are_chosen_as_others_are_and_those_that_are_given_ar
     assert found.facts["command"] is None and "texts=...)" in won_by("outreg-texts", found).snippet()
 
 
-def test_a_part_of_a_transformer_alone_is_trained(tmp_path):
+@pytest.mark.parametrize("name, part", [("lora:2", {"rank": 2}), ("frozen:0.5", {"frozen": 0})])
+def test_a_part_of_a_transformer_alone_is_trained(tmp_path, name, part):
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
-    before = {name: weight.clone() for name, weight in base.state_dict().items()}
-    file = read_pairs_file(some_pairs(), name="train")
-    settings = settings_for("transformer", epochs=1, batch_size=32)
-    for name in ("frozen:0.5", "lora:2"):
-        tuned = tune(load_model(base), file, read_method(name), settings, 0).model.state_dict()
-        moved = {key for key, weight in tuned.items() if not torch.equal(weight, before[key])}
-        assert moved and tuned.keys() == before.keys(), "adapters are merged"
-        assert not any("embeddings" in key for key in moved)
-        if name.startswith("lora"):
-            assert all("query" in key or "value" in key for key in moved)
-    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="base,plain,lora:2", seeds=2, epochs=.5, progress=False)
-    assert found.facts["parts"] == {"lora:2": {"rank": 2}} and "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods=f"plain,{name}", seeds=2, epochs=.5, progress=False, folder=tmp_path)
+    (key, value), = part.items()
+    assert found.facts["parts"] == {name: part} and f"trained_part(model, seed=0, {key}={value})" in won_by(name, found).snippet()
+    config = json.loads(next(path for path in records_in(tmp_path) if "-plain-" not in path.name).read_text())["config"]["method"]
+    assert (config["lora"] or {}).get("rank") == part.get("rank") and config["frozen_layers"] == part.get("frozen")
 
 
 @pytest.mark.parametrize("name, why", [
@@ -832,4 +811,3 @@ def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, 
 def test_what_is_no_loss_of_ones_own_is_refused_before_training(encoder, pairs, own_module, nothing_trained, name, why):
     with pytest.raises(ConfigError, match=f"{own_module.stem}.{name}.*{why}"):
         compared(encoder, pairs, methods=f"base,{own_module.stem}.{name}")
-
