@@ -24,7 +24,8 @@ class PrintedCells:
                 rows.append(cell.row | dict(table=name, column=cell.column, points=POINTS[table.unit], value=cell.value, std=cell.std))
         frame = pd.DataFrame(rows)
         numbers = frame[NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
-        self.frame = frame.where(frame.notna(), None).assign(**numbers.round(6))
+        self.frame = frame.where(frame.notna(), None)
+        self.frame[NUMBERS] = numbers.round(6)
 
     def __call__(
         self,
