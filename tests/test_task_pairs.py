@@ -285,7 +285,7 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
     base, *runs = experiment.runs()
     assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
     drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
-    assert len({pairs.info["fingerprint"] for found in drawn}) == 3
+    assert len({found.info["fingerprint"] for found in drawn}) == 3
     for found in drawn:
         assert len(found.labels) == 40 and found.labels.sum() == 20
         assert set(Counter(text[:-1] for text in found.left).values()) == {2}
