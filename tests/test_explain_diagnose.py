@@ -768,7 +768,7 @@ def test_the_command_refuses_what_cannot_be(files, monkeypatch, change, words):
 TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
 UNUSABLE = { # what is in the folder of a model, what is said of it
     "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
-    "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "mine.Model is code from outside"),
+    "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model' is no module of an encoder"),
     "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "auto_map names code of the repository"),
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known
-from .changes import NEW, WHOLE, capital
+from .changes import NEW, WHOLE
 from .tests import TITLES, figures, level
 from .decision import LIKE, Result
 from .inputs import same_tests
@@ -26,7 +26,7 @@ from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .trials import APART
 from ..runs.config import TrainConfig
-from ..measures.stats import WORDS, Paired, judge, paired_together
+from ..measures.stats import Paired, judge, paired_together
 
 # %% ../../nbs/explain/14_comparison.ipynb #671a3c56
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
@@ -219,37 +219,6 @@ class Comparison:
             rows.append({"method": method, "metric": metric, "test": test, "part": part} | reached)
         return pd.DataFrame(rows)
 
-    def sentences(self) -> dict[str, str]: # of each test
-        "Say which methods help and which do not, against plain fine-tuning and the base, and where other metrics differ."
-        table = self.every_difference()
-        told = {}
-        for test in self.tests:
-            own = table[table.test == test]
-            decides = own[own.metric == self.metrics(test)[0]]
-            parts = [f"On `{test}`, in {TITLES[self.metrics(test)[0]]}, {self._listed(decides[decides.part == WHOLE])}."]
-            new = decides[decides.part == NEW]
-            if len(new):
-                parts.append(f"On what shares no text with training, {self._listed(new)}.")
-            plain = own[(own.against == "plain") & (own.part == WHOLE)]
-            words = plain[plain.metric == self.metrics(test)[0]].set_index("method").word
-            for metric in self.metrics(test)[1:]:
-                rows = plain[plain.metric == metric]
-                others = rows[rows.word != rows.method.map(words)]
-                otherwise = ", ".join(f"{method} ({word})" for method, word in zip(others.method, others.word))
-                said = f"differs: {otherwise}" if otherwise else "says the same"
-                parts.append(f"{capital(TITLES[metric])} {said}.")
-            told[test] = " ".join(parts)
-        return told
-
-    def _listed(self, rows: pd.DataFrame) -> str:
-        "Which methods are what against plain fine-tuning, and against the base."
-        parts = []
-        for against, own in rows.groupby("against", sort=False):
-            names = {word: ", ".join(own.method[own.word == word]) for word in WORDS}
-            listed = "; ".join(f"{word}: {those}" for word, those in names.items() if those)
-            parts.append(f"against {AGAINST[against]}, {listed}")
-        return ". And ".join(parts)
-
     def found(self) -> dict[str, str]: # of each test
         "Say which differences would have been found, and with few seeds which ones more of them would find."
         told = {}
@@ -355,7 +324,7 @@ class Comparison:
         return filled(
             "comparison.html.j2", alone=False, facts=self.facts, decision=said, cards=self.cards, margin=self.margin / 100,
             trade=trade, warnings=self.warnings(), validation=self.validation,
-            sentences=self.sentences(), found=self.found(), comparisons=len(self.differences()), against=AGAINST,
+            found=self.found(), comparisons=len(self.differences()), against=AGAINST,
             snippet=self.snippet(), choices=self.choices(), notes=self.notes, **self._pictured())
 
     def _pictured(self) -> dict: # forests: against -> test -> rows; tables: test -> rows, each with `changes` by against
@@ -412,7 +381,7 @@ class Comparison:
             parts.append("found: the smallest difference that would have been found four times in five\n")
             shown = self.differences(against).drop(columns=["found at best", "provisional"])
             parts.append(shown.round(DECIMALS).to_string(index=False))
-        parts += ["", *self.sentences().values(), *self.found().values()]
+        parts += ["", *self.found().values()]
         return "\n".join(parts)
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
@@ -424,7 +393,7 @@ class Comparison:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
             "schema": SCHEMA, "recommendation": self.recommendation and self.recommendation.told(), "warnings": self.warnings(),
-            "sentences": self.sentences(), "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
+            "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })
 

@@ -290,11 +290,6 @@ UNLABELED = Decision(
     not_tested=["Anything with labels: no test was given.", SEED])
 
 # %% ../../nbs/explain/11_diagnose.ipynb #ee9cbdb3
-def _harmed(found: pd.DataFrame) -> bool: # found: of `verdicts`
-    "Whether a test got worse, on all of it or on what shares no text with training."
-    return bool((found.verdict == "worse").any())
-
-
 def _along(along: list[Averaged], found: pd.DataFrame) -> pd.DataFrame: # found: of `verdicts`
     "A row a test and share of the tuned weights, both ends too: the change against the base."
     rows = []
@@ -471,7 +466,7 @@ def diagnose(
         before_heading, before_reason = _other_reading(scorers, bool(mixes))
         decision = replace(decision, heading=before_heading + decision.heading, reason=before_reason + decision.reason)
     picked = decision.averaged and decision.averaged.share
-    program = snippet(scorers, trained, picked, _harmed(found)) if tests else ""
+    program = snippet(scorers, trained, picked, (found.verdict == "worse").any()) if tests else ""
 
     options = {"group": group, "threshold": None if threshold is None else f"{threshold:g}"}
     options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)

@@ -166,8 +166,10 @@ class Diagnosis:
 
     @property
     def cards(self) -> list[dict]:
-        "What the first screen of the page says of each test."
-        return cards(self.verdicts, self.decision)
+        "What the first screen of the page says of each test, and what becomes of its use as it is today."
+        use = {test: threshold_told(rows).partition(". ")[0] + "." for test, rows in rows_by_test(self.thresholds).items()}
+        use |= {test: ranks_told(moved) for test, moved in self.ranks.items()}
+        return [card | {"use": use[card["test"]]} for card in cards(self.verdicts, self.decision)]
 
     def html(self) -> str:
         "Write one self-contained page."

@@ -221,53 +221,32 @@ def doubts(
         told.append(f"{test.size_told(comparisons)}; a smaller one is often missed.")
     return told
 
-
-def _labels_of(keys: list[tuple], labels: np.ndarray) -> dict[tuple, set[int]]: # of each pair all its labels
-    "The labels that a pair has, wherever it stands."
-    out = {}
-    for key, label in zip(keys, labels.tolist()):
-        out.setdefault(key, set()).add(label)
-    return out
-
-
-def _own_flaws(file: PairFile, keys: list[tuple], suspects: np.ndarray) -> dict[str, np.ndarray]: # finding -> rows
-    "What a file shows by itself."
-    labels = _labels_of(keys, file.labels > 0)
-    both = [len(labels[key]) > 1 for key in keys]
-    return {
-        "repeated pairs": np.flatnonzero(pd.Series(keys).duplicated()),
-        "pairs with both labels": np.flatnonzero(both),
-        "labels that both models find wrong": suspects,
-    }
-
 # %% ../../nbs/explain/04_evidence.ipynb #32686457
-def _shared_with(file: PairFile, keys: list[tuple], trained: dict[tuple, set]) -> dict[str, np.ndarray]: # finding -> rows
-    "What of a test stands in training."
-    texts = set().union(*trained)
-    differing = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, file.labels > 0)]
-    return {
-        OF_TRAINING: np.flatnonzero([key in trained for key in keys]),
-        f"{OF_TRAINING} with another label there": np.flatnonzero(differing),
-        "pairs with a text of the training file": np.flatnonzero([not texts.isdisjoint(key) for key in keys]),
-    }
-
-
 def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd.DataFrame: # suspects: rows of training
     "What is wrong with the data: a row a finding and file, with its first lines."
-    found = []
-    if train is not None:
-        keys = folded_pairs(train)
-        trained = _labels_of(keys, train.labels > 0)
-        found.append(("train", train, _own_flaws(train, keys, suspects)))
-    for test in tests:
-        keys = folded_pairs(test.file)
-        own = _own_flaws(test.file, keys, test.suspects())
-        if train is not None:
-            own |= _shared_with(test.file, keys, trained)
-        found.append((test.name, test.file, own))
+    files = [("train", train, suspects)] if train is not None else []
+    trained = {} # pair -> its labels
+    for _, file, _ in files:
+        for key, label in zip(folded_pairs(file), file.labels > 0):
+            trained.setdefault(key, set()).add(label)
+    texts = set().union(*trained)
     table = []
-    for name, file, own in found:
-        for what, rows in own.items():
+    for name, file, suspected in [*files, *((test.name, test.file, test.suspects()) for test in tests)]:
+        keys = pd.Series(folded_pairs(file))
+        is_match = pd.Series(file.labels > 0)
+        found = {
+            "repeated pairs": np.flatnonzero(keys.duplicated()),
+            "pairs with both labels": np.flatnonzero(is_match.groupby(keys).transform("nunique") > 1),
+            "labels that both models find wrong": suspected,
+        }
+        if trained and file is not train:
+            other = [bool(trained.get(key, set()) - {label}) for key, label in zip(keys, is_match)]
+            found |= {
+                OF_TRAINING: np.flatnonzero([key in trained for key in keys]),
+                f"{OF_TRAINING} with another label there": np.flatnonzero(other),
+                "pairs with a text of the training file": np.flatnonzero([not texts.isdisjoint(key) for key in keys]),
+            }
+        for what, rows in found.items():
             examples = file.frame.iloc[rows[:SHOWN]][PAIR_COLUMNS].to_dict("records")
             table.append({"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file), "examples": examples})
     return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
