@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from debias_nb.measures.stats import Paired, detectable, holm, interval, mean_std, over_splits, paired, paired_together
-from debias_nb.measures.stats import raised, threshold_p, verdict
+from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired, paired_together
+from debias_nb.measures.stats import raised, significant, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -43,8 +43,18 @@ def test_p_and_interval_say_the_same():
         assert threshold_p(p, p.low) > .0499
 
 
-def test_corrected_p_values_are_at_most_one():
-    assert holm([.6, .9, .01]) == [1, 1, .03]
+def test_comparisons_made_together_are_judged_together():
+    "Seeds make the second uncertain, test items the third; the last has no interval."
+    clear, weak = (dataclasses.replace(by_hand(of, .005), items_error=.001) for of in (.03, .013))
+    blunt, alone = dataclasses.replace(by_hand(.013, .008), items_error=.008), paired([.5], [.4])
+    found = judge([clear, weak, blunt, alone])
+    assert found.word.tolist() == ["better", "cannot tell", "cannot tell", "cannot tell"]
+    assert found["word at best"].tolist() == ["better", "better", "cannot tell", "cannot tell"]
+    assert found.p.tolist() == holm([threshold_p(clear), threshold_p(weak), threshold_p(blunt), 1.])
+    assert found.found[0] == detectable(clear, comparisons=4) > found["found at best"][0] and math.isnan(found.found[3])
+    assert judge([weak]).word[0] == "better", "alone, nothing is corrected"
+    assert judge([clear, clear], [.01, .1], [0., .028]).word.tolist() == ["better", "within the margin"]
+    assert holm([.6, .9, .01]) == [1, 1, .03] and significant([.6, .9, .01]).tolist() == [False, False, True]
 
 
 def test_one_run_no_run_and_equal_runs():
