@@ -21,7 +21,7 @@ from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
 from ..processes import averaged, mean_of_rows
 from ..losses.regularized import Draws, Regularized, Terms
-from ..losses.regularizers import REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
+from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
 from .config import MethodConfig, TrainConfig
 
 
@@ -273,6 +273,18 @@ def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Neighb
     return kinds[method.augmentation]
 
 
+def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
+    "The base encoder as a method asks it, for `make_loss`; None where it does not, or where there is none."
+    kind = regularizer_class(method)
+    if base is None or kind is None or not kind.needs_base:
+        return None
+    if method.texts: # what is kept of them is kept with the texts
+        return base
+    if kind is L2SP: # it reads the weights; others embeddings that can be kept
+        return FrozenBase(base, dtype)
+    return CachedBase(base, columns, dtype)
+
+
 def make_loss(
     method: MethodConfig,
     model,                               # the SentenceTransformer that is trained
@@ -289,23 +301,19 @@ def make_loss(
     if kind is Twins and not isinstance(loss, LeastSquares):
         why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
         raise ConfigError(f"method {method.name!r}: {why}")
-    intervenes = method.mask_share is not None
+    masks = {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
     if kind is Twins:
-        loss = ITVAug(model, base, draws, method.mask_share, method.intervention)
+        loss = ITVAug(model, base, draws, **masks)
     elif changes:
         loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
-        settings = {"mask_share": method.mask_share, "intervention": method.intervention} if intervenes else {}
-        if method.texts:
-            settings |= {"texts": texts, "seed": course.seed}
-        if method.rows < 1:
-            settings["rows"] = method.rows
-        one = kind(method.weight, **settings)
-        loss = Regularized(model, loss, [one], base, draws)
+        some = {"rows": method.rows} if method.rows < 1 else {}
+        held = {"texts": texts, "seed": course.seed} if method.texts else {}
+        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held)], base, draws)
     if isinstance(loss, Regularized):
         loss.watch = None # a table trains with every strength, also with those that do nothing
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
-    if intervenes and kind.needs_base and ahead and isinstance(base, CachedBase):
-        course.prepare = partial(base.prepare, method.mask_share, method.intervention)
+    if masks and kind.needs_base and ahead and isinstance(base, CachedBase):
+        course.prepare = partial(base.prepare, *masks.values())
     loss.register_forward_hook(course.note)
     return loss

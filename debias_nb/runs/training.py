@@ -30,9 +30,8 @@ from ..encoders.tokens import Tokens, device_of, is_static, single_thread, stack
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import PairLoss
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
-from .matching import RANKING, CachedBase, Course, FrozenBase, make_loss, regularizer_class
+from .matching import RANKING, Course, FrozenBase, base_for, make_loss
 from .records import TrainingFailed
-from ..losses.regularizers import L2SP
 from .config import MethodConfig, OfMatches, TrainConfig
 
 
@@ -119,17 +118,11 @@ def with_replayed(
     return PairTokens(left, right, torch.ones(len(asks)), asks=asks, own=len(pairs))
 
 
-class Distinct:
+class Distinct(list):
     "What each row asks, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
-    def __init__(self, asks: np.ndarray): # as of `PairTokens`
-        self.rows = [dict(enumerate(row)) for row in asks.tolist()]
-        self.column_names = list(self.rows[0])
-
-    def __len__(self):
-        return len(self.rows)
-
-    def __getitem__(self, row: int) -> dict:
-        return self.rows[row]
+    @property
+    def column_names(self) -> list[int]:
+        return list(self[0])
 
 
 class Replaying(SetEpochMixin, BatchSampler):
@@ -166,33 +159,43 @@ class Replaying(SetEpochMixin, BatchSampler):
                 yield batch
 
 
-def _sampler(dataset, seed, parts, share, **settings):
+def _distinct(dataset, seed, parts, share, **settings):
     "As the trainer asks for it; a checkpoint keeps the trainer's settings, so this is no function inside another."
-    own, *others = [NoDuplicatesBatchSampler(Distinct(asks), seed=seed, **settings) for asks in parts]
+    rows = [Distinct(dict(enumerate(row)) for row in asks.tolist()) for asks in parts]
+    own, *others = [NoDuplicatesBatchSampler(part, seed=seed, **settings) for part in rows]
     return Replaying(own, *others, share, seed) if others else own
 
 
-def distinct_batches(
-    pairs: PairTokens,     # duplicates, and perhaps others behind them
+def _apart(dataset, matches, **settings):
+    return ApartMatches(matches, **settings)
+
+
+def batches_of(
+    pairs: PairTokens,
     training: TrainConfig,
-    replay=None,           # a `ReplayConfig`
+    replay=None, # a `ReplayConfig`
 ) -> dict: # settings of the trainer
-    """Full batches in which no two rows ask the same, in an order that the seed decides; each epoch leaves out what does not
-    fit, another part each time. Raises `ConfigError` for a batch larger than there are questions."""
-    parts = [pairs.asks[:pairs.own]]
-    if replay:
-        parts.append(pairs.asks[pairs.own:])
+    """How rows come together, in an order that the seed decides. Of duplicates full batches in which no two rows ask the same,
+    each epoch without another part of them; of a user's matches as `ApartMatches`. Raises `ConfigError` for a batch larger than
+    there are questions, `ValueError` for data that a loss does not take."""
+    given = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
+    wanted = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
+    if given != wanted and "." not in training.loss: # whose data are the user's own affair
+        needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
+        raise ValueError(f"loss {training.loss!r}: {needs}")
+    if (replay is None) != (pairs.own is None):
+        raise ConfigError("`replay` belongs to duplicates under the loss `ranking`")
+    if pairs.matches is not None:
+        return {"batch_sampler": partial(_apart, matches=pairs.matches)}
+    if pairs.asks is None:
+        return {}
+    parts = np.split(pairs.asks, [pairs.own] if replay else [])
     for asks in parts:
         different = len(np.unique(asks[:, 0]))
         if different < training.batch_size:
             raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
-
     share = replay.share if replay else None
-    return {"batch_sampler": partial(_sampler, parts=parts, share=share), "dataloader_drop_last": True}
-
-
-def matches_apart(dataset, matches, **settings) -> ApartMatches: # dataset: rows, as the trainer gives them to what it asks for
-    return ApartMatches(matches, **settings)
+    return {"batch_sampler": partial(_distinct, parts=parts, share=share), "dataloader_drop_last": True}
 
 
 def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
@@ -283,38 +286,11 @@ def arguments_for(
     return training_arguments(folder, **said | changes)
 
 
-def reads_flat(loss, model) -> bool: # as of `PairCollator`
-    "Whether a loss calls a static embedding model with the tokens as that reads them."
-    inner = getattr(loss, "loss", loss)
-    return is_static(model) and not isinstance(inner, PairLoss)
-
-
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the trainer wants them
     return OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
-
-
-def pair_trainer(
-    model,                    # trained in place
-    loss,
-    pairs: PairTokens,
-    training: TrainConfig,
-    seed: int,                # of batches and dropout
-    dtype: str,               # bf16 is autocast
-    folder,                   # where the trainer may write
-    callbacks=(),
-    flat: bool = False,       # as of `PairCollator`
-    **changes,                # as of `arguments_for`
-) -> MatchingTrainer:
-    "What trains with any loss on pairs, as a configuration says."
-    from datasets import Dataset
-    args = arguments_for(training, folder, model, seed, dtype, **changes)
-    return MatchingTrainer(
-        model=model, args=args, loss=loss, train_dataset=Dataset.from_dict({"row": range(len(pairs))}),
-        data_collator=PairCollator(pairs, flat), callbacks=list(callbacks),
-        optimizer_cls_and_kwargs=optimizer_for(training))
 
 
 def fine_tune(
@@ -329,33 +305,20 @@ def fine_tune(
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
-    given = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
-    wanted = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
-    if given != wanted and "." not in training.loss: # whose data are the user's own affair
-        needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
-        raise ValueError(f"loss {training.loss!r}: {needs}")
-    kind = regularizer_class(method)
-    if (method.replay is None) != (pairs.own is None):
-        raise ConfigError("`replay` belongs to duplicates under the loss `ranking`")
-    frozen = None
-    if base is not None and kind is not None and kind.needs_base:
-        if method.texts: # what is kept of them is kept with the texts
-            frozen = base
-        elif kind is L2SP: # it reads the weights; others embeddings that can be kept
-            frozen = FrozenBase(base, dtype)
-        else:
-            frozen = CachedBase(base, list(pairs.columns.values()), dtype)
+    from datasets import Dataset
+    further = batches_of(pairs, training, method.replay)
+    if method.regularizer == "l2sp": # it trains all weights
+        further["ddp_find_unused_parameters"] = False
     course = Course(seed)
-    loss = make_loss(method, model, frozen, course, training, texts)
-    further = {"ddp_find_unused_parameters": False} if method.regularizer == "l2sp" else {} # it trains all weights
-    if pairs.asks is not None:
-        further |= distinct_batches(pairs, training, method.replay)
-    if pairs.matches is not None:
-        further["batch_sampler"] = partial(matches_apart, matches=pairs.matches)
+    loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training, texts)
+    inner = getattr(loss, "loss", loss)
+    flat = is_static(model) and not isinstance(inner, PairLoss) # it is called with the tokens as a static table reads them
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
     with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters):
-        trainer = pair_trainer(
-            model, loss, pairs, training, seed, dtype, folder, [course, *callbacks], reads_flat(loss, model), **further)
+        trainer = MatchingTrainer(
+            model=model, args=arguments_for(training, folder, model, seed, dtype, **further), loss=loss,
+            train_dataset=Dataset.from_dict({"row": range(len(pairs))}), data_collator=PairCollator(pairs, flat),
+            callbacks=[course, *callbacks], optimizer_cls_and_kwargs=optimizer_for(training))
         trainer.train()
     model.eval()
     return course
