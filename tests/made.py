@@ -15,7 +15,6 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.explain.tests import PairTest, RESAMPLES
 
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
 
@@ -165,9 +164,7 @@ def some_pairs(n=120, seed=0):
     return pd.DataFrame({"left": left, "right": right, "label": label.astype(int)})
 
 
-def trial(key="abc", value=.5, **changes):
-    "A trial of a comparison: one test, every figure the same."
-    levels = {metric: value for metric in PairTest.metrics}
-    drawn = {metric: [value] * RESAMPLES for metric in PairTest.metrics}
-    about = {"id": key, "method": "plain", "seed": 0, "one score": []}
-    return about | {"metrics": {"new": levels}, "resampled": {"new": drawn}} | changes
+def result(method, seed, test, metric, value, resampled, part="all"):
+    "A row of the results of a comparison."
+    about = {"method": method, "seed": seed, "test": test, "part": part, "metric": metric, "value": value}
+    return about | {"resampled": np.asarray(resampled), "one score": False}

@@ -1,6 +1,7 @@
 "The rules that make one sentence of all tests: what is shipped, which method is used, and when nothing can be told."
 import json
 from dataclasses import replace
+from itertools import product
 
 import made
 import numpy as np
@@ -11,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import NEW, verdicts
+from debias_nb.explain.changes import NEW, WHOLE, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import diagnose, flat_scores
@@ -89,16 +90,13 @@ def test_a_gain_that_new_texts_do_not_show_is_told_and_no_other():
 def record_sets(cases):
     "A comparison whose test shares texts with training; on the rest, forty noisy pairs, no change can be told."
     rng = np.random.default_rng(0)
-    trials = []
-    for seed in range(4):
-        for name, change in (("base", 0.), ("plain", .1)):
-            levels = {"like": .5 + change, "like, no text of training": .5, "new": .5 + change}
-            noise = {"like": .002, "like, no text of training": .05, "new": .002}
-            drawn = {test: {"auc05": (level + rng.normal(0, noise[test], 200)).tolist()} for test, level in levels.items()}
-            metrics = {test: {"auc05": level + rng.normal(0, 1e-4)} for test, level in levels.items()}
-            trials.append({"method": name, "seed": seed, "metrics": metrics, "resampled": drawn})
+    rows = []
+    for seed, (name, change) in product(range(4), (("base", 0.), ("plain", .1))):
+        for test, part, level, noise in (("like", WHOLE, .5 + change, .002), ("like", NEW, .5, .05), ("new", WHOLE, .5 + change, .002)):
+            resampled = level + rng.normal(0, noise, 200)
+            rows.append(made.result(name, seed, test, "auc05", level + rng.normal(0, 1e-4), resampled, part))
     facts = {"cases": {"like": 2_000, "like, no text of training": cases, "new": 900}}
-    return Comparison(trials, [Method(name, name) for name in ("base", "plain")], settings_for("static"), facts)
+    return Comparison(pd.DataFrame(rows), [Method(name, name) for name in ("base", "plain")], settings_for("static"), facts)
 
 
 def test_a_method_fits_on_record_sets_which_share_texts_by_design():

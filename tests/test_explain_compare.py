@@ -47,7 +47,7 @@ from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.training import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
-from made import WORLD, bert, read_card, read_page, some_pairs, table, trial, without_a_vector_for_the_unknown
+from made import WORLD, bert, read_card, read_page, result, some_pairs, table, without_a_vector_for_the_unknown
 
 
 def frame(pairs):
@@ -261,16 +261,15 @@ def of_values(values, spread=.001, seeds=3, in_ap=None, offsets=None):
     what the seeds of a method add, in the place of what differs from method to method."""
     rng = np.random.default_rng(0)
     noise = rng.normal(0, .002, 200)
-    trials = []
+    rows = []
     for name, level in values.items():
         for seed in range(seeds):
             by_seed = spread * ((seed + len(name)) % 3) # seeds differ, and not in the same way for two methods
             if offsets is not None:
                 by_seed = offsets[name][seed]
             reached = {"auc05": level + by_seed, "ap": (in_ap or values)[name] + by_seed}
-            drawn = {metric: (value + (name != "plain") * noise).tolist() for metric, value in reached.items()}
-            trials.append(trial(method=name, seed=seed, metrics={"new": reached}, resampled={"new": drawn}))
-    return Comparison(trials, [read_method(name) for name in values], settings_for("static"))
+            rows += [result(name, seed, "new", metric, value, value + (name != "plain") * noise) for metric, value in reached.items()]
+    return Comparison(pd.DataFrame(rows), [read_method(name) for name in values], settings_for("static"))
 
 
 @pytest.mark.parametrize("level, word", [(.5, "better"), (.3, "worse"), (.4, "within the margin"), (.41, "cannot tell")])
@@ -386,7 +385,7 @@ def test_page_twin_and_tables_are_written(reported, files):
         assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
         assert f"{row['p']:.4f}" in page
         assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
-    assert page.count(">average precision</td>") == 4 * len(reported.trials[0]["metrics"])
+    assert page.count(">average precision</td>") == 4 * len(reported.results[["test", "part"]].drop_duplicates())
     said = [*twin["found"].values(), *twin["warnings"]]
     assert all(coded(text) in page for text in said) and "<code>&lt;i&gt;new&lt;/i&gt;</code>" in page
     for row in reported.levels().to_dict("records"):
@@ -405,8 +404,7 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
 
 def won_by(best, found):
     "The same comparison, with a method that is the best."
-    trials = [one | {"metrics": {test: {"auc05": float(one["method"] == best)} for test in one["metrics"]}} for one in found.trials]
-    return replace(found, trials=trials)
+    return replace(found, results=found.results.assign(value=(found.results.method == best).astype(float)))
 
 
 @pytest.mark.parametrize("best", ["wise-ft", "outreg", "plain"])
@@ -469,11 +467,11 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
 
 
 def test_the_edge_of_what_was_tried_is_told():
-    trials = of_values({"plain": .4, "outreg": .5}).trials
+    results = of_values({"plain": .4, "outreg": .5}).results
     tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "value": (.1, .3, .2, .2)})
     for strength, at_edge in ((.01, True), (.1, False), (10., True)):
         methods = [read_method("plain"), replace(read_method("outreg"), strength=strength)]
-        choice, = Comparison(trials, methods, settings_for("static"), {}, tried).choices()
+        choice, = Comparison(results, methods, settings_for("static"), {}, tried).choices()
         assert choice["strength"] == strength and choice["at_edge"] == at_edge
 
 
@@ -601,11 +599,11 @@ def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, nothing_traine
 
 def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported):
     def judged(**values): # of each method its level on the test and on the validation pairs
-        trials = [one | {"metrics": {test: {"auc05": level[0]} for test in one["metrics"]} | {"validation kept": {"auc05": level[1]}},
-                         "resampled": one["resampled"] | {"validation kept": {"auc05": [level[1]] * 200}}}
-                  for one in reported.trials if (level := values.get(one["method"]))]
+        own = reported.results[reported.results.method.isin(values)]
+        parts = [own.assign(value=own.method.map(lambda name: values[name][0]))]
+        parts.append(own[own.test == "like"].assign(test="validation kept", value=own.method.map(lambda name: values[name][1])))
         methods = [method for method in reported.methods if method.name in values]
-        return replace(reported, trials=trials, methods=methods)
+        return replace(reported, results=pd.concat(parts, ignore_index=True), methods=methods)
 
     both = judged(base=(.5, .5), plain=(.9, .1), outreg=(.8, .7))
     assert both.recommendation.method == "outreg" and both.validation == ["validation kept"]
@@ -654,8 +652,8 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, held_out, tmp_path)
 def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     provisional, = reported.warnings()
     assert provisional.startswith("Provisional: 2 seeds")
-    trials = [one | {"one score": ["like"] * (one["method"] == "plain")} for one in reported.trials]
-    dead = replace(reported, trials=trials)
+    results = reported.results
+    dead = replace(reported, results=results.assign(**{"one score": (results.test == "like") & (results.method == "plain")}))
     assert dead.warnings() == ["like: all pairs have the same score in a trial of plain.", provisional]
     assert dead.warnings()[0] in dead.html()
     zero = without_a_vector_for_the_unknown()

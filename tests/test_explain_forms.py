@@ -21,7 +21,7 @@ from debias_nb.explain.decision import LARGE
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.methods import training_rows
 from debias_nb.explain.tests import TITLES, as_test
-from debias_nb.explain.trials import APART
+from debias_nb.explain.comparison import part_name
 from debias_nb.measures.rankings import Levels
 
 torch.set_num_threads(1)
@@ -159,7 +159,7 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
     made.read_page(found.html())
     rows = pd.concat([found.differences("base", part=part).assign(part=part) for part in ("all", NEW)])
     cases = found.facts["cases"]
-    asked = (rows.part != NEW) | (rows.test.map(lambda test: cases.get(f"{test}{APART}", 0) / cases[test]) >= LARGE)
+    asked = (rows.part != NEW) | (rows.test.map(lambda test: cases.get(part_name(test), 0) / cases[test]) >= LARGE)
     assert set(found.failing("worse")) == set(rows.test[rows.word == "worse"]), "plain fine-tuning is all that was trained"
     unsure = set(rows.test[(rows.word == "worse") | (rows.low <= -5) & asked])
     assert set(found.failing("unsure", margin=5)) == unsure and unsure - set(found.failing("unsure", margin=100))

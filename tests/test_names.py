@@ -16,7 +16,7 @@ AnswersWorldConfig(*, name, seed=0, rho=0.8, cue=0.95, stray=0.1, types=4, cues=
 AuthorPairSampler(dataset, batch_size, drop_last=False, valid_label_columns=('label',), generator=None, seed=0)
 AuthorsWorldConfig(*, name, seed=0, kappa=0.9, style=0.6, functions=60, marks=6, spellings=25, prefers=0.85, content=300, concentration=0.1, about=0.5, topics=16, unseen_topics=8, apart=0.0, authors=300, test_authors=200, texts=6, tokens=120, spread=0.3)
 Catalog(config)
-Comparison(trials, methods, settings, facts=<factory>, tried=None, units=<factory>, deciding=<factory>, margin=1.0, like='like')
+Comparison(results, methods, settings, facts=<factory>, tried=None, units=<factory>, deciding=<factory>, margin=1.0, like='like')
 ContrastiveAuthorLoss(model, temperature=0.1)
 DataError
 Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, words, slices, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>, averaged=<factory>, thresholds=<factory>, ranks=<factory>, unrelated=<factory>)

@@ -47,7 +47,7 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
     assert {path.name for path in Path("records/comparison").iterdir()} == set(COMPARISON)
     assert list(known["compared"].means().index) == ["base", "plain", "outreg-texts"]
     twin = json.loads(Path("records/diagnosis/report.json").read_text("utf-8"))
-    assert set(twin["tests"]) == {"new"} and "records/plain" in twin["facts"]["command"]
+    assert {row["test"] for row in twin["verdicts"]} == {"new"} and "records/plain" in twin["facts"]["command"]
 
 
 def test_what_belongs_together_is_asked_for_together(tmp_path):

@@ -17,7 +17,7 @@ from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, copied
-from .comparison import VALIDATION, Comparison
+from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, read_files, shared_options, with_prompts
@@ -26,7 +26,7 @@ from .methods import Method, read_methods, settings_for, training_rows
 from .models import Model, Scorer, load_model, reading_doubts, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
 from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
-from .trials import FilesTask, Trials, apart_name, chosen
+from .trials import FilesTask, Trials, chosen
 from ..runs.config import TrainConfig
 from ..runs.matching import Course, make_loss
 
@@ -248,7 +248,7 @@ def compare(
     options |= _training_options(asked, settings) | {"seeds": seeds, "out": folder}
     deciding = {name: test.metric for name, test in (tested | held).items()}
     told = _told(asked, settings, tested, base, pairs)
-    told["cases"] |= {apart_name(name): int(rows.sum()) for name, rows in apart.items()}
+    told["cases"] |= {part_name(name): int(rows.sum()) for name, rows in apart.items()}
     told |= {
         "seeds": seeds,
         "deciding": deciding,
@@ -257,5 +257,5 @@ def compare(
     }
     facts = made_of("compare", {"base": base}, files, tests, options, told, texts)
     units = {name: test.units.count() for name, test in tested.items()}
-    units |= {apart_name(name): tested[name].units.count(rows) for name, rows in apart.items()}
+    units |= {part_name(name): tested[name].units.count(rows) for name, rows in apart.items()}
     return Comparison(results, asked, settings, facts, tried, units, deciding, margin, like)

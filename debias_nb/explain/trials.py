@@ -23,6 +23,7 @@ from ..runs.runner import cores, finished, run_all
 from ..runs.tasks.common import Task, Tested, Trained
 from ..runs.training import curve_summary, fine_tune
 from ..settings import EncoderConfig
+from .changes import WHOLE, parts_of
 from .methods import HeldTexts, Method, file_tokens, grid_of
 from .models import NO_LIMIT, Scorer, cutting, layers, limit, mixed_scorer
 from .page import versions
@@ -44,15 +45,6 @@ def origin_of(
             told = {name: value for name, value in module.config.to_dict().items() if name not in NO_SETTINGS}
             settings.append(json.dumps(told, sort_keys=True, default=str))
     return fingerprint([base.fingerprint, cutting(base), layers(base), settings])
-
-
-APART = ", no text of training" # behind the name of a test: those of its cases
-PART = "[no text of training]"  # behind a metric in a record: the same
-
-
-def apart_name(test: str) -> str:
-    "What results on the cases of a test are called that share no text with training."
-    return test + APART
 
 
 def _for_json(values: np.ndarray) -> list: # None for nan
@@ -111,11 +103,11 @@ class FilesTask(Task):
             scores = test.asked({said: encoder})[said]
             if has_one_score(scores):
                 found.extra["one score"].append(name + suffix)
-            parts = {"": slice(None)}
-            if name in self.apart:
-                parts[PART] = self.apart[name]
-            measured = {
-                metric + part: test.measured(scores, metric, rows) for part, rows in parts.items() for metric in test.metrics}
+            measured = {}
+            for part, rows in parts_of(test, self.apart).items():
+                behind = "" if part == WHOLE else f"[{part}]"
+                cases = slice(None) if rows is None else rows
+                measured |= {metric + behind: test.measured(scores, metric, cases) for metric in test.metrics}
             found.metrics[name + suffix] = {metric: one.value for metric, one in measured.items()}
             found.replicates[name + suffix] = {metric: _for_json(one.resampled) for metric, one in measured.items()}
             found.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
@@ -124,17 +116,19 @@ class FilesTask(Task):
         "Everything is there."
 
 
-def trial_of(method: Method, record: dict, suffix: str) -> dict: # suffix: of the encoder, as in a record
-    "What a record says of one method: metrics and resamples of each test, and of its part that shares no text with training."
-    trial = {"method": method.name, "seed": record["seed"], "metrics": {}, "resampled": {}}
-    trial["one score"] = [test for test in record["config"]["evaluate"] if test + suffix in record["extra"]["one score"]]
+def results_of(method: Method, record: dict) -> list[dict]: # rows: method, strength, seed, test, part, metric, value, resampled, one score
+    "What a record says of a method: a row a test, part and metric; fractions."
+    suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
+    rows = []
     for test in record["config"]["evaluate"]:
-        for kind, kept in (("metrics", record["metrics"]), ("resampled", record["replicates"])):
-            for metric, value in kept[test + suffix].items():
-                whole = metric.removesuffix(PART)
-                place = test if whole == metric else apart_name(test)
-                trial[kind].setdefault(place, {})[whole] = value
-    return trial
+        place = test + suffix
+        about = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
+        about["one score"] = place in record["extra"]["one score"]
+        for metric, value in record["metrics"][place].items():
+            name, _, part = metric.removesuffix("]").partition("[")
+            resampled = np.array(record["replicates"][place][metric], float) # nan for None
+            rows.append(about | {"part": part or WHOLE, "metric": name, "value": value, "resampled": resampled})
+    return rows
 
 
 WORTH_WORKERS = 30 # seconds of training, from which on processes of their own are begun, which takes some seconds each
@@ -169,7 +163,9 @@ class Trials:
             paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed,
             **trained)
 
-    def results(self, todo: list[tuple[Method, int]], tests: list[str], progress: bool, workers: int | None = None) -> list[dict]:
+    def results(
+        self, todo: list[tuple[Method, int]], tests: list[str], progress: bool, workers: int | None = None,
+    ) -> pd.DataFrame: # as of `results_of`
         "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
         shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
         for name in tests:
@@ -181,11 +177,7 @@ class Trials:
         if out.failed:
             stopped = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
             raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
-        found = []
-        for run, (method, _) in zip(runs, todo):
-            suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
-            found.append(trial_of(method, out.records[run.id], suffix))
-        return found
+        return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in results_of(method, out.records[run.id])])
 
     def _made(self, runs: list[RunConfig], progress: bool, workers: int | None):
         "The first training here; the others at the same time, where they take longer than it takes to begin."
@@ -205,13 +197,13 @@ def chosen(
     methods: list[Method], trials: Trials, validation: dict[str, Test], progress: bool, workers: int | None = None,
 ) -> tuple[list[Method], pd.DataFrame]: # the second: method, strength, the mean of what decides
     "The methods with the strengths that did best on validation pairs, the weakest of equals, and what was tried."
-    open_ones = [method for method in methods if method.is_open]
-    tried = [replace(method, strength=strength) for method in open_ones for strength in grid_of(method, trials.settings.loss)]
+    tried = [replace(method, strength=strength) for method in methods if method.is_open for strength in grid_of(method, trials.settings.loss)]
+    columns = ["method", "strength", "value"]
+    if not tried:
+        return methods, pd.DataFrame(columns=columns)
     found = trials.results([(method, FIRST) for method in tried], list(validation), progress, workers)
-    rows = []
-    for method, trial in zip(tried, found):
-        reached = [trial["metrics"][name][test.metric] for name, test in validation.items()]
-        rows.append({"method": method.name, "strength": method.strength, "value": float(np.mean(reached))})
-    table = pd.DataFrame(rows, columns=["method", "strength", "value"])
+    decides = found.metric == found.test.map({name: test.metric for name, test in validation.items()})
+    own = found[decides & (found.part == WHOLE)]
+    table = own.groupby(columns[:2], sort=False, as_index=False).value.mean()[columns]
     best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
     return [replace(method, strength=best.get(method.name, method.strength)) for method in methods], table
