@@ -42,6 +42,7 @@ from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP
 from debias_nb.measures.stats import WORDS
+from debias_nb.runs.config import MethodConfig
 from debias_nb.runs.matching import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
@@ -166,19 +167,30 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
     other = load_model(without_a_vector_for_the_unknown())
     held, fewer = (HeldTexts(texts, "0") for texts in (["a", "b", "c"], ["a", "b"]))
 
-    def named(base=load_model(encoder), train=train, method="plain", seed=0, loss=None, texts=None, **settings):
+    def named(base=load_model(encoder), train=train, test=train, method="plain", seed=0, loss=None, texts=None, **settings):
         settings = settings_for("static", loss=loss, **settings)
-        task = trying.FilesTask(base, train, settings.loss, {"new": as_test("new", train)})
+        task = trying.FilesTask(base, train, settings.loss, {"new": as_test("new", test)})
         return trying.Trials(task, settings, "nowhere").run(read_method(method, texts), seed, ["new"], ()).id
 
     assert named() == named(epochs=5.) == named(epochs=5) == named(texts=held), "the command line reads 5 as 5.0"
     assert named(method="outreg") == named(method="outreg:0.1") == named(method="outreg", texts=held)
-    ids = {named(), named(base=other), named(train=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
+    ids = {named(), named(base=other), named(train=turned), named(test=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
     ids |= {named(method="outreg-texts", texts=texts) for texts in (held, fewer)}
     for package in trying.TRAINERS:
         monkeypatch.setattr(trying, "versions", lambda found=trying.versions() | {package: "0.0.0"}: found)
         ids.add(named())
-    assert len(ids) == 13
+    assert len(ids) == 14
+
+
+def test_a_name_is_a_method_of_a_configuration(encoder):
+    said = {
+        "base": {"trained": False}, "wise-ft:0.25": {}, "outreg:1": {"regularizer": "outreg", "weight": 1.},
+        "itvreg:2": {"regularizer": "itvreg", "weight": 2., "mask_share": .5}, "maskreg:2": {"regularizer": "maskreg", "weight": 2., "mask_share": .15},
+        "worddropout:0.2": {"augmentation": "worddropout", "mask_share": .2},
+    }
+    for name, fields in said.items():
+        config = read_method(name).config(encoder)
+        assert config == MethodConfig(name="plain" if "wise" in name else name, **fields)
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):

@@ -82,9 +82,12 @@ class FilesTask(Task):
             return Trained(self.base.model, identity)
         tokens, about = self.data(run)
         model = copied(self.base.model)
-        texts = self.texts.texts if run.method.texts else None
+        texts = None
+        if run.method.texts:
+            texts = self.texts.texts
+            about["held texts"] = self.texts.told()
         course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts)
-        return Trained(model, identity, curve_summary(course.history), about)
+        return Trained(model, identity, curve_summary(course.history), about, {"prompts": list(self.base.prefixes)})
 
     def test(self, model, run: RunConfig) -> Tested:
         "The encoder on each test, and those between base and tuned (WiSE-FT)."
