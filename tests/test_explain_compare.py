@@ -176,10 +176,12 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
     assert named(method="outreg") == named(method="outreg:0.1") == named(method="outreg", texts=held)
     ids = {named(), named(base=other), named(train=turned), named(test=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
     ids |= {named(method="outreg-texts", texts=texts) for texts in (held, fewer)}
+    own = "sentence_transformers.sentence_transformer.losses.ContrastiveLoss" # on all pairs, or on matches
+    ids |= {named(method=own, loss=loss) for loss in (None, OF_MATCHES[0])}
     for package in trying.TRAINERS:
         monkeypatch.setattr(trying, "versions", lambda found=trying.versions() | {package: "0.0.0"}: found)
         ids.add(named())
-    assert len(ids) == 14
+    assert len(ids) == 16
 
 
 def test_a_name_is_a_method_of_a_configuration(encoder):
