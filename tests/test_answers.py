@@ -115,7 +115,7 @@ def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
     assert sorted(first) == sorted(second) == list(range(990))
     batches = lengths[first[:987]].reshape(-1, 7) # the last one is shorter
     assert batches.std(1).mean() < .2 * lengths.std()
-    assert abs(np.corrcoef(np.arange(141), batches.max(1))[0, 1]) < .5, "transformers' own go from long to short"
+    assert abs(np.corrcoef(np.arange(35), batches[:35].max(1))[0, 1]) < .5, "transformers' own go from long to short"
 
 
 # what the weights do to the loss

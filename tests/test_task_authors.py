@@ -184,18 +184,21 @@ def test_every_method_trains_and_repeats(method):
     assert ("teacher" in about) == (method.student != "none")
 
 
-def test_settings_are_chosen_on_validation_texts_alone(monkeypatch):
-    asked, plain = [], authors.evaluate_authors
+@pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])
+def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temperature):
+    given = iter(scores)
 
-    def noted(rows, texts, *args, **options):
-        asked.append(texts.name)
-        return plain(rows, texts, *args, **options)
+    def scored(rows, texts, *options):
+        assert texts.name == "authors validation"
+        return {"r8": next(given)}, {}, []
 
-    monkeypatch.setattr(authors, "evaluate_authors", noted)
+    monkeypatch.setattr(authors, "evaluate_authors", scored)
     _, _, about = tuned(run_of(CL, seed=5))
-    assert set(asked) == {"authors validation"} and len(asked) == 2 == len(about["tried"])
-    best = max(about["tried"], key=lambda tried: tried["r8"])
-    assert about["setting"] == {name: best[name] for name in ("learning_rate", "temperature")}
+    assert [tried["r8"] for tried in about["tried"]] == scores
+    assert about["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
+
+
+def test_what_a_method_tries():
     training = TRAINING.model_copy(update={"further_rates": (.3,), "student_epochs": 5})
 
     def tries(method):

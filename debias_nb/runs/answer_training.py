@@ -14,7 +14,6 @@ set, the earliest of equals; after a transfer the classifier of the first stage 
 new one; batches of similar length, on which scores do not depend and gradients do; a class weight for right answers,
 for encoders that start from scratch, which is 1 in the paper's own settings.
 """
-import tempfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +24,12 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
-from ..encoders.tokens import autocast, device_of, evaluating, single_thread
+from ..encoders.tokens import autocast, device_of, evaluating
 from ..measures.metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
 from .config import RunConfig, ScanConfig
 from .records import TrainingFailed
-from .training import BestEpoch, arguments_for, in_stretches, optimizer_for, rows_of
+from .training import BestEpoch, in_stretches, rows_of, train_with
 from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
 from ..losses.scan_head import HEADS, ScanHead, scan_loss
 
@@ -275,7 +274,6 @@ def fit_answers(
     validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
     "Train a model. Raises `TrainingFailed` when the loss is not finite, `ValueError` for another loss than cross-entropy."
-    from datasets import Dataset
     training = run.training
     if training.loss != "cross-entropy":
         raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
@@ -283,16 +281,11 @@ def fit_answers(
     refuse_several("answers as runs train them", why)
     scan = run.method.scan or PLAIN
     best = BestEpoch(model, validate)
-    callbacks = [best] if validate else []
-    rows = Dataset.from_dict({"row": range(len(data))})
-    with tempfile.TemporaryDirectory() as folder, single_thread():
-        args = arguments_for(training, folder, model, run.seed, run.encoder.dtype, remove_unused_columns=False)
-        trainer = AnswerTrainer(
-            model=model, args=args, train_dataset=rows, data_collator=AnswerCollator(data), callbacks=callbacks,
-            weigher=Weigher(scan, data, run.seed), contrast=scan.contrast, rounded=run.encoder.dtype == "fp64",
-            optimizer_cls_and_kwargs=optimizer_for(training))
-        trainer.train()
-    model.eval()
+    dtype = run.encoder.dtype
+    trainer = train_with(
+        AnswerTrainer, model, {"row": range(len(data))}, AnswerCollator(data), training, run.seed, dtype,
+        {"remove_unused_columns": False}, weigher=Weigher(scan, data, run.seed), contrast=scan.contrast,
+        rounded=dtype == "fp64", callbacks=[best] if validate else [])
     trainer.scores = best.scores
     return trainer
 

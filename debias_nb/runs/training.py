@@ -271,26 +271,34 @@ class BestEpoch(TrainerCallback):
         self.model.load_state_dict(self.kept)
 
 
-def arguments_for(
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+def train_with(
+    kind,                  # of transformers' trainers
+    model,                 # trained in place
+    rows: dict,            # column -> numbers, by which the collator finds a batch
+    collate,               # rows -> batch
     training: TrainConfig,
-    folder, model,
-    seed: int,            # of batches and dropout
-    dtype: str = "fp32",  # bf16 is autocast
-    **changes,            # any of SentenceTransformerTrainingArguments
-):
-    "What a configuration says, in the trainer's words. The trainer lets biases and norms not decay."
+    seed: int,             # of batches and dropout
+    dtype: str,            # bf16 is autocast
+    arguments: dict,       # further ones, as the trainer calls them
+    **parts,               # of the trainer
+): # the trainer, when all is done
+    "Train as a configuration says. The trainer lets biases and norms not decay."
+    from datasets import Dataset
     said = dict(
         num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed,
         learning_rate=training.learning_rate, warmup_steps=training.warmup_steps, bf16=dtype == "bf16",
         use_cpu=device_of(model).type == "cpu")
-    return training_arguments(folder, **said | changes)
-
-
-OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-
-
-def optimizer_for(training: TrainConfig) -> tuple: # class and arguments, as the trainer wants them
-    return OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
+    optimizer = OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
+    with tempfile.TemporaryDirectory() as folder, single_thread():
+        trainer = kind(
+            model=model, args=training_arguments(folder, **said | arguments), train_dataset=Dataset.from_dict(rows),
+            data_collator=collate, optimizer_cls_and_kwargs=optimizer, **parts)
+        trainer.train()
+    model.eval()
+    return trainer
 
 
 def fine_tune(
@@ -305,7 +313,6 @@ def fine_tune(
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
-    from datasets import Dataset
     further = batches_of(pairs, training, method.replay)
     if method.regularizer == "l2sp": # it trains all weights
         further["ddp_find_unused_parameters"] = False
@@ -314,13 +321,10 @@ def fine_tune(
     inner = getattr(loss, "loss", loss)
     flat = is_static(model) and not isinstance(inner, PairLoss) # it is called with the tokens as a static table reads them
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
-    with tempfile.TemporaryDirectory() as folder, single_thread(), trained_part(model, seed, method.frozen_layers, **adapters):
-        trainer = MatchingTrainer(
-            model=model, args=arguments_for(training, folder, model, seed, dtype, **further), loss=loss,
-            train_dataset=Dataset.from_dict({"row": range(len(pairs))}), data_collator=PairCollator(pairs, flat),
-            callbacks=[course, *callbacks], optimizer_cls_and_kwargs=optimizer_for(training))
-        trainer.train()
-    model.eval()
+    with trained_part(model, seed, method.frozen_layers, **adapters):
+        train_with(
+            MatchingTrainer, model, {"row": range(len(pairs))}, PairCollator(pairs, flat), training, seed, dtype, further, loss=loss,
+            callbacks=[course, *callbacks])
     return course
 
 

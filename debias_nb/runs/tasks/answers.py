@@ -192,13 +192,12 @@ class AnswersTask(Task):
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return (counts, run.data) if name == "counts" else (evaluation_answers, name, run.data)
 
-    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, tested: Tested) -> None:
-        load, *what = self.test_set(run, name)
-        answers = load(*what)
+    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, tested: Tested) -> None:
         if name == "counts":
-            tested.metrics[name], about = answers
+            tested.metrics[name], about = test
             tested.data |= about
             return
+        answers = test
         scores = score(model, run, answers)
         values, tested.replicates[name], each = evaluate_answers(scores, answers)
         tested.data[f"test {name}"] = _about(answers)

@@ -11,7 +11,6 @@ equals, a student after its teacher has; MRR has no cut; R@8, which the paper do
 some target of its author among the first eight.
 """
 import copy
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -28,7 +27,7 @@ from ...data.author_splits import query_target, random_split
 from ...data.authors import SOURCES, Texts, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
-from ...encoders.tokens import embed, encoder_fingerprint, single_thread, tokenize, weights_hash
+from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
 from ...encoders.loading import best_device
 from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
@@ -37,7 +36,7 @@ from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_model, encoder_files, parted, shares_known
 from ...measures.rankings import reciprocal_rank
 from ...measures.retrieval import first_hits, recall_at
-from ..training import arguments_for, curve_summary, optimizer_for
+from ..training import curve_summary, train_with
 from ...data.planted_authors import author_words
 
 
@@ -189,25 +188,20 @@ def fit_authors(
 ):
     """Train with sentence-transformers' trainer.
     Raises `TrainingFailed` when the loss is no longer finite, `ValueError` when fewer than two authors have two texts."""
-    from datasets import Dataset
     sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
-    rows = Dataset.from_dict({"row": range(len(labels)), "label": labels})
-    with tempfile.TemporaryDirectory() as folder, single_thread():
-        args = arguments_for(run.training, folder, model, run.seed, run.encoder.dtype, **sampler)
-        trainer = QuietTrainer(
-            model=model, args=args, loss=loss, train_dataset=rows, data_collator=AuthorCollator(tokens, labels),
-            optimizer_cls_and_kwargs=optimizer_for(run.training))
-        try:
-            trainer.train()
-        except ValueError as e:
-            if "is not finite" in str(e): # the losses refuse cosines that are not numbers
-                raise TrainingFailed(len(loss.history) + 1, str(e)) from None
-            raise
+    rows = {"row": range(len(labels)), "label": labels}
+    try:
+        train_with(
+            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed, run.encoder.dtype, sampler,
+            loss=loss)
+    except ValueError as e:
+        if "is not finite" in str(e): # the losses refuse cosines that are not numbers
+            raise TrainingFailed(len(loss.history) + 1, str(e)) from None
+        raise
     for step, seen in enumerate(loss.history, 1):
         value = float(seen["loss"])
         if not np.isfinite(value):
             raise TrainingFailed(step, f"the loss is {value}")
-    return model.eval()
 
 
 NEAR = 8 # neighbors that are looked at
@@ -436,20 +430,19 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, run.data
 
-    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
+    def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, tested: Tested) -> None:
         corpus = run.data
         if name == "counts":
             tested.metrics[name] = counts(corpus)
             return
-        split = author_split(corpus)
-        parts = split.parts()
+        parts = test.parts()
         check_known("evaluation set", name, parts, ConfigError)
         texts = parts[name]
         seed = corpus.split.seed if corpus.split else 0
         tested.metrics[name], resampled, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
         tested.data[f"test {name}"] = _about(texts)
         if "known texts" in run.measure:
-            tested.metrics[name] |= shares_known(split.train.text, texts.text)
+            tested.metrics[name] |= shares_known(test.train.text, texts.text)
         if name == "validation":
             return
         tested.replicates[name] = resampled

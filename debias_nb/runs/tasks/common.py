@@ -51,12 +51,12 @@ class Task:
         Raises `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
         raise NotImplementedError
 
-    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
-        "Add to `tested` what a model does on one evaluation set. Raises `MissingData` where that is not there."
-        raise NotImplementedError
-
     def test_set(self, run: RunConfig, name: str) -> tuple:
         "What loads one evaluation set: a function and its arguments."
+        raise NotImplementedError
+
+    def evaluate(self, model, run: RunConfig, name: str, test, tested: Tested) -> None: # test: what was loaded
+        "Add to `tested` what a model does on one evaluation set."
         raise NotImplementedError
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
@@ -67,10 +67,13 @@ class Task:
         "All evaluation sets that are there."
         tested = Tested()
         for name in run.evaluate:
+            load, *what = self.test_set(run, name)
             try:
-                self.evaluate(model, run, name, tested)
+                test = load(*what)
             except MissingData:
                 tested.missing.append(name)
+                continue
+            self.evaluate(model, run, name, test, tested)
         return tested
 
     def lacks(self, run: RunConfig) -> str | None:

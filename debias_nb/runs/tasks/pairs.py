@@ -230,35 +230,33 @@ class PairTask(Task):
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return evaluation_pairs, name, run.corpus, run.eval_world
 
-    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
-        load, *what = self.test_set(run, name)
-        pairs = load(*what)
-        both = vectors(model, pairs.all_texts, run.encoder)
+    def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, tested: Tested) -> None:
+        both = vectors(model, test.all_texts, run.encoder)
         scores = side_cosines(both)
-        known, parts = known_parts(pairs, run.data) if "known texts" in run.measure else ({}, {})
-        groups = sampling_units(pairs.left, pairs.right).group if "shared texts" in run.measure else pairs.groups
-        values, resampled = evaluate_pairs(pairs.labels, scores, groups, pairs.subsets | parts, name=name)
+        known, parts = known_parts(test, run.data) if "known texts" in run.measure else ({}, {})
+        groups = sampling_units(test.left, test.right).group if "shared texts" in run.measure else test.groups
+        values, resampled = evaluate_pairs(test.labels, scores, groups, test.subsets | parts, name=name)
         values |= known
-        main = "auc05[ordinary]" if "ordinary" in pairs.subsets else "auc05"
+        main = "auc05[ordinary]" if "ordinary" in test.subsets else "auc05"
         kept = {key: resampled.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
         if name in PLANTED:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
-        if pairs.offers:
-            asked, ranked = offer_measures(both, pairs)
-            ranking, *_ = rank_metrics(pairs.labels, scores, np.zeros(len(scores), int), name=name) # one list
+        if test.offers:
+            asked, ranked = offer_measures(both, test)
+            ranking, *_ = rank_metrics(test.labels, scores, np.zeros(len(scores), int), name=name) # one list
             values |= asked | {"ap": ranking["map"]}
             resampled.pop("auc")
             kept |= ranked | _few(resampled)
         if "retrieval" in run.measure:
-            values |= search_measures(both, pairs, search_of(name, run.corpus, run.eval_world))
+            values |= search_measures(both, test, search_of(name, run.corpus, run.eval_world))
         if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
             values |= word_measures(name, run.corpus)
-            values |= role_importance(model, run.encoder, pairs.left)
+            values |= role_importance(model, run.encoder, test.left)
         if "beforehand" in run.measure and run.corpus:
             values |= beforehand(run.encoder, run.corpus, name)
         tested.metrics[name] = values
         tested.replicates[name] = kept
-        tested.data[f"test {name}"] = pairs.info
+        tested.data[f"test {name}"] = test.info
 
     def unlabeled(self, run: RunConfig) -> tuple[str, ...]:
         "The unlabeled texts that a run is held on. Raises `ConfigError`."

@@ -158,12 +158,11 @@ class TitlesTask(PairTask):
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return title_tasks, name, run.data
 
-    def evaluate(self, model, run: RunConfig, name: str, tested: Tested) -> None:
-        tasks = title_tasks(name, run.data)
+    def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], tested: Tested) -> None:
         values = {}
         resampled = {}
-        embedded = _embedded(model, list(tasks.values()), run.encoder)
-        for (suffix, task), (queries, items) in zip(tasks.items(), embedded):
+        embedded = _embedded(model, list(test.values()), run.encoder)
+        for (suffix, task), (queries, items) in zip(test.items(), embedded):
             found, replicates = evaluate_retrieval(queries, items, task)
             shown = self._shown(found, task, run, name, suffix)
             values |= {new: found[old] for new, old in shown.items()}
