@@ -512,6 +512,24 @@ def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
     assert len(found_in(root)) == 3, "one that is gone, one that is new, and what is in it was never named"
 
 
+def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeypatch):
+    root, _, _ = clone
+    mine = Store(root / "_runs")
+    monkeypatch.setattr("debias_nb.runs.publish.own_store", lambda: mine)
+    there, = Store(root / "results").all()
+    other = there | {"metrics": {"quora": {"auc": .75}}}
+    mine.append(there)
+    assert publish("itvreg/demo", "small", root) == ([], [there["id"]])
+    mine.append(other)
+    with pytest.raises(RecordError, match="another record is there; --replace takes this one"):
+        publish("itvreg/demo", "small", root)
+    assert publish("itvreg/demo", "small", root, replace=True) == ([there["id"]], [])
+    assert Store(root / "results").find(CONFIG) == other
+    mine.append(there | {"environment": {"commit": "b" * 40, "dirty": False}, "metrics": {"quora": {"auc": .8}}})
+    with pytest.raises(RecordError, match="its records name the commit bbbbbbbb"):
+        publish("itvreg/demo", "small", root, replace=True)
+
+
 def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_fit(clone):
     root, before, newer = clone
     path = root / "results" / PARQUET
