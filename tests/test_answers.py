@@ -298,15 +298,6 @@ def test_scores_do_not_depend_on_batches_or_mode(train):
 
 # runs
 
-def test_noise_belongs_to_the_corpus_and_not_to_the_seed():
-    def fingerprint(run):
-        return execute(run)["data"]["train answers"]["fingerprint"]
-
-    noisy = CORPUS.model_copy(update={"flip": .2})
-    zero, one = (fingerprint(run_of(PLAIN, corpus=noisy, seed=seed)) for seed in (0, 1))
-    assert zero == one != fingerprint(run_of(PLAIN))
-
-
 def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
     noisy = CORPUS.model_copy(update={"flip": .2})
     for part, share in (("train", .2), ("dev", 0)):

@@ -151,15 +151,6 @@ def is_trained(side: Side) -> bool:
     return any(run.key[1] is not None for run in side)
 
 
-def why_apart(runs: list[Run]) -> str | None: # None: nothing
-    "What keeps the runs of one replicate from being a pair."
-    if not all(run.clean for run in runs):
-        return "made from a tree with uncommitted changes"
-    if not alike([run.made for run in runs]):
-        return "made on unlike processors or with unlike versions"
-    return None
-
-
 def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str]]: # by world and seed
     """The replicates that every side has a run of, in the order of the first trained side: the runs of those whose runs
     are pairs, and why others are left out. Raises `ValueError` where a side has two runs of one replicate."""
@@ -180,9 +171,10 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
         runs = [known.get((world, seed), known.get((world, None))) for known in by_key]
         if None in runs:
             continue
-        why = why_apart(runs)
-        if why:
-            left_out[world, seed] = why
+        if not all(one.clean for one in runs):
+            left_out[world, seed] = "made from a tree with uncommitted changes"
+        elif not alike([one.made for one in runs]):
+            left_out[world, seed] = "made on unlike processors or with unlike versions"
         else:
             kept[world, seed] = runs
     return kept, left_out
