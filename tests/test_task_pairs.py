@@ -297,11 +297,10 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
 def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
     tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)], np.arange(1000) % 2)
     drawn = []
-    monkeypatch.setattr(pairs.PairTask, "test_set", lambda self, run, name: (lambda: tested,))
     monkeypatch.setattr(pairs, "vectors", lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
     monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2]) or ({"auc05": 1.}, {"auc05": [1.]}))
     for measure in ((), ("shared texts",)):
         run = SimpleNamespace(encoder=None, measure=measure, data=None, corpus=None, eval_world=None)
-        pairs.TASK.evaluate(None, run, "made", SimpleNamespace(metrics={}, replicates={}, data={}))
+        pairs.TASK.evaluate(None, run, "made", tested, SimpleNamespace(metrics={}, replicates={}, data={}))
     assert drawn[0] is None
     assert len(set(drawn[1][:30])) == 1 and len(set(drawn[1])) == 971

@@ -153,13 +153,13 @@ class MethodConfig(Settings):
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and trains, f"an encoder that is not trained has no `{'`, `'.join(trains)}`"
         yield regularized and augmented, "a regularizer or an augmentation, not both"
-        yield from self.owned({"a regularizer": ("weight", "rows", "texts")}, "a regularizer" if regularized else "none")
+        yield from self.owned({} if regularized else {"a regularizer": ("weight", "rows", "texts")}, "none")
         yield self.texts and (self.regularizer not in HOLDING or self.rows < 1), (
             "`texts` belongs to a regularizer of texts, without `rows`")
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
-        on_pairs = not self.changed("scan", "transfer", "authors")
-        yield from self.owned({"training on pairs or titles": ON_PAIRS}, "training on pairs or titles" if on_pairs else "none")
+        others = self.changed("scan", "transfer", "authors")
+        yield from self.owned({"training on pairs or titles": ON_PAIRS} if others else {}, "other data")
         yield self.lora and (self.frozen_layers is not None or self.regularizer == "l2sp"), (
             "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
 

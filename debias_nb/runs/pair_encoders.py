@@ -100,7 +100,8 @@ class PairEncoder(nn.Module):
             if tokens - self.special - asked[row] < 1 or not answer.strip():
                 raise ValueError(f"row {row}: the answer is empty: {answer!r}")
             if self.positions and tokens > self.positions:
-                raise ValueError(f"row {row}: {tokens} tokens, but this encoder has {self.positions} positions: give max_length")
+                why = f"{tokens} tokens, but this encoder has {self.positions} positions: give max_length"
+                raise ValueError(f"row {row}: {why}")
         return PairInputs(columns, lengths, self.padding, self.masks)
 
 
@@ -208,7 +209,8 @@ def special_tokens(
     side = tokenizer("a", "b").sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
     first = side.index(0)
     if first == 0 or None not in side[first:side.index(1)]:
-        raise EncoderError(f"the tokenizer {name} puts no token before the first text, or none between two: it cannot read pairs")
+        why = "puts no token before the first text, or none between two: it cannot read pairs"
+        raise EncoderError(f"the tokenizer {name} {why}")
     return side.count(None)
 
 

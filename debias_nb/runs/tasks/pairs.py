@@ -23,8 +23,8 @@ from ...data.products import CATEGORIES, ROLES, worded
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .labeled_pairs import PLANTED, LabeledPairs, planted_catalog, evaluation_pairs, general_pairs, unlabeled_texts, questions_of
-from .labeled_pairs import ranking_columns, training_pairs, training_texts
+from .labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, general_pairs, planted_catalog, questions_of
+from .labeled_pairs import unlabeled_texts, ranking_columns, training_pairs, training_texts
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens, with_replayed
