@@ -301,7 +301,7 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
     kept = kept[relevant & ~own].sort_values("asks", kind="stable")
     if kept.empty:
         raise DataError(f"{name}: no query with a relevant text")
-    moved = np.append(np.where(readable, readable.cumsum() - 1, -1), -1) # places among texts that can be read
+    moved = np.append(readable.cumsum() - 1, -1) # places among texts that can be read; a query that is kept can be
     frame = pd.DataFrame({
         "left": queries.text.to_numpy()[kept.asks], "right": corpus.text.to_numpy()[kept.place], "line": kept.line.to_numpy(),
         "label": kept.grade.clip(lower=1).astype(int).to_numpy() if whole else 1,

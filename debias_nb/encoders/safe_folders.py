@@ -88,7 +88,7 @@ def _weights(place: Path) -> dict[str, str]: # name -> kind of number
     "The weights that files of safetensors hold, by their heads alone; damaged ones are refused when they are loaded."
     found = {}
     for path in sorted(place.glob("*.safetensors")):
-        with suppress(SafetensorError), safe_open(path, "pt") as file:
+        with suppress(SafetensorError, OSError), safe_open(path, "pt") as file:
             found |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
     return found
 
