@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Iterable
 from decimal import Decimal
+from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
 
@@ -98,8 +99,7 @@ def _cells(path: Path, text: str, delimiter: str) -> dict[int, list[str]]:
     "The cells of each row by the line where it begins."
     if delimiter == TAB:
         return {number: _between_tabs(line) for number, line in enumerate(LINE_END.split(text), 1) if line}
-    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text) if "\x85" in text else text.splitlines(keepends=True)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows, begins = {}, 1
     try:
         for row in reader:
