@@ -161,7 +161,6 @@ REFUSED = [ # the name that the message has
     ("cosines", lambda model: pair_log_probs(torch.zeros(3, 4), .1)),
     ("B must be", lambda model: regularized(EQUAL, 1.1)),
     ("B must be", lambda model: regularized(EQUAL, torch.ones(2))),
-    ("shapes", lambda model: distillation(EQUAL, EQUAL[:3, :3])),
     ("tfidf", lambda model: text_rows("tf-idf", ["cat sat"])),
     ("bow", lambda model: text_rows("bow", [])),
     ("author ids", lambda model: AuthorPairSampler(Dataset.from_dict({"text": ["a"]}), 4)),

@@ -318,12 +318,6 @@ def with_a_gap(row, value):
     return features
 
 
-def filled():
-    memory = Memory("queue")
-    memory.update(FEATURES, torch.ones(14))
-    return memory
-
-
 def weighted(*weights):
     "A head asked for two samples under these weights."
     return ScanHead(8)(torch.zeros(2, 8), torch.zeros(2, dtype=torch.long), torch.tensor(weights))
@@ -340,11 +334,8 @@ REFUSED = [ # the name that the message has
     ("class_mass.*'released'", lambda: learn(labels=NONE, variant="released", class_mass="keep")),
     ("labels", lambda: learn(labels=NONE[1:])),
     ("labels", lambda: learn(labels=NONE - 1)),
-    ("generator", lambda: learn(generator=0)),
     ("features: row 7", lambda: learn(with_a_gap(7, float("inf")))),
     ("features", lambda: learn(torch.zeros(1, 4))),
-    ("6 features", lambda: learn(FEATURES[:, :5], memory=filled())),
-    ("6 features", lambda: filled().update(FEATURES[:, :5], torch.ones(14))),
     ("queue", lambda: Memory("queu")),
     ("alpha", lambda: Memory(alpha=1)),
     ("size", lambda: Memory("queue", size=1.5)),

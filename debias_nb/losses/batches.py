@@ -234,8 +234,6 @@ def read_texts(
         texts = read_texts_file(texts)
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
         raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
-    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-        raise ValueError(f"texts must be a list of strings, a column of `datasets` or a file, got a {type(texts).__name__}")
     texts = list(texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):

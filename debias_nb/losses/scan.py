@@ -41,12 +41,10 @@ def random_features(
     generator: torch.Generator, # on the CPU, so that all devices draw the same
     kinds: FunctionKind = "cos+sin", # cosines and sines of the same angles, or `released`: as in the paper's public code
 ) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
-    "r random Fourier features of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1, unknown kinds, or without a generator."
+    "r random Fourier features of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1 and unknown kinds."
     check_known("kinds", kinds, FUNCTION_KINDS)
     if r < 1:
         raise ValueError(f"r must be at least 1 function for each feature, got {r}")
-    if not isinstance(generator, torch.Generator):
-        raise ValueError(f"generator must be a torch.Generator, so that draws can be repeated; got {generator!r}")
     d = z.shape[1]
     frequency = torch.randn(d, r, generator=generator)
     phase = 2 * torch.pi * torch.rand(d, r, generator=generator)
@@ -110,10 +108,9 @@ class Memory:
         features: torch.Tensor, # (n, d) of a batch, before any scaling
         weights,                # its `Weights`, or a tensor (n,)
     ):
-        "Take a batch in. Raises `ValueError` for features of another width."
+        "Take a batch in."
         features = _plain(features).clone()
         weights = getattr(weights, "raw", weights).detach().clone()
-        self.check(features)
         self.features = self._renewed(self.features, features)
         self.weights = self._renewed(self.weights, weights)
 
@@ -127,12 +124,6 @@ class Memory:
         n = min(len(new), len(old))
         mixed = self.alpha * old[:n] + (1 - self.alpha) * new[:n]
         return torch.cat([mixed, new[n:], old[n:]])
-
-    def check(self, features):
-        "Raises `ValueError` when the memory holds features of another width."
-        if self.features is not None and features.shape[1] != self.features.shape[1]:
-            held = self.features.shape[1]
-            raise ValueError(f"the memory holds {held} features a sample, the batch has {features.shape[1]}")
 
     def state_dict(self) -> dict:
         "Everything a later process needs to go on."
@@ -358,7 +349,6 @@ def learn_weights(
     everything = features
     beside = features[:0, 0]
     if memory is not None and memory.features is not None:
-        memory.check(features)
         everything = torch.cat([features, memory.features.to(features)])
         beside = memory.weights.to(features)
     classes = labels if class_mass == "keep" else None
