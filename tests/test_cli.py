@@ -30,7 +30,6 @@ from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
-from debias_nb.repro.pages import frame
 from debias_nb.repro.pages.frame import refuse_unknown_parameters
 from debias_nb.runs.tasks.common import lacking
 from made import STATIC, experiment
@@ -160,15 +159,6 @@ def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
     with pytest.raises(ConfigError, match="'seed'.*'seeds'") as refused:
         refuse_unknown_parameters()
     assert refused.value._render_traceback_() == [f"ConfigError: {refused.value}"], "without frames, in a notebook"
-
-
-def test_a_study_whose_data_are_not_here_says_what_can_be_run_without(monkeypatch):
-    absent = runner.Outcome({}, {"a run": "quora is not here"}, {}, [])
-    monkeypatch.setattr(runner, "run_all", lambda *args, **asked: absent)
-    monkeypatch.setattr(frame, "study_of", lambda *args: SimpleNamespace())
-    asked = dict(seeds=[0, 1], methods=None, encoders=None, weight=3., full=False)
-    made = frame.made("itvreg/table03", "small", asked, 1, False)
-    assert 'set `profile = "planted"` and `own = True`' in made.came and "quora is not here" in made.came
 
 
 def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(tmp_path, monkeypatch):

@@ -12,21 +12,14 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
 from PIL import Image
 
-from cells import defined_in
 from debias_nb.repro.pages import pictures, plots as P
 from debias_nb.repro.pages.looks import LOOKS
 
-PLOTS = { # name -> where it is defined
-    **dict.fromkeys(["difference_plot", "strength_plot", "trade_plot", "weights_plot", "bias_plot"], P),
-    "importance_plot": defined_in("itvreg/table09"),
-    "transfer_plot": defined_in("itvreg/products"),
-}
 NUMBERS = { # of each plot a column of numbers that must be there
-    "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value",
-    "transfer_plot": "difference", "importance_plot": "importance", "weights_plot": "part",
+    "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value", "weights_plot": "part",
     "trade_plot": "outside",
 }
-each = pytest.mark.parametrize("name", PLOTS)
+each = pytest.mark.parametrize("name", NUMBERS)
 
 
 def grid(**levels):
@@ -72,20 +65,12 @@ def table(name, panels=("a", "b")):
     if name == "weights_plot":
         diary = grid(panel=panels, method=["SCAN", "FD shuffled"], part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
         return in_families(diary).assign(value=numbers(diary))
-    if name == "bias_plot":
-        bias = in_families(grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2)))
-        return bias.assign(value=numbers(bias, 0, 1))
-    if name == "transfer_plot":
-        transfer = grid(panel=panels, trained=["a", "b"], tested=["a", "b", "c"])
-        return transfer.assign(difference=numbers(transfer, -9))
-    tokens = grid(method=["Base", "ITVReg"], position=range(4))
-    return tokens.assign(token=["a", "$b$", "$", "a"] * 2, causal=None, importance=numbers(tokens))
+    bias = in_families(grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2)))
+    return bias.assign(value=numbers(bias, 0, 1))
 
 
-def drawn(name, frame=None, **settings):
-    if name == "transfer_plot":
-        settings["label"] = "points"
-    return getattr(PLOTS[name], name)(table(name) if frame is None else frame, **settings)
+def drawn(name, frame):
+    return getattr(P, name)(frame)
 
 
 def points(ax):
@@ -142,7 +127,7 @@ def test_what_cannot_be_drawn_is_refused(name):
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=column):
             drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
-    if name in ("difference_plot", "strength_plot", "trade_plot", "transfer_plot", "importance_plot"):
+    if name in ("difference_plot", "strength_plot", "trade_plot"):
         with pytest.raises(ValueError, match="two rows|duplicate"):
             drawn(name, pd.concat([frame] * 2))
     if name in ("strength_plot", "weights_plot", "bias_plot"):
@@ -237,14 +222,3 @@ def test_lines_are_means_over_seeds_and_what_was_not_measured_has_none():
     part = P.weights_plot(frame[(frame.panel == "a") | (frame.quantity == "largest")])
     assert [len(ax.collections) > 0 for ax in part.axes] == [True, False, True, True] + [True, False] * 3
     assert len(P.weights_plot(frame[frame.quantity.isin(["largest", "fresh loss"])]).axes) == 4
-
-
-def test_tokens_are_text_and_known_spurious_ones_are_marked():
-    frame = table("importance_plot").assign(causal=lambda f: f.position == 1)
-    fig = drawn("importance_plot", frame)
-    ticks = fig.axes[0].get_xticklabels()
-    assert [tick.get_text() for tick in ticks] == ["a", "$b$", "$", "a"] and b">$b$<" in pictures.svg(fig)
-    assert [tick.get_weight() == "bold" for tick in ticks] == [True, False, True, True]
-    assert "not causal" in fig.axes[0].get_xlabel(), "what the color says"
-    assert drawn("importance_plot", frame.assign(causal=None)).axes[0].get_xlabel() == ""
-    assert [text.get_text() for text in fig.axes[0].texts] == [f"{v:.2f}" for v in frame.importance]
