@@ -225,46 +225,34 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
     "The cells of a table with the ids of their runs, and one of these runs, block by block."
     for block, runs in experiment.of_blocks:
         cells = {}
-        command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + (" --full" if block.full else "")
-        for column, run, row in _rows_of_block(table, block, runs):
-            place = (run.encoder.display, row["method"], column)
-            if place not in cells:
-                cell = _empty_cell(experiment, table, column, run, row)
-                cells[place] = replace(cell, command=command), run
-            cells[place][0].runs.append(run.id)
+        command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + " --full" * block.full
+        encoders = table.encoders or block.encoders
+        corpora = {corpus.display: corpus for corpus in block.corpora}
+        columns = [column for column in table.columns if column.corpus in corpora]
+        for column, run in product(columns, runs):
+            if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
+                for row in rows_of(run, block, table.tuned):
+                    place = (run.encoder.display, row["method"], column)
+                    if table.methods and row["method"] not in table.methods:
+                        continue
+                    if place not in cells:
+                        cells[place] = _empty_cell(experiment, table, column, run, row, command), run
+                    cells[place][0].runs.append(run.id)
         yield from cells.values()
 
 
-def _rows_of_block(
-    table: TableConfig, block: BlockConfig, runs: list[RunConfig], # runs: of the block
-) -> Iterator[tuple[ColumnConfig, RunConfig, dict]]: # row: of `rows_of`
-    "Each run of a block in each column that it belongs to, in each of its rows."
-    corpora = {corpus.display: corpus for corpus in block.corpora}
-    columns = [column for column in table.columns if column.corpus in corpora]
-    if not columns:
-        return
-    encoders = table.encoders or block.encoders
-    for column, run in product(columns, runs):
-        if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
-            for row in rows_of(run, block, table.tuned):
-                if not table.methods or row["method"] in table.methods:
-                    yield column, run, row
-
-
-def _empty_cell(experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict) -> Cell:
+def _empty_cell(
+    experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict, command: str,
+) -> Cell: # row: of `rows_of`
     "What is known of a cell before its records are read."
     name = table.rows.get(row["method"], row["method"]) + column.suffix
-    metric = (column.metric or table.metric).replace("{row}", name)
-    evaluate = column.evaluate + row["suffix"]
-    encoder = run.encoder.display
-    cell = Cell(
-        experiment.paper, table.id, experiment.profile, encoder, name, column.label, column.shift, column.corpus, evaluate, metric)
     against = table.against.get(run.method.display) if table.against else REFERENCE
-    against = table.rows.get(against, against)
-    of = table.rows.get(row["of"], row["of"]) or name
-    family = row["family"] or name
-    known = {key: row[key] for key in ("strength", "rate", "texts", "share")}
-    return replace(cell, role=run.encoder.role, against=against, family=family, of=of, epochs=column.epochs, **known)
+    return Cell(
+        experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift, column.corpus,
+        evaluate=column.evaluate + row["suffix"], metric=(column.metric or table.metric).replace("{row}", name),
+        role=run.encoder.role, against=table.rows.get(against, against), family=row["family"] or name,
+        strength=row["strength"], rate=row["rate"], epochs=column.epochs, texts=row["texts"], share=row["share"],
+        of=table.rows.get(row["of"], row["of"]) or name, command=command)
 
 
 def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it

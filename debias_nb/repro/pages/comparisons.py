@@ -194,22 +194,16 @@ class Evidence:
         "Those of a table; none where it is unknown."
         return [cell for there in self.tables.get(table, {}).values() for cell in there.values()]
 
-    def cell(self, table: str, column: str, profile: str) -> Cell:
-        "The first cell of a column, for tables with one row. Raises `ValueError` for a column that no cell has."
-        first = {cell.column: cell for cell in reversed(self.cells(table)) if cell.profile == profile}
-        check_known(f"column in {table} at {profile} called", column, first)
-        return first[column]
-
     def check(self, line: Line):
         "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
         for side in line.sides:
             table = side.table or line.table
             check_known("table", table, self.tables)
-            methods = dict.fromkeys(cell.method for cell in self.cells(table))
+            methods, columns = ({getattr(cell, what): None for cell in self.cells(table)} for what in ("method", "column"))
             for name in (side.name(methods), *["Base"] * bool(line.gain)):
                 check_known(f"method in {table} called", name, methods)
             for column in filter(None, (side.column, line.gain)):
-                check_known(f"column in {table} called", column, {cell.column for cell in self.cells(table)})
+                check_known(f"column in {table} called", column, columns)
         columns = {cell.column for cell in self.cells(line.table)}
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
