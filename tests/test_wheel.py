@@ -110,7 +110,7 @@ def test_commands_that_need_the_repository_say_so_and_others_do_not(away):
         assert done.returncode == 0 and words in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("args, package", [(["--help"], "typer"), (["list"], "rich")])
+@pytest.mark.parametrize("args, package", [(["--help"], "typer"), (["list"], "pydantic")])
 def test_without_the_packages_of_the_command_line(away, args, package):
     code = f"import sys; sys.modules[{package!r}] = None; from debias_nb.repro.entry import main; main()"
     done = away("-c", code, *args)

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from ...checks import ConfigError, RunnerError, check_known, quoted
-from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, print_failed, project_here
+from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
@@ -191,7 +191,8 @@ def batch(
         echo(f"{name}: {words}")
     if not runs:
         echo(f"\n{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
-    print_failed(failed)
+    for name, why in failed.items():
+        echo(f"failed: {name}: {why}", err=True)
     if 0 in filled and not any(filled):
         end(f"not one cell at profile {profile} has a number")
     if failed:

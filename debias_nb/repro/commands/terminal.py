@@ -98,8 +98,3 @@ def chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: tab
             raise RunnerError(f"no table or paper {name!r}{meant(name, known)}")
         wanted.update(own)
     return [name for name in known if name in wanted]
-
-
-def print_failed(failed: dict[str, str]) -> None: # name or id -> why
-    for name, why in failed.items():
-        echo(f"failed: {name}: {why}", err=True)

@@ -272,10 +272,6 @@ def pairs(
 APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
 
 
-def _joined(names: pd.Series) -> str:
-    return "; ".join(sorted(set(names)))
-
-
 def rests_on(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
@@ -295,7 +291,7 @@ def rests_on(
         table = known.assign(method=_named(known))[[*names, "replicates", "left_out"]]
         for name in reversed(names): # those that rest on alike replicates share a row
             others = [column for column in table if column != name]
-            table = table.groupby(others, sort=False)[name].agg(_joined).reset_index()
+            table = table.groupby(others, sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
         shown = [name for name in names if table[name].nunique() > 1] + ["replicates"]
         if known.left_out.any():
             shown.append("left_out")
@@ -370,12 +366,6 @@ def background(study: Study) -> str:
 DISPLAYED = {"askubuntu": "AskUbuntu", "quora": "Quora"} # corpora whose names are others in texts
 
 
-def _size(about: dict) -> int: # about: what a record says of a test
-    "How many pairs, candidates or texts it has."
-    counts = about | about.get("counts", {})
-    return next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
-
-
 def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`; and matches of both parts, where there are any
     "How many of the texts of each tested pair stand in training, as records of untrained encoders say; each pair of corpora once."
     rows = {}
@@ -384,7 +374,9 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
         for test, values in record["metrics"].items():
             if corpus and set(KNOWN) <= set(values):
                 matches = {part: values.get(f"matches[{part}]") for part in ("no known text", "known text")}
-                size = _size(record["data"][f"test {test}"])
+                known = record["data"][f"test {test}"]
+                counts = known | known.get("counts", {})
+                size = next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
                 about = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
                 rows[corpus.display, test] = about | {what: values[what] for what in KNOWN} | {
                     f"matches, {part}": share for part, share in matches.items()}
@@ -438,14 +430,6 @@ def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is kn
     return "; ".join(told)
 
 
-def _cost(records: list[dict]) -> str:
-    "`12 minutes of one core, median run 3 s`."
-    seconds = pd.Series([record["seconds"] for record in records])
-    minutes = round(seconds.sum() / 60)
-    unit = "minute" if minutes == 1 else "minutes"
-    return f"{minutes} {unit} of one core, median run {seconds.median():.0f} s"
-
-
 def provenance(study: Study) -> str:
     "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
     records = study.finished
@@ -462,8 +446,11 @@ def provenance(study: Study) -> str:
     encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
     data = _fingerprints([part for record in records for part in record["data"].items()])
     changed = sum(not is_clean(record) for record in records)
+    seconds = pd.Series([record["seconds"] for record in records])
+    minutes = round(seconds.sum() / 60)
+    cost = f"{minutes} minute{'s' * (minutes != 1)} of one core, median run {seconds.median():.0f} s"
     lines = [
-        f"- `{profile}`: {len(records)} runs, {_cost(records)}; {machines}.",
+        f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_seen(map(commit_of, environments))}. {versions}.",
     ]
     networks = [record["run"].encoder for record in records if record["dtype"] == "fp32"]

@@ -235,31 +235,22 @@ HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<r
 
 def read_ledger(paper: str) -> Ledger:
     """The claims and errata of a paper, from its notebooks; read once inside `only_stored()`.
-    Raises what a cell raises, and `ConfigError` for what is no notebook and for a claim that no heading states."""
+    Raises what a cell raises, and `ConfigError` for a claim that no heading states."""
     known = read_so_far()
     if ("claims", paper) not in known:
-        known["claims", paper] = _ledger(paper)
+        book = known["claims", paper] = _executed(paper, "claims")
+        book.state()
+        book.errata = _executed(paper, "errata").errata
+        headings = _headings(paper, "errata")
+        for erratum in book.errata.values():
+            erratum.title, *_ = headings[erratum.id]
     return known["claims", paper]
 
 
-def _ledger(paper: str) -> Ledger:
-    "The claims and errata of a paper, with their statements and titles."
-    book, noted = (_executed(paper, name) for name in ("claims", "errata"))
-    book.state()
-    book.errata = noted.errata
-    headings = _headings(paper, "errata")
-    for erratum in book.errata.values():
-        erratum.title, *_ = headings[erratum.id]
-    return book
-
-
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
-    "The cells of a notebook. Raises `ConfigError` for what is none."
+    "The cells of a notebook."
     path = project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
-    try:
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise ConfigError(f"{path}: no notebook ({e})") from None
+    cells = json.loads(path.read_text("utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
 
 
@@ -273,9 +264,5 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
     "Run the code of a notebook."
     names = {}
     for source in _sources(paper, name, "code"):
-        try:
-            exec(compile(source, f"{name}.ipynb", "exec"), names)
-        except Exception as e:
-            e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
-            raise
+        exec(compile(source, f"nbs/papers/{paper}/{name}.ipynb", "exec"), names) # what a traceback names
     return names["book"]
