@@ -283,7 +283,7 @@ def test_comparisons_of_a_claim_are_corrected_together():
     assert [one.verdict for one in together] == ["better", "cannot tell", "within the margin"]
     assert alone[0].verdict == "better", "alone, nothing is corrected"
     assert together[1].detectable > alone[0].detectable, "what is corrected sees less"
-    assert judged(clear, of_size(1.2, .5, False))[1].verdict == "better", "a secondary one is a family of its own"
+    assert judged(level, of_size(1.2, .5, False))[1].verdict == "better", "a secondary one is a family of its own"
     reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
     assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
     hidden = of_size(.9, 1., items_error=.4)
