@@ -21,7 +21,8 @@ class PrintedCells:
         rows = []
         for name, table in self.expected.tables.items():
             for cell in table.cells:
-                rows.append(cell.row | dict(table=name, column=cell.column, points=POINTS[table.unit], value=cell.value, std=cell.std))
+                about = dict(table=name, column=cell.column, points=POINTS[table.unit])
+                rows.append(cell.row | about | dict(value=cell.value, std=cell.std))
         frame = pd.DataFrame(rows)
         numbers = frame[NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
         self.frame = frame.where(frame.notna(), None)

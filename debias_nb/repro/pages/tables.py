@@ -242,7 +242,8 @@ def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-) -> pd.DataFrame: # a row a comparison: `DIFFERENCES`, missing where its runs make no pairs; replicates (words), left_out (words), all_runs
+    # `DIFFERENCES`, missing where its runs make no pairs; replicates (words), left_out (words), all_runs
+) -> pd.DataFrame: # a row a comparison
     """Every comparison, and how many replicates it rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
     `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
     rows = []

@@ -182,7 +182,8 @@ class Ledger:
                 raise ValueError(f"{id}{letter}: {e}") from None
         judged = judge(pd.concat(found, ignore_index=True))
         made = Claims(
-            Claim(id, letter, list(printed.get(letter, ())), only(judged, part=letter), self.evidence.pages) for letter in parts)
+            Claim(id, letter, list(printed.get(letter, ())), only(judged, part=letter), self.evidence.pages)
+            for letter in parts)
         self.claims |= {claim.id: claim for claim in made}
         return made
 
