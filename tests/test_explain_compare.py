@@ -94,6 +94,8 @@ DAMAGED = {
     "below zero": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": -.1, "ap": .5}}},
     "of another id": lambda kept: kept | {"id": "another"},
     "cut short": lambda kept: json.dumps(kept)[:-1],
+    "without a metric": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": .5}}},
+    "of fewer resamples": lambda kept: kept | {"replicates": kept["replicates"] | {"iid": {"auc05": [.5] * 199, "ap": [.5] * 200}}},
     "nobody writes": None,
 }
 
@@ -818,3 +820,8 @@ def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, 
 def test_what_is_no_loss_of_ones_own_is_refused_before_training(encoder, pairs, own_module, nothing_trained, name, why):
     with pytest.raises(ConfigError, match=f"{own_module.stem}.{name}.*{why}"):
         compared(encoder, pairs, methods=f"base,{own_module.stem}.{name}")
+
+
+def test_a_regularizer_without_effect_is_warned_of(encoder, pairs):
+    with pytest.warns(UserWarning, match="outreg"):
+        compared(encoder, pairs, methods="plain,outreg:1e-9", epochs=60)

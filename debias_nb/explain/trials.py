@@ -5,7 +5,9 @@ how it cuts texts, method, settings, seed, and the versions of the packages that
 that a comparison that was stopped goes on. Weights between the base and plain fine-tuning take no training of their own.
 """
 import json
+import warnings
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +30,7 @@ from .methods import HeldTexts, Method, file_tokens, grid_of
 from .models import NO_LIMIT, Scorer, cutting, layers, limit, mixed_scorer
 from .page import versions
 from .programs import OF_MATCHES, folder_name
-from .tests import Test, has_one_score
+from .tests import RESAMPLES, Test, has_one_score
 
 TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # packages whose versions a run depends on
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training
@@ -86,7 +88,7 @@ class FilesTask(Task):
         if run.method.texts:
             texts = self.texts.texts
             about["held texts"] = self.texts.told()
-        course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts)
+        course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts, watch=True)
         return Trained(model, identity, curve_summary(course.history), about, {"prompts": list(self.base.prefixes)})
 
     def test(self, model, run: RunConfig) -> Tested:
@@ -98,6 +100,26 @@ class FilesTask(Task):
             self._measure(mixed_scorer(self.base, tuned, share), run, f"@{share:g}", found)
         return found
 
+    def _asked(self, name: str) -> dict[str, tuple]: # name: of a test; key in a record -> metric, and of which cases
+        "What is measured on a test."
+        test = self.tests[name]
+        found = {}
+        for part, rows in parts_of(test, self.apart).items():
+            behind = "" if part == WHOLE else f"[{part}]"
+            cases = slice(None) if rows is None else rows
+            found |= {metric + behind: (metric, cases) for metric in test.metrics}
+        return found
+
+    def has_all(self, record: dict, run: RunConfig) -> bool:
+        "Whether a record has every metric of its run, and all of its resamples."
+        for name, share in product(run.evaluate, ("", *(f"@{share:g}" for share in run.method.interpolate))):
+            kept = record["metrics"].get(name + share, {}), record["replicates"].get(name + share, {})
+            counts = {key: len(values) for key, values in kept[1].items()}
+            asked = dict.fromkeys(self._asked(name), RESAMPLES)
+            if kept[0].keys() != asked.keys() or counts != asked:
+                return False
+        return True
+
     def _measure(self, encoder: Scorer, run: RunConfig, suffix: str, found: Tested) -> None:
         "Metrics of each test, their values on resamples, which all runs share, and where all scores are one."
         for name in run.evaluate:
@@ -106,11 +128,7 @@ class FilesTask(Task):
             scores = test.asked({said: encoder})[said]
             if has_one_score(scores):
                 found.extra["one score"].append(name + suffix)
-            measured = {}
-            for part, rows in parts_of(test, self.apart).items():
-                behind = "" if part == WHOLE else f"[{part}]"
-                cases = slice(None) if rows is None else rows
-                measured |= {metric + behind: test.measured(scores, metric, cases) for metric in test.metrics}
+            measured = {key: test.measured(scores, *asked) for key, asked in self._asked(name).items()}
             found.metrics[name + suffix] = {metric: one.value for metric, one in measured.items()}
             found.replicates[name + suffix] = {metric: _for_json(one.resampled) for metric, one in measured.items()}
             found.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
@@ -185,6 +203,10 @@ class Trials:
     def _made(self, runs: list[RunConfig], progress: bool, workers: int | None):
         "The first training here; the others at the same time, where they take longer than it takes to begin."
         known = finished(runs, self.store)
+        incomplete = [run for run in runs if run.id in known and not self.task.has_all(known[run.id], run)]
+        for run in incomplete:
+            warnings.warn(f"{self.store.file(known[run.id])} is left out: it lacks metrics or resamples of its run", stacklevel=2)
+        run_all(incomplete, self.store, fresh=True, workers=1, progress=False, task=self.task)
         missing = [run for run in runs if run.id not in known]
         trained = [run for run in missing if run.method.trained]
         workers = workers or cores()

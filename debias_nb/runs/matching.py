@@ -311,7 +311,7 @@ def make_loss(
         held = {"texts": texts, "seed": course.seed} if method.texts else {}
         loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held)], base, draws)
     if isinstance(loss, Regularized):
-        loss.watch = None # a table trains with every strength, also with those that do nothing
+        loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
     if masks and kind.needs_base and ahead and isinstance(base, CachedBase):
         course.prepare = partial(base.prepare, *masks.values())
