@@ -38,6 +38,7 @@ from debias_nb.explain.scores import unrelated_pairs, unrelated_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile, read_pairs_file
+from debias_nb.measures.stats import holm
 from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
@@ -154,6 +155,13 @@ def test_average_precision_has_a_verdict_of_its_own():
     assert sentence(alone).startswith("t: within the margin in AUC(0.05); worse in average precision. AUC(0.05): ")
     beside = by_test([test, *noise_tests(4)])[0]
     assert beside[1]["p"] == pytest.approx(min(1, 5 * alone[1]["p"])), "corrected over the tests, as what decides is"
+
+
+def test_what_decides_is_corrected_together_whatever_its_metric():
+    tests = noise_tests(2)
+    tests[1].metric = "ap"
+    found = verdicts(tests)
+    assert found[found.decides].p.tolist() == pytest.approx(holm([verdicts([one]).p[0] for one in tests]))
 
 
 def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():

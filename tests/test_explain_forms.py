@@ -182,7 +182,7 @@ def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     found = diagnose(*models, train, {"new": new}, progress=False)
     alone = diagnose(*models, train, {"new": new[60:]}, progress=False)
     apart = found.verdicts[found.verdicts.part == NEW].reset_index()
-    assert set(apart.cases) == {60} and set(alone.verdicts.part) == {"all"} and apart.metric.tolist() == ["auc05", "ap"]
+    assert set(apart.cases) == {60} and set(apart.share) == {.5} and set(alone.verdicts.part) == {"all"} and apart.metric.tolist() == ["auc05", "ap"]
     for figure in ("base", "tuned", "change"):
         assert apart[figure].tolist() == pytest.approx(alone.verdicts[figure].tolist(), abs=1e-12)
     assert (apart.low <= apart.change).all() and (apart.change <= apart.high).all()
