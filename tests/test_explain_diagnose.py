@@ -153,15 +153,13 @@ def test_average_precision_has_a_verdict_of_its_own():
     (alone,) = by_test([test])
     assert [row["verdict"] for row in alone] == ["within the margin", "worse"]
     assert sentence(alone).startswith("t: within the margin in AUC(0.05); worse in average precision. AUC(0.05): ")
+    test.metric = "ap"
+    both = [*noise_tests(1), test]
+    found = verdicts(both)
+    assert found[found.decides].p.tolist() == pytest.approx(holm([verdicts([one]).p[0] for one in both])), "whatever the metric"
+    test.metric = "auc05"
     beside = by_test([test, *noise_tests(4)])[0]
     assert beside[1]["p"] == pytest.approx(min(1, 5 * alone[1]["p"])), "corrected over the tests, as what decides is"
-
-
-def test_what_decides_is_corrected_together_whatever_its_metric():
-    tests = noise_tests(2)
-    tests[1].metric = "ap"
-    found = verdicts(tests)
-    assert found[found.decides].p.tolist() == pytest.approx(holm([verdicts([one]).p[0] for one in tests]))
 
 
 def test_an_interval_without_zero_beside_a_verdict_of_no_change_is_explained():
