@@ -60,7 +60,7 @@ def readable(nb, root: Path = ROOT):
 
 def executed(path: Path):
     "A notebook with the outputs of a run. Raises `SystemExit` with what went wrong."
-    [[(_, made, error, _)]] = outputs.run_apart([[path]], 1)
+    [(_, made, error, _)] = outputs.run_apart([path], 1)
     if made is None:
         sys.exit(error)
     nb = nbformat.read(path, as_version=4)
