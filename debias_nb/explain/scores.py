@@ -109,7 +109,7 @@ def threshold_told(rows: list[dict]) -> str: # of `thresholds`, of one test
     "What becomes of the cut-off, in a sentence."
     of = {(row["model"], row["cut-off"]): row for row in rows}
     before, kept = of["base", "kept"], of["tuned", "kept"]
-    told = (f"At {before['threshold']:.3f}, {100 * kept['false positives']:.1f}% of the other pairs pass after fine-tuning "
+    told = (f"At the base's threshold, {before['threshold']:.3f}, {100 * kept['false positives']:.1f}% of the other pairs pass after fine-tuning "
             f"(before: {100 * before['false positives']:.1f}%), and {100 * kept['recall']:.0f}% of the matches are found "
             f"(before: {100 * before['recall']:.0f}%)")
     again = of.get(("tuned", "set again"))
