@@ -249,9 +249,12 @@ def read_ledger(paper: str) -> Ledger:
 
 
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
-    "The cells of a notebook."
+    "The cells of a notebook. Raises `ConfigError` for what is none."
     path = project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
-    cells = json.loads(path.read_text("utf-8"))["cells"]
+    try:
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{path}: no notebook ({e})") from None
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
 
 
@@ -265,5 +268,9 @@ def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
     "Run the code of a notebook."
     names = {}
     for source in _sources(paper, name, "code"):
-        exec(compile(source, f"nbs/papers/{paper}/{name}.ipynb", "exec"), names) # what a traceback names
+        try:
+            exec(compile(source, f"{name}.ipynb", "exec"), names)
+        except Exception as e:
+            e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
+            raise
     return names["book"]
