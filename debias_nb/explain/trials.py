@@ -6,6 +6,7 @@ that a comparison that was stopped goes on. Weights between the base and plain f
 """
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -22,12 +23,13 @@ from ..runs.config import OWN, RunConfig, TrainConfig
 from ..runs.corpora import CorpusConfig, FilesConfig
 from ..runs.records import Store
 from ..runs.runner import cores, finished, run_all
-from ..runs.tasks.common import Task, Tested, Trained
+from ..runs.tasks.common import Tested, Trained
+from ..runs.tasks.pairs import PairTask
 from ..runs.training import curve_summary, fine_tune
 from ..settings import EncoderConfig
 from .changes import WHOLE, parts_of
 from .methods import HeldTexts, Method, file_tokens, grid_of
-from .models import NO_LIMIT, Scorer, cutting, layers, limit, mixed_scorer
+from .models import NO_LIMIT, Scorer, cutting, layers, limit
 from .page import versions
 from .programs import OF_MATCHES, folder_name
 from .tests import RESAMPLES, Test, has_one_score
@@ -57,7 +59,7 @@ _TOKENS = {} # encoder and rows -> of a training, which all runs of a process sh
 
 
 @dataclass
-class FilesTask(Task):
+class FilesTask(PairTask):
     "What is done with a user's files, which were read before."
     base: Scorer              # left as it is
     train_file: PairFile
@@ -91,14 +93,11 @@ class FilesTask(Task):
         course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts, watch=True)
         return Trained(model, identity, curve_summary(course.history), about, {"prompts": list(self.base.prefixes)})
 
-    def test(self, model, run: RunConfig) -> Tested:
-        "The encoder on each test, and those between base and tuned (WiSE-FT)."
-        found = Tested(extra={"one score": []})
-        tuned = replace(self.base, model=model)
-        self._measure(tuned, run, "", found)
-        for share in run.method.interpolate:
-            self._measure(mixed_scorer(self.base, tuned, share), run, f"@{share:g}", found)
-        return found
+    def base_of(self, run: RunConfig):
+        return self.base.model
+
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return self.tests.get, name
 
     def _asked(self, name: str) -> dict[str, tuple]: # name: of a test; key in a record -> metric, and of which cases
         "What is measured on a test."
@@ -110,31 +109,29 @@ class FilesTask(Task):
             found |= {metric + behind: (metric, cases) for metric in test.metrics}
         return found
 
-    def has_all(self, record: dict, run: RunConfig) -> bool:
-        "Whether a record has every metric of its run, and all of its resamples."
+    def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
+        "Metrics of a test, their values on resamples, which all runs share, and whether all scores are one."
+        said = f"{run.method.name}, seed {run.seed}, on {name}"
+        scores = test.asked({said: replace(self.base, model=model)})[said]
+        same = tested.extra.setdefault("one score", [])
+        if has_one_score(scores):
+            same.append(name)
+        measured = {key: test.measured(scores, *asked) for key, asked in self._asked(name).items()}
+        tested.metrics[name] = {metric: one.value for metric, one in measured.items()}
+        tested.replicates[name] = {metric: _for_json(one.resampled) for metric, one in measured.items()}
+        tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
+
+    def is_stale(self, record: dict, run: RunConfig) -> bool:
+        "Whether a record lacks a metric of its run, or some of its resamples."
         for name, share in product(run.evaluate, ("", *(f"@{share:g}" for share in run.method.interpolate))):
-            kept = record["metrics"].get(name + share, {}), record["replicates"].get(name + share, {})
-            counts = {key: len(values) for key, values in kept[1].items()}
             asked = dict.fromkeys(self._asked(name), RESAMPLES)
-            if kept[0].keys() != asked.keys() or counts != asked:
-                return False
-        return True
+            counts = {key: len(values) for key, values in record["replicates"].get(name + share, {}).items()}
+            if record["metrics"].get(name + share, {}).keys() != asked.keys() or counts != asked:
+                return True
+        return False
 
-    def _measure(self, encoder: Scorer, run: RunConfig, suffix: str, found: Tested) -> None:
-        "Metrics of each test, their values on resamples, which all runs share, and where all scores are one."
-        for name in run.evaluate:
-            test = self.tests[name]
-            said = f"{run.method.name}{suffix}, seed {run.seed}, on {name}"
-            scores = test.asked({said: encoder})[said]
-            if has_one_score(scores):
-                found.extra["one score"].append(name + suffix)
-            measured = {key: test.measured(scores, *asked) for key, asked in self._asked(name).items()}
-            found.metrics[name + suffix] = {metric: one.value for metric, one in measured.items()}
-            found.replicates[name + suffix] = {metric: _for_json(one.resampled) for metric, one in measured.items()}
-            found.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
-
-    def lacks(self, run: RunConfig) -> None:
-        "Everything is there."
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        return iter(())
 
 
 def results_of(method: Method, record: dict) -> list[dict]: # rows: method, strength, seed, test, part, metric, value, resampled, one score
@@ -144,7 +141,7 @@ def results_of(method: Method, record: dict) -> list[dict]: # rows: method, stre
     for test in record["config"]["evaluate"]:
         place = test + suffix
         about = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
-        about["one score"] = place in record["extra"]["one score"]
+        about["one score"] = test in record["extra"][f"one score{suffix}"]
         for metric, value in record["metrics"][place].items():
             name, _, part = metric.removesuffix("]").partition("[")
             resampled = np.array(record["replicates"][place][metric], float) # nan for None
@@ -162,6 +159,8 @@ class Trials:
         self.task = task
         self.settings = settings
         self.store = Store(folder)
+        installed = versions()
+        self.packages = [f"{name} {installed[name]}" for name in TRAINERS]
         base = task.base
         origin = origin_of(base)
         self.encoder = EncoderConfig(
@@ -170,11 +169,11 @@ class Trials:
     def run(self, method: Method, seed: int, tests: list[str], shares: tuple[float, ...]) -> RunConfig:
         "The configuration of one method with one seed; WiSE-FT shares that of plain fine-tuning."
         task = self.task
-        installed = versions()
+        rows = [task.tests[name].file.rows_sha256 for name in tests]
+        texts = method.texts and fingerprint(method.texts.texts)
         files = FilesConfig(
-            train=task.train_file.rows_sha256, tests=[task.tests[name].file.rows_sha256 for name in tests],
-            matches=self.settings.loss in OF_MATCHES, texts=method.texts and fingerprint(method.texts.texts), own=method.source,
-            packages=[f"{name} {installed[name]}" for name in TRAINERS])
+            train=task.train_file.rows_sha256, tests=rows, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
+            packages=self.packages)
         corpus = CorpusConfig(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
         trained = {"eval_corpus": corpus}
@@ -203,11 +202,10 @@ class Trials:
     def _made(self, runs: list[RunConfig], progress: bool, workers: int | None):
         "The first training here; the others at the same time, where they take longer than it takes to begin."
         known = finished(runs, self.store)
-        incomplete = [run for run in runs if run.id in known and not self.task.has_all(known[run.id], run)]
-        for run in incomplete:
-            warnings.warn(f"{self.store.file(known[run.id])} is left out: it lacks metrics or resamples of its run", stacklevel=2)
-        run_all(incomplete, self.store, fresh=True, workers=1, progress=False, task=self.task)
-        missing = [run for run in runs if run.id not in known]
+        missing = [run for run in runs if run.id not in known or self.task.is_stale(known[run.id], run)]
+        for run in missing:
+            if run.id in known:
+                warnings.warn(f"{self.store.file(known[run.id])} is left out: it lacks metrics or resamples of its run", stacklevel=2)
         trained = [run for run in missing if run.method.trained]
         workers = workers or cores()
         if trained:

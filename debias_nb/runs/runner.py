@@ -27,7 +27,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
 from .config import ExperimentConfig, RunConfig
-from .tasks.common import is_stale, task_of
+from .tasks.common import task_of
 
 
 @lru_cache(maxsize=1)
@@ -157,7 +157,7 @@ def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome
     todo = []
     for run in runs:
         record = found.get(run.id)
-        if record and not is_stale(record, run):
+        if record and not (task or task_of(run)).is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
         why = absent(run, task)

@@ -40,7 +40,7 @@ class Task:
     """What is done with one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
     To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
-    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test` and `lacks` follow from them."""
+    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them."""
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
         "What a run is trained on, as its trainer takes it; of each data set in it, fingerprint and counts for the record."
@@ -76,6 +76,11 @@ class Task:
             self.evaluate(model, run, name, test, tested)
         return tested
 
+    def is_stale(self, record: dict, run: RunConfig) -> bool:
+        "Whether a record is to be made again: an evaluation set that was missing when it was made is there now."
+        missing = [name for name in run.evaluate if name not in record["metrics"]]
+        return any(not lacking(*self.test_set(run, name)) for name in missing)
+
     def lacks(self, run: RunConfig) -> str | None:
         "All that a run needs and does not find, in words, each once; None when it can run."
         reasons = [lacking(*need) for need in self.needs(run)]
@@ -84,12 +89,6 @@ class Task:
 
 def task_of(run: RunConfig) -> Task:
     return importlib.import_module(f"debias_nb.runs.tasks.{run.task}").TASK
-
-
-def is_stale(record: dict, run: RunConfig) -> bool:
-    "Whether an evaluation set that was missing when the record was made is there now."
-    missing = [name for name in run.evaluate if name not in record["metrics"]]
-    return any(not lacking(*task_of(run).test_set(run, name)) for name in missing)
 
 
 @lru_cache(maxsize=3)

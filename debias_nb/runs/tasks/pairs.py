@@ -289,13 +289,15 @@ class PairTask(Task):
     def test(self, model, run: RunConfig) -> Tested:
         "All evaluation sets, of the tuned encoder and, as `iid@0.5`, of those between base and tuned (WiSE-FT)."
         tested = super().test(model, run)
-        base = base_model(run.encoder)
         for alpha in run.method.interpolate:
-            between = super().test(wise_ft(base, model, alpha), run)
-            for name in between.metrics:
-                tested.metrics[f"{name}@{alpha:g}"] = between.metrics[name]
-                tested.replicates[f"{name}@{alpha:g}"] = between.replicates[name]
+            between = super().test(wise_ft(self.base_of(run), model, alpha), run)
+            for kind in ("metrics", "replicates", "extra"):
+                getattr(tested, kind).update({f"{name}@{alpha:g}": value for name, value in getattr(between, kind).items()})
         return tested
+
+    def base_of(self, run: RunConfig):
+        "The encoder that a run begins with."
+        return base_model(run.encoder)
 
     load = staticmethod(training_pairs)
 
