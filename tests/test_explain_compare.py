@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from html import escape
@@ -172,7 +173,7 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
 
     def named(base=load_model(encoder), train=train, test=train, method="plain", seed=0, loss=None, texts=None, **settings):
         settings = settings_for("static", loss=loss, **settings)
-        task = trying.FilesTask(base, train, settings.loss, {"new": as_test("new", test)})
+        task = trying.FilesTask(base, {"train": train}, settings.loss, {"new": as_test("new", test)})
         return trying.Trials(task, settings, "nowhere").run(read_method(method, texts), seed, ["new"], ()).id
 
     assert named() == named(epochs=5.) == named(epochs=5) == named(texts=held), "the command line reads 5 as 5.0"
@@ -353,7 +354,7 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {*FILES, "runs", ".claims.lock"}
+WRITTEN = {*FILES, "runs", ".claims.lock", "comparison.yaml"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 
@@ -418,6 +419,23 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
         done = CliRunner().invoke(app, [*command, "--overwrite"])
     assert refused.exit_code == 2 and "out/index.html: the file exists" in refused.output
     assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/runs") == before
+
+
+def test_a_comparison_is_made_run_by_run_from_what_its_folder_says(reported, files, tmp_path, monkeypatch):
+    def resume(*words):
+        return CliRunner().invoke(app, ["resume", str(tmp_path), *words])
+
+    assert resume("--list").exit_code == 2, "nothing says what was asked"
+    shutil.copy(files / "out/comparison.yaml", tmp_path)
+    with contextlib.chdir(files):
+        runs = resume("--list").stdout.split()
+        for number, run in enumerate(runs, 1):
+            assert resume("--only", run).exit_code == 0 and len(records_in(tmp_path)) == number
+        monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: pytest.fail("trained again"))
+        none, done = resume("--only", "another"), resume()
+    assert none.exit_code == 2 and done.exit_code == 0, done.output
+    assert [path.stem for path in records_in(tmp_path)] == sorted(runs) == [path.stem for path in records_in(files / "out")]
+    assert (tmp_path / "scores.csv").read_bytes() == (files / "out/scores.csv").read_bytes()
 
 
 def won_by(best, found):
@@ -678,7 +696,7 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     with torch.no_grad():
         zero[0].embedding.weight.zero_()
     new = as_test("new", read_pairs_file(some_pairs()))
-    task = trying.FilesTask(load_model(zero), new.file, "CosineSimilarityLoss", {"new": new})
+    task = trying.FilesTask(load_model(zero), {"train": new.file}, "CosineSimilarityLoss", {"new": new})
     run = trying.Trials(task, settings_for("static"), "nowhere").run(read_method("base"), 0, ["new"], ())
     assert execute(run, task)["extra"]["one score"] == ["new"]
     train, tests = pairs

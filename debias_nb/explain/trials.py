@@ -2,27 +2,31 @@
 
 A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, the encoder and
 how it cuts texts, method, settings, seed, and the versions of the packages that train. What is there is not run again, so
-that a comparison that was stopped goes on. Weights between the base and plain fine-tuning take no training of their own.
+that a comparison that was stopped goes on. `comparison.yaml` next to them says what `compare` was asked, so that it can be taken
+up from there, by a process for each run where there is a cluster. Weights between the base and plain fine-tuning take no
+training of their own.
 """
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from ..checks import ConfigError
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from ..encoders.tokens import copied
-from ..files import fingerprint
+from ..files import fingerprint, load_yaml
 from ..runs.config import OWN, RunConfig, TrainConfig
 from ..runs.corpora import CorpusConfig, FilesConfig
+from ..runs.parquet import write
 from ..runs.records import Store
-from ..runs.runner import cores, finished, run_all
+from ..runs.runner import Outcome, cores, finished, run_all
 from ..runs.tasks.common import Tested, Trained
 from ..runs.tasks.pairs import PairTask
 from ..runs.training import curve_summary, fine_tune
@@ -36,6 +40,30 @@ from .tests import RESAMPLES, Test, has_one_score
 
 TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # packages whose versions a run depends on
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training
+
+
+KEPT = "comparison.yaml" # in the folder of a comparison
+
+
+class _Plain(yaml.SafeDumper):
+    "Texts, numbers, and paths."
+
+
+_Plain.add_multi_representer(Path, lambda dumper, path: dumper.represent_str(str(path)))
+
+
+def keep(asked: dict, folder: Path) -> None: # asked: what `compare` takes
+    "Write down what a comparison was asked; nothing where a model or pairs were given in memory, which no file has."
+    try:
+        text = yaml.dump(asked, Dumper=_Plain, sort_keys=False)
+    except yaml.representer.RepresenterError:
+        return
+    write(folder / KEPT, text.encode())
+
+
+def kept(folder: Path) -> dict:
+    "What a comparison was asked. Raises `ConfigError` where nothing says it."
+    return load_yaml(folder / KEPT)
 
 
 def origin_of(
@@ -60,9 +88,10 @@ _TOKENS = {} # encoder and rows -> of a training, which all runs of a process sh
 
 @dataclass
 class FilesTask(PairTask):
-    "What is done with a user's files, which were read before."
+    """What is done with a user's files, which were read before. It is handed to the runner as it is: pairs and models given in
+    Python have no file to be found by."""
     base: Scorer              # left as it is
-    train_file: PairFile
+    files: dict[str, PairFile] # `train`, and those that tests are made of
     loss: str                 # of the comparison: whether matches alone are trained on
     tests: dict[str, Test]    # those that strengths are chosen on among them
     apart: dict[str, np.ndarray] = field(default_factory=dict) # of tests that share texts with training, the cases that do not
@@ -75,8 +104,8 @@ class FilesTask(PairTask):
         key = run.encoder, run.corpus.files.train, self.loss in OF_MATCHES
         if key not in _TOKENS:
             _TOKENS.clear()
-            _TOKENS[key] = file_tokens(self.base, self.train_file, self.loss)
-        file = self.train_file
+            _TOKENS[key] = file_tokens(self.base, self.files["train"], self.loss)
+        file = self.files["train"]
         return _TOKENS[key], {"train": {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}}
 
     def train(self, run: RunConfig) -> Trained:
@@ -155,9 +184,15 @@ FIRST = 0 # the seed with which strengths are tried
 
 class Trials:
     "The runs of one comparison."
-    def __init__(self, task: FilesTask, settings: TrainConfig, folder: Path):
+    def __init__(
+        self, task: FilesTask, settings: TrainConfig, folder: Path, methods: Sequence[Method] = (), seeds: range = range(0),
+        validation: Sequence[str] = (), # those of its tests that strengths are chosen on
+    ):
         self.task = task
         self.settings = settings
+        self.methods = methods
+        self.seeds = seeds
+        self.validation = validation
         self.store = Store(folder)
         installed = versions()
         self.packages = [f"{name} {installed[name]}" for name in TRAINERS]
@@ -172,7 +207,7 @@ class Trials:
         rows = [task.tests[name].file.rows_sha256 for name in tests]
         texts = method.texts and fingerprint(method.texts.texts)
         files = FilesConfig(
-            train=task.train_file.rows_sha256, tests=rows, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
+            train=task.files["train"].rows_sha256, tests=rows, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
             packages=self.packages)
         corpus = CorpusConfig(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
@@ -183,23 +218,67 @@ class Trials:
             paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed,
             **trained)
 
-    def results(
-        self, todo: list[tuple[Method, int]], tests: list[str], progress: bool, workers: int | None = None,
+    def _tries(self) -> list[tuple[Method, int]]: # method and seed
+        "Methods with each strength that may be chosen; none without validation pairs."
+        asked = [method for method in self.methods if method.is_open and self.validation]
+        loss = self.settings.loss
+        return [(replace(method, strength=strength), FIRST) for method in asked for strength in grid_of(method, loss)]
+
+    def _todo(self, methods: Sequence[Method]) -> list[tuple[Method, int]]:
+        "All methods with one seed before the next; an encoder that is not trained has one."
+        first = self.seeds.start
+        return [(method, seed) for seed in self.seeds for method in methods if seed == first or method.kind != "base"]
+
+    def _runs(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> list[RunConfig]:
+        "The run of each."
+        shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
+        for name, share in product(tests, shares):
+            if f"{name}@{share:g}" in tests:
+                raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the test {name}")
+        return [self.run(method, seed, tests, shares) for method, seed in todo]
+
+    def runs(self) -> list[RunConfig]:
+        "All runs that are known by now, each once: strengths that are to be chosen are known when their runs are there."
+        runs = self._runs(self._tries(), self.validation)
+        if len(finished(runs, self.store)) == len({run.id for run in runs}):
+            methods, _ = self._chosen(False, None)
+            runs += self._runs(self._todo(methods), list(self.task.tests))
+        return list({run.id: run for run in runs}.values())
+
+    def made(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
+        "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `results_of`."
+        methods, tried = self._chosen(progress, workers)
+        return methods, tried, self._results(self._todo(methods), list(self.task.tests), progress, workers)
+
+    def _chosen(self, progress: bool, workers: int | None) -> tuple[Sequence[Method], pd.DataFrame | None]: # method, strength, value
+        "The methods with the strengths that did best on validation pairs, the weakest of equals, and what was tried."
+        columns = ["method", "strength", "value"]
+        todo = self._tries()
+        if not todo:
+            return self.methods, pd.DataFrame(columns=columns) if self.validation else None
+        found = self._results(todo, self.validation, progress, workers)
+        decides = found.metric == found.test.map({name: self.task.tests[name].metric for name in self.validation})
+        own = found[decides & (found.part == WHOLE)]
+        table = own.groupby(columns[:2], sort=False, as_index=False).value.mean()[columns]
+        best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
+        return [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods], table
+
+    def _results(
+        self, todo: list[tuple[Method, int]], tests: Sequence[str], progress: bool, workers: int | None,
     ) -> pd.DataFrame: # as of `results_of`
         "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
-        shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
-        for name in tests:
-            for share in shares:
-                if f"{name}@{share:g}" in tests:
-                    raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the test {name}")
-        runs = [self.run(method, seed, tests, shares) for method, seed in todo]
-        out = self._made(list({run.id: run for run in runs}.values()), progress, workers)
+        runs = self._runs(todo, tests)
+        out = self._all_made(list({run.id: run for run in runs}.values()), progress, workers)
         if out.failed:
             stopped = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
             raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
         return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in results_of(method, out.records[run.id])])
 
-    def _made(self, runs: list[RunConfig], progress: bool, workers: int | None):
+    def make(self, runs: list[RunConfig], workers: int | None = 1, progress: bool = False) -> Outcome:
+        "Make some runs; those that are there are not made again."
+        return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)
+
+    def _all_made(self, runs: list[RunConfig], progress: bool, workers: int | None) -> Outcome:
         "The first training here; the others at the same time, where they take longer than it takes to begin."
         known = finished(runs, self.store)
         missing = [run for run in runs if run.id not in known or self.task.is_stale(known[run.id], run)]
@@ -209,24 +288,8 @@ class Trials:
         trained = [run for run in missing if run.method.trained]
         workers = workers or cores()
         if trained:
-            first = run_all(missing[:missing.index(trained[0]) + 1], self.store, workers=1, progress=False, task=self.task)
-            *_, record = first.records.values()
-            if record["seconds"] * (len(trained) - 1) < WORTH_WORKERS:
+            first = self.make(missing[:missing.index(trained[0]) + 1])
+            seconds = max((record["seconds"] for record in first.records.values()), default=0.)
+            if seconds * (len(trained) - 1) < WORTH_WORKERS:
                 workers = 1
-        return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)
-
-
-def chosen(
-    methods: list[Method], trials: Trials, validation: dict[str, Test], progress: bool, workers: int | None = None,
-) -> tuple[list[Method], pd.DataFrame]: # the second: method, strength, the mean of what decides
-    "The methods with the strengths that did best on validation pairs, the weakest of equals, and what was tried."
-    tried = [replace(method, strength=strength) for method in methods if method.is_open for strength in grid_of(method, trials.settings.loss)]
-    columns = ["method", "strength", "value"]
-    if not tried:
-        return methods, pd.DataFrame(columns=columns)
-    found = trials.results([(method, FIRST) for method in tried], list(validation), progress, workers)
-    decides = found.metric == found.test.map({name: test.metric for name, test in validation.items()})
-    own = found[decides & (found.part == WHOLE)]
-    table = own.groupby(columns[:2], sort=False, as_index=False).value.mean()[columns]
-    best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
-    return [replace(method, strength=best.get(method.name, method.strength)) for method in methods], table
+        return self.make(runs, workers, progress)

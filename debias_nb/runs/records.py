@@ -129,6 +129,10 @@ class Store:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
+    def path(self, run: RunConfig) -> Path:
+        "The file of a finished run."
+        return self.folder / run.place / f"{run.id}.json"
+
     def _published(self, place: str) -> Path:
         return self.folder / f"{place}.parquet"
 
@@ -196,7 +200,7 @@ class Store:
 
     def find(self, run: RunConfig) -> dict | None:
         "The finished record of a run."
-        path = self.folder / run.place / f"{run.id}.json"
+        path = self.path(run)
         added = records_among([entry_of(path, self._read, path)]) if path.is_file() else []
         found = added[0] if added else by_id(self._published(run.place)).get(run.id)
         return found if found and found["status"] == "finished" else None

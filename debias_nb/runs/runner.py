@@ -27,7 +27,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
 from .config import ExperimentConfig, RunConfig
-from .tasks.common import task_of
+from .tasks.common import Task, task_of
 
 
 @lru_cache(maxsize=1)
@@ -67,10 +67,7 @@ def surroundings() -> dict:
 
 
 @only_pinned()
-def execute(
-    run: RunConfig,
-    task=None, # default: the run's own
-) -> dict: # the record
+def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
     "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
     import torch
     from ..encoders.tokens import single_thread
@@ -113,7 +110,7 @@ class Outcome:
 
 
 @only_pinned()
-def absent(run: RunConfig, task=None) -> str | None: # task: default: the run's own
+def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: default: by its name
     "What a run needs and does not find, in words; None when it can run."
     return (task or task_of(run)).lacks(run)
 
@@ -132,7 +129,7 @@ def _end_with(parent: int):
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, store: Store, fresh: bool, parent: int, task, wait: bool = False): # in a worker process
+def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wait: bool = False): # in a worker process
     "The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for."
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
@@ -152,12 +149,13 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
 
 
 @only_pinned()
-def _sorted_out(runs: list[RunConfig], found: Records, fresh: bool, out: Outcome, task) -> list[tuple[RunConfig, bool]]:
+def _sorted_out(tasks: dict[str, Task], runs: list[RunConfig], found: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
     "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
     todo = []
     for run in runs:
+        task = tasks[run.task]
         record = found.get(run.id)
-        if record and not (task or task_of(run)).is_stale(record, run):
+        if record and not task.is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
         why = absent(run, task)
@@ -176,7 +174,7 @@ def run_all(
     fresh: bool = False,          # run again what is there
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
-    task=None,                    # of all runs; default: the own one of each
+    task: Task | None = None,     # of runs on a user's files; others find theirs by its name
     say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
@@ -186,7 +184,8 @@ def run_all(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     out = Outcome({}, {}, {}, [])
     found = {} if fresh else finished(runs, store)
-    todo = _sorted_out(runs, found, fresh, out, task)
+    tasks = {run.task: task or task_of(run) for run in runs}
+    todo = _sorted_out(tasks, runs, found, fresh, out)
     if say and todo:
         seconds, is_guess = expected_seconds([run for run, _ in todo])
         processes = min(workers or cores(), len(todo))
@@ -195,7 +194,7 @@ def run_all(
             length = f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
             source = "a guess" if is_guess else "such runs"
             say(f"{len(todo)} runs on {processes} processes: about {length}, by {source}")
-    done = _parallel(todo, store, workers, task)
+    done = _parallel([(run, tasks[run.task], store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -206,7 +205,7 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            out.keep(*_work(run, store, False, os.getpid(), task, wait=True))
+            out.keep(*_work(run, tasks[run.task], store, False, os.getpid(), wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 
@@ -225,14 +224,14 @@ def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after t
     return sum(median(known or [GUESSED[run.profile]]) for run, known in zip(runs, such)), not all(such)
 
 
-def _parallel(todo, store, workers, task):
+def _parallel(todo: list[tuple], workers: int | None): # todo: run, task, store, fresh
     "Results as they come, from one process or several."
     if not todo:
         return
     workers = min(workers or cores(), len(todo))
     if workers == 1:
-        for run, fresh in todo:
-            yield _work(run, store, fresh, os.getpid(), task)
+        for what in todo:
+            yield _work(*what, os.getpid())
         return
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
@@ -243,7 +242,7 @@ def _parallel(todo, store, workers, task):
             # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             try:
-                results = pool(delayed(_work)(run, store, fresh, os.getpid(), task) for run, fresh in todo)
+                results = pool(delayed(_work)(*what, os.getpid()) for what in todo)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield from results
