@@ -187,6 +187,27 @@ def test_wrong_requests_are_refused(superuser, call, words):
         call()
 
 
+OWN = """datasets:
+  forum:
+    {title: mine, licence: mine, citation: me, layout: {reader: questions, train: a.tsv, columns: {a.tsv: [left, right, label]}},
+     files: [{file: a.tsv, format: tabs}, {file: test.tsv, format: tabs}, {file: dev.tsv, format: tabs}]}
+"""
+
+
+def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
+    (superuser.parent / "datasets.yaml").write_text(OWN)
+    folder = superuser.rename(superuser.parent / "forum")
+    write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
+    write(folder / "dev.tsv", "1\te\tf\n")
+    train = q.load_questions("forum", "train")
+    assert sorted(train.left) == ["a", "c"] and train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
+    assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
+    assert task.training_pairs(CorpusConfig(name="forum")).left == train.left
+    (superuser.parent / "datasets.yaml").write_text(OWN.replace("questions", "answers"))
+    with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
+        q.load_questions("forum", "test")
+
+
 # ---- product offers
 
 

@@ -84,15 +84,6 @@ def changed(text: str, diff: str) -> str:
     return text
 
 
-def change_cell(path: Path, diff: str):
-    "Apply a diff to the one cell of a notebook that has its first line."
-    first = diff.splitlines()[0][1:]
-    with opened(path) as nb:
-        found = [cell for cell in nb.cells if first in cell.source.splitlines()]
-        assert len(found) == 1, f"{path.name}: in {len(found)} cells: {first}"
-        found[0].source = changed(found[0].source, diff)
-
-
 # The copy
 
 def tool(name, *args, cwd):
@@ -178,11 +169,9 @@ def inventory_of_forum(registry: Path) -> dict[str, str]: # file -> status
 
 
 def test_a_corpus_is_found_and_read(project):
-    about, reader = blocks("Add a corpus")
+    [about] = blocks("Add a corpus")
     registry = project / about.files[0]
     registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
-    change_cell(project / reader.files[0], reader.text)
-    tool("nbdev_export", cwd=project)
     folder = project / "data/forum"
     folder.mkdir(parents=True)
     for file, text in FORUM.items():

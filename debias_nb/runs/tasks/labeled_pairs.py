@@ -12,7 +12,7 @@ from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig, WorldConfig
 from ...files import fingerprint
 from ...data.answers import load_answers
-from ...data.pairs import SOURCES, QuestionPairs, components, fold, load_questions, split_questions
+from ...data.pairs import QuestionPairs, components, fold, load_questions, question_corpora, split_questions
 from ...data.products import CATEGORIES, load_offers, load_products, load_test
 from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from ...data.titles import TitleTask
@@ -175,7 +175,7 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: #
     elif corpus.name == NEWS:
         found = load_news(share, corpus.share_seed)
     else:
-        check_known("corpus", corpus.name, (*SOURCES, *CATEGORIES, NEWS, "catalogue"), ConfigError)
+        check_known("corpus", corpus.name, (*question_corpora(), *CATEGORIES, NEWS, "catalogue"), ConfigError)
         found = load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout)
     if corpus.whole_groups:
         _, found = split_questions(found, corpus.share, corpus.share_seed)
@@ -196,7 +196,7 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
         return _of_texts(test, name, parts, load_offers(name))
     if name in KINDS:
         return _of_texts(load_sentences(name), name)
-    check_known("evaluation set", name, (*SOURCES, *CATEGORIES, *KINDS, *PLANTED, "heldout"), ConfigError)
+    check_known("evaluation set", name, (*question_corpora(), *CATEGORIES, *KINDS, *PLANTED, "heldout"), ConfigError)
     return _of_texts(load_questions(name, "test"), name)
 
 
@@ -210,7 +210,7 @@ def training_texts(
     """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
     Raises `MissingData`, and `ConfigError` for an unknown corpus."""
     planted = PLANTED if world else ()
-    check_known("corpus of texts", name, (*SOURCES, *CATEGORIES, *KINDS, *TEXTS_ONLY, *GENERAL, *planted), ConfigError)
+    check_known("corpus of texts", name, (*question_corpora(), *CATEGORIES, *KINDS, *TEXTS_ONLY, *GENERAL, *planted), ConfigError)
     if name in planted:
         return [title.text for title in planted_catalog(world).unlabeled(name)]
     if name in GENERAL:

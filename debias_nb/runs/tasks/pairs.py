@@ -18,7 +18,7 @@ from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...losses.regularizers import wise_ft
 from ...measures.retrieval import evaluate_ranking, evaluate_retrieval
-from ...data.pairs import SOURCES, fold, known_texts, seen_words, word_overlap
+from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ...data.products import CATEGORIES, ROLES, worded
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
@@ -249,7 +249,7 @@ class PairTask(Task):
             kept |= ranked | _few(resampled)
         if "retrieval" in run.measure:
             values |= search_measures(both, test, search_of(name, run.corpus, run.eval_world))
-        if "words" in run.measure and name in (*SOURCES, *CATEGORIES):
+        if "words" in run.measure and name in (*question_corpora(), *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, test.left)
         if "beforehand" in run.measure and run.corpus:
