@@ -21,7 +21,7 @@ from debias_nb.repro import notebooks
 
 from debias_nb.repro import agree
 from debias_nb.runs import runner
-from debias_nb.repro.cli import app, settle_folders
+from debias_nb.repro.cli import app
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
@@ -30,7 +30,6 @@ from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, comparable, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
-from debias_nb.repro.pages.frame import refuse_unknown_parameters
 from debias_nb.runs.tasks.common import lacking
 from made import STATIC, experiment
 
@@ -149,28 +148,6 @@ def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, a
     assert not (odd_notebooks.folder / "_runs").exists()
 
 
-def test_a_study_refuses_what_its_notebook_does_not_declare(monkeypatch):
-    "Papermill writes every parameter it is given below the cell that declares them."
-    given = ["", "seeds: list = None", "# Parameters\nseeds = [0]\n"]
-    shell = SimpleNamespace(user_ns={"__annotations__": {"seeds": list}, "In": given})
-    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-    refuse_unknown_parameters()
-    given[-1] = "# Parameters\nseed = [0]\n"
-    with pytest.raises(ConfigError, match="'seed'.*'seeds'") as refused:
-        refuse_unknown_parameters()
-    assert refused.value._render_traceback_() == [f"ConfigError: {refused.value}"], "without frames, in a notebook"
-
-
-def test_a_folder_is_the_one_that_is_seen_from_the_current_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    wanted = {"DEBIAS_NB_DATA": ("", ""), "DEBIAS_NB_RUNS": ("runs", f"{tmp_path}/runs"), "DEBIAS_NB_CACHE": ("~/kept", f"{tmp_path}/kept")}
-    for variable, (value, _) in wanted.items():
-        monkeypatch.setenv(variable, value)
-    settle_folders()
-    assert {variable: os.environ[variable] for variable in wanted} == {variable: place for variable, (_, place) in wanted.items()}
-
-
 @pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
 def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, variable):
     project.add("good")
@@ -224,9 +201,10 @@ def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, mo
     monkeypatch.chdir(project.folder / "deep/down")
 
     done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
-    assert done.exit_code == 0 and "toy/good.planted.seeds=7,8.weight=0.1.ipynb" in done.stdout
+    assert done.exit_code == 0
     said = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
-    assert text(project.executed / "good.planted.seeds=7,8.weight=0.1.ipynb") == [said]
+    (executed,) = project.executed.glob("good.planted.*.ipynb")
+    assert text(executed) == [said]
     assert (project.notebooks / "good.ipynb").read_bytes() == template
 
 
@@ -251,8 +229,9 @@ def test_a_batch_goes_on_after_failures(project):
     for line, words in zip(failed, expected):
         assert words in line
     assert text(project.executed / "z_good.planted.ipynb") == ["it ran\n"]
-    assert text(project.executed / "y_seeds.planted.seeds=3.ipynb") == ["[3]\n"]
-    assert text(project.executed / "a_raises.planted.seeds=3.ipynb")[-1] == "before\n"
+    for name, printed in {"y_seeds": "[3]\n", "a_raises": "before\n"}.items():
+        (executed,) = project.executed.glob(f"{name}.planted.*.ipynb")
+        assert text(executed)[-1] == printed
     assert not (project.executed / "b_untagged.planted.ipynb").exists()
     done = shell("run", "toy/c_dies")
     assert done.exit_code == 1 and "toy/c_dies at planted failed: DeadKernelError" in done.stderr

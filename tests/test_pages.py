@@ -4,8 +4,7 @@ import pytest
 
 from cells import a_run
 from debias_nb.runs.config import load_experiment
-from debias_nb.repro.pages.details import which_way
-from debias_nb.repro.pages.cells import Cell, measured, row_name, rows_of, status_of, table_cells
+from debias_nb.repro.pages.cells import Cell, measured, status_of, table_cells
 from debias_nb.repro.pages.frame import best_settings, scales, stored
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
@@ -41,21 +40,6 @@ def test_a_cell_says_what_its_runs_do():
 def test_a_number_beside_the_printed_one(printed, status):
     ours = Cell(*PLACE, value=31., low=30.2, high=31.8, expected=printed)
     assert status_of(ours, tolerance=1., decimals=2) == status
-
-
-def test_rows_of_interpolated_weights_know_their_strength():
-    block = next(block for block in load_experiment("itvreg/beyond", "small").blocks if "WiSE-FT" in block.methods)
-    runs = load_experiment("itvreg/beyond", "small").block_runs(block)
-    run = next(run for run in runs if run.method.interpolate)
-    assert [row["strength"] for row in rows_of(run, block)] == [*run.method.interpolate]
-    assert [row["strength"] for row in rows_of(run, block, tuned=True)] == [*run.method.interpolate, 1]
-    assert row_name(base="NLI", method="OutReg", weight="0.1") == "OutReg 0.1"
-
-
-def test_a_table_without_runs_stands_beside_the_paper():
-    experiment = load_experiment("itvreg/table03", "paper")
-    cells = table_cells(experiment, experiment.tables[0], found={})
-    assert {cell.status for cell in cells} == {"not run"} and cells[0].expected == 31.8
 
 
 def test_rows_say_rate_epochs_and_texts_by_themselves():
@@ -100,11 +84,6 @@ def test_tables_and_sentences_of_records(recorded):
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
     assert shared_texts({"no corpus": "askubuntu"}) == ""
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded]).keys()
-
-
-def test_how_most_cases_go():
-    counts = [(24, 4), (4, 1), (0, 9)]
-    assert [which_way(*one) for one in counts] == ["as the paper tells it", "cannot tell", "against the paper"]
 
 
 def test_printed_numbers_to_calculate_with():

@@ -2,21 +2,19 @@
 import re
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
 from debias_nb.repro.pages import frame
-from debias_nb.repro.pages.frame import came_of, only_stored, profiles_of
+from debias_nb.repro.pages.frame import came_of, only_stored
 from debias_nb.runs.pairing import Made
 from debias_nb.repro.pages.report import write_notebook
 from debias_nb.runs.records import Store
 from debias_nb.runs.runner import narrow
 from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
-from debias_nb.repro.pages.tables import told
 
 from cells import a_run, defined_in
 
@@ -34,7 +32,7 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, w
         rows.append(dict(
             encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, family=method,
             strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True, key=(world, seed), value=value + i / 10,
-            replicates=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")), clean=seed not in dirty,
+            resampled=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")), clean=seed not in dirty,
         ))
     return pd.DataFrame(rows)
 
@@ -113,23 +111,6 @@ def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path):
     assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
 
 
-def found_with(p, seeds_alone):
-    "Two differences, both with these p-values."
-    shared = dict(method="SCAN", against="Finetuned", unit="fraction", seeds_alone=seeds_alone, p=p)
-    return pd.DataFrame([
-        dict(shared, difference=-.018, low=-.105, high=.06), dict(shared, difference=.002, low=-.1, high=.141),
-    ])
-
-
-def test_no_significant_difference_says_how_far_the_intervals_reach():
-    assert told(found_with(.9, False)) == "no significant difference in 2 (differences up to 0.018, intervals from −0.105 to +0.141)"
-
-
-def test_significance_over_seeds_alone_is_said():
-    assert told(found_with(.001, True)).count("1 over seeds alone") == 2
-    assert "seeds alone" not in told(found_with(.001, False))
-
-
 def test_runs_are_counted_against_those_announced():
     experiment = load_experiment("itvreg/practice", "small")
     plan = Announced(runs=201, commits=("97cce18d",), why="time was short")
@@ -139,21 +120,6 @@ def test_runs_are_counted_against_those_announced():
     assert came_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
     without = experiment.model_copy(update={"announced": None})
     assert [run.id for run in experiment.runs()] == [run.id for run in without.runs()]
-
-
-def heading(path):
-    "The first line of a notebook."
-    return nbformat.read(path, as_version=4).cells[0].source.splitlines()[0].removeprefix("# ")
-
-
-PAGES = sorted(path for path in (ROOT / "nbs/papers").glob("*/*.ipynb") if path.stem not in ("claims", "errata"))
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_page_has_one_title(path):
-    "What lists of pages show is the page's own heading."
-    name = f"{path.parent.name}/{path.stem}"
-    assert {load_experiment(name, profile).title for profile in profiles_of(name)} == {heading(path)}
 
 
 # ---------------------------------------------------------------- case studies
@@ -215,25 +181,6 @@ def test_queries_that_tell_the_story_and_its_reverse_are_counted(queries):
     assert [row[name] for name in ("nearer", "farther", "share_nearer", "share_farther")] == [3, 1, 3, 1]
     assert (row["tuned_rise"], row["rise"]) == (pytest.approx(.4), pytest.approx((.1 + .1 + .6 + .4 + .1) / 5))
     assert [row[name] for name in ("says_newly", "says_no_more", "says")] == [5, 0, 0], "rowenta begins with rowe"
-
-
-def test_a_case_says_first_how_it_goes(queries):
-    titles = {}
-    for n in range(5):
-        own = [record_of(one["run"].method.name, [one["extra"]["cases"]["ood"][n]]) for one in queries]
-        titles[n] = CASES.case_title(CASES.picked_cases(own)[0])
-    ways = [title.split("**")[1] for title in titles.values()]
-    part, against = "In part as the paper tells it.", "Against the paper."
-    assert ways == ["As the paper tells it.", part, against, against, part]
-    assert "Base 1 and 0.10; Finetuned 0 and 0.50; ITVReg 1 and 0.20" in titles[0]
-
-
-def test_a_case_that_is_not_shown_makes_room_for_the_next(queries):
-    for record in queries:
-        record["extra"]["cases"]["ood"][0]["relevant"] = ["How to murder a tie"]
-        record["extra"]["cases"]["ood"][1]["query"] = "the next one"
-    assert [case["query"] for case in CASES.picked_cases(queries, most=1)] == ["the next one"]
-    assert CASES.case_counts(queries).queries.tolist() == [5]
 
 
 def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():

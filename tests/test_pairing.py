@@ -11,7 +11,7 @@ from debias_nb.measures.metrics import randomization_test
 from debias_nb.runs.config import CorpusConfig
 from debias_nb.repro.pages.details import first_cases, question_tests
 from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
-from debias_nb.runs.pairing import pairs_of, signed
+from debias_nb.runs.pairing import pairs_of
 
 MADE = Made("torch 2.13.0", "here")
 
@@ -123,10 +123,6 @@ def test_how_much_splits_overlap(split, overlap):
         assert overlap_of({"run": run}) == pytest.approx(overlap)
 
 
-def test_no_minus_zero():
-    assert (signed(-.04), signed(-1.23)) == ("0.0", "−1.2")
-
-
 def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
     "A difference never loses its test items in silence: without them its interval would be far too narrow."
     rng = np.random.default_rng(0)
@@ -138,7 +134,7 @@ def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
 
     few = side(.5, 80)
     for many in (side(.4, 200), side(.4, 200)[:1] + side(.4, 80)[1:]):
-        cut = [run._replace(replicates=run.replicates[:80]) for run in many]
+        cut = [run._replace(resampled=run.resampled[:80]) for run in many]
         assert paired_sides([few, many]) == paired_sides([few, cut])
         assert paired_sides([few, many]).items_error > 0
     assert level(many).low == level(cut).low, "of runs with more and with fewer"

@@ -206,7 +206,6 @@ def test_a_table_becomes_a_page(project):
 
     tool("pytest", "-p", "no:cacheprovider", "tests/test_frame.py", "-k", "paper_notebook_has and remedies", cwd=project)
     written = write_page("itvreg/remedies", project / "reports")
-    tool("pytest", "-p", "no:cacheprovider", "tests/test_pages_reviewed.py", "-k", "remedies", cwd=project)
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
     text = written[0].read_text("utf-8")
     assert "4 of 4 runs completed" in text

@@ -15,9 +15,7 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
 from debias_nb.runs.tasks import labeled_pairs, pairs
-from debias_nb.runs.matching import base_loss
 from debias_nb.runs.tasks.labeled_pairs import LabeledPairs, at_balance, ranking_columns
-from debias_nb.runs.tasks.pairs import search_measures
 from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e
@@ -42,24 +40,6 @@ def test_negatives_are_other_texts_each_once(seed):
         drawn = [right for left, right, label in others]
         assert {(left, label) for left, _, label in others} == {(duplicate[0], 0)}
         assert len(set(drawn)) == 5 and not group & set(drawn)
-
-
-def test_every_text_that_may_be_drawn_is_drawn_as_often():
-    counts = Counter(
-        right for seed in range(2000) for left, right, label in rows(at_balance(PAIRS, 1, 2, seed))
-        if left in ALIKE[0] and not label)
-    assert counts.keys() == {"d", "e", "f", "g", "h"}
-    assert max(counts.values()) < 1.2 * min(counts.values())
-
-
-def test_all_duplicates_are_taken_where_no_number_is_given():
-    assert at_balance(PAIRS, None, 2, 0).labels.sum() == PAIRS.labels.sum()
-
-
-@pytest.mark.parametrize("duplicates, negatives, says", [(4, 1, "there are 3"), (1, 6, "there are 8 texts")])
-def test_more_than_there_is(duplicates, negatives, says):
-    with pytest.raises(ConfigError, match=says):
-        at_balance(PAIRS, duplicates, negatives, 0)
 
 
 # other texts
@@ -140,12 +120,6 @@ def test_a_third_column_is_a_known_negative_where_there_is_one_and_never_asks_th
     assert columns == [["a", "d", "g"], ["b", "e", "h"]] and asks.shape == (3, 1) and counts == {"duplicates": 3}
 
 
-def test_a_third_column_needs_pairs_that_are_no_duplicates():
-    alone = LabeledPairs("made", ["a", "b"], ["b", "a"], np.array([1, 0])) # the second label says otherwise
-    with pytest.raises(ConfigError, match="ranking-hard"):
-        ranking_columns(alone, hard=True)
-
-
 @pytest.fixture(scope="module")
 def tiny():
     return load_encoder(EncoderConfig(
@@ -191,11 +165,6 @@ def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_the
     assert otherwise != batches
 
 
-def test_a_batch_may_not_be_larger_than_there_are_questions(tiny):
-    with pytest.raises(ConfigError, match="`batch_size` is 16, and only 15 duplicates"):
-        ranked(tiny, batch_size=16)
-
-
 @pytest.mark.parametrize("settings", [{"regularizer": "outreg"}, {"regularizer": "itvreg", "mask_share": .5}])
 def test_a_regularizer_stands_next_to_a_ranking_loss(tiny, settings):
     plain, *_ = ranked(tiny)
@@ -216,14 +185,6 @@ def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
         ranked(tiny, loss="cosent")
 
 
-def test_cosent_and_ranking_are_the_librarys_own_with_its_settings(tiny):
-    for loss, name in [("cosent", "CoSENTLoss"), ("ranking", "MultipleNegativesRankingLoss"), ("mse", "LeastSquares")]:
-        made = base_loss(TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), tiny)
-        assert type(made).__name__ == name
-        if loss != "mse":
-            assert made.scale == 20 # what its documentation says
-
-
 @pytest.fixture
 def search(monkeypatch):
     monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELED)
@@ -239,17 +200,6 @@ def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(searc
     assert relevant == [{"b"}, {"e"}, {"h"}]
     itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
     assert itself == [["a"], [], []]
-
-
-def test_a_search_is_measured_by_the_vectors_of_its_texts(search, monkeypatch):
-    letters = sorted(set(LABELED.all_texts))
-    rows = [letters.index(text) for text in LABELED.all_texts]
-    vector = torch.nn.functional.normalize(torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4))), dim=1)
-    monkeypatch.setattr(pairs, "evaluate_ranking", lambda queries, items, task: (queries, items, task))
-    queries, items, task = search_measures(vector[rows], LABELED, search)
-    assert task is search
-    assert torch.equal(queries, vector[[letters.index(text) for text in search.queries]])
-    assert torch.equal(items, vector[[letters.index(text) for text in search.items]])
 
 
 def test_what_is_measured_before_anything_is_trained(monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import titles as t
-from debias_nb.data.worlds import Catalog
 from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
@@ -44,15 +43,6 @@ def test_titles_to_hold_are_those_of_the_shifted_kind(library):
     titles.title_split.cache_clear()
     with pytest.raises(ConfigError, match="texts: 0 of ood are not tested"):
         titles.unlabeled_titles(NEW, ("ood",), YEARS)
-
-
-def test_held_titles_of_a_planted_world_are_of_its_splits():
-    held = titles.unlabeled_titles(TextsConfig(corpora=["unseen"]), ("iid", "unseen"), PLANTED)
-    world = Catalog(WORLD)
-    tested = {text for name in ("iid", "unseen") for side in world.split(name).texts() for text in side}
-    assert set(held) == {title.text for title in world.unlabeled("unseen")} - tested
-    with pytest.raises(ConfigError, match="did you mean 'unseen'"):
-        titles.unlabeled_titles(TextsConfig(corpora=["unsen"]), ("unseen",), PLANTED)
 
 
 def test_a_run_on_titles_is_held_on_other_titles_and_says_so():

@@ -23,7 +23,7 @@ from debias_nb.encoders.interventions import choose
 from debias_nb.runs import matching
 from debias_nb.runs.matching import Course, FrozenBase, make_loss
 from debias_nb.runs.records import Store, latest
-from debias_nb.runs.training import BestEpoch, PairCollator, curve_summary, fine_tune, pair_tokens
+from debias_nb.runs.training import BestEpoch, PairCollator, fine_tune, pair_tokens
 from debias_nb.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
@@ -161,11 +161,6 @@ def test_the_first_of_the_best_epochs_is_kept(static):
         best.on_epoch_end(None, None, None)
     best.on_train_end(None, None, None)
     assert best.scores == [.2, .9, .9] and (model[0].embedding.weight == 2).all()
-
-
-def test_a_curve_has_means_of_stretches():
-    assert curve_summary([{"erm": value} for value in (1., 3., 5., 7.)], points=2) == {"step": [2, 4], "erm": [2., 6.]}
-    assert curve_summary([]) == {"step": []}
 
 
 # interventions

@@ -24,6 +24,7 @@ from ..encoders.tokens import copied
 from ..files import fingerprint, load_yaml
 from ..runs.config import OWN, RunConfig, TrainConfig
 from ..runs.corpora import CorpusConfig, FilesConfig
+from ..runs.pairing import results_of
 from ..runs.parquet import write
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
@@ -163,18 +164,16 @@ class FilesTask(PairTask):
         return iter(())
 
 
-def results_of(method: Method, record: dict) -> list[dict]: # rows: method, strength, seed, test, part, metric, value, resampled, one score
+def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
     "What a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:
-        place = test + suffix
         about = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
         about["one score"] = test in record["extra"][f"one score{suffix}"]
-        for metric, value in record["metrics"][place].items():
-            name, _, part = metric.removesuffix("]").partition("[")
-            resampled = np.array(record["replicates"][place][metric], float) # nan for None
-            rows.append(about | {"part": part or WHOLE, "metric": name, "value": value, "resampled": resampled})
+        for row in results_of(record, test + suffix):
+            metric, _, part = row["metric"].removesuffix("]").partition("[")
+            rows.append(about | {"part": part or WHOLE} | row | {"metric": metric})
     return rows
 
 
@@ -246,7 +245,7 @@ class Trials:
         return list({run.id: run for run in runs}.values())
 
     def made(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
-        "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `results_of`."
+        "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `rows_of`."
         methods, tried = self._chosen(progress, workers)
         return methods, tried, self._results(self._todo(methods), list(self.task.tests), progress, workers)
 
@@ -265,14 +264,14 @@ class Trials:
 
     def _results(
         self, todo: list[tuple[Method, int]], tests: Sequence[str], progress: bool, workers: int | None,
-    ) -> pd.DataFrame: # as of `results_of`
+    ) -> pd.DataFrame: # as of `rows_of`
         "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
         runs = self._runs(todo, tests)
         out = self._all_made(list({run.id: run for run in runs}.values()), progress, workers)
         if out.failed:
             stopped = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
             raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
-        return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in results_of(method, out.records[run.id])])
+        return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in rows_of(method, out.records[run.id])])
 
     def make(self, runs: list[RunConfig], workers: int | None = 1, progress: bool = False) -> Outcome:
         "Make some runs; those that are there are not made again."

@@ -6,7 +6,6 @@ parameters are checked before a kernel starts.
 import json
 import logging
 import os
-import re
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -129,7 +128,6 @@ def run_notebook(
 
 
 ASKED = ("seeds", "methods", "encoders", "weight")
-LONGEST = 100 # letters of a file's name that say what was asked for
 
 
 def executed_path(
@@ -138,21 +136,14 @@ def executed_path(
     profile: str,
     parameters: dict[str, object],
 ) -> Path:
-    "Where an executed copy goes: what it was asked for stands in its name, so that none is written over another."
-    parts = [name, profile]
-    for key in ASKED:
-        value = parameters.get(key)
-        if value is not None:
-            words = ",".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
-            parts.append(f"{key}={re.sub('[^0-9A-Za-z.,+-]+', '-', words)}")
-    file = ".".join(parts)
-    if len(file) > LONGEST:
-        file = f"{file[:LONGEST]}-{fingerprint(parts)[:8]}"
-    return root / f"_runs/notebooks/{file}.ipynb"
+    "Where an executed copy goes: a digest of what it was asked for stands in its name, so that none is written over another."
+    asked = {key: parameters[key] for key in ASKED if parameters.get(key) is not None}
+    digest = f".{fingerprint(asked)[:8]}" if asked else ""
+    return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"
 
 
-def made(name: str, profile: str, parameters: dict, root: Path, say): # a `Study`; None where it asks for no runs of its own
-    "The runs that a notebook will ask for, made in this process, which has a terminal for their progress. say: of a text."
+def made(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
+    "The runs that a notebook will ask for, made in this process, which has a terminal for their progress."
     template = template_path(name, root)
     given = checked(template, parameters)
     load_experiment(name, profile, root)
@@ -160,7 +151,7 @@ def made(name: str, profile: str, parameters: dict, root: Path, say): # a `Study
         return None
     from .pages.frame import made as make
     asked = {key: given.get(key) for key in ASKED} | {"full": given.get("full", False)}
-    return make(name, profile, asked, given.get("workers"), given.get("fresh", False), say)
+    return make(name, profile, asked, given.get("workers"), given.get("fresh", False))
 
 
 def execute(name: str, profile: str, parameters: dict, root: Path) -> Path:

@@ -14,8 +14,8 @@ Names = tuple[str, ...]
 class SplitConfig(Settings):
     """How the texts of authors are divided (`data/15_author_splits`).
     Scheme `paper` goes by the most prolific authors and topics; `aware` also keeps topics that are alike on one side;
-    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of training authors on training topics, as in the paper;
-    `across` sets authors and topics of training apart, a quarter of each."""
+    `random` draws authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of
+    training authors on training topics, as in the paper; `across` stands in records of before, and is not made again."""
     once = {"size": None, "similarity": .1, "linkage": "average", "keep": 1., "each": None}
     scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # share of the authors that are for training

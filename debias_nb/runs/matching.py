@@ -292,6 +292,7 @@ def make_loss(
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
+    watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
 ) -> torch.nn.Module:
     "The loss of a method. Raises `ConfigError` for ITVAug next to another loss than least squares."
     kind = regularizer_class(method)
@@ -310,7 +311,7 @@ def make_loss(
         some = {"rows": method.rows} if method.rows < 1 else {}
         held = {"texts": texts, "seed": course.seed} if method.texts else {}
         loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held)], base, draws)
-    if isinstance(loss, Regularized):
+    if isinstance(loss, Regularized) and not watch:
         loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
     if masks and kind.needs_base and ahead and isinstance(base, CachedBase):

@@ -1,5 +1,6 @@
 """Which runs may be compared, and how far two sides of a comparison lie apart."""
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -76,7 +77,7 @@ class Run(NamedTuple):
     "What a comparison asks of one run on one test."
     key: tuple                # world and seed, of runs that are compared; the seed is None for a run without training
     value: float | np.ndarray # an array where a comparison asks for every question or author
-    replicates: np.ndarray | None # of the bootstrap
+    resampled: np.ndarray | None # the same on resamples of the bootstrap
     made: Made
     clean: bool               # of `is_clean`
     overlap: float = 0.       # of `overlap_of`
@@ -85,12 +86,27 @@ class Run(NamedTuple):
 def run_of(
     record: dict,
     value: float | np.ndarray,
-    replicates: np.ndarray | None = None,
+    resampled: np.ndarray | None = None,
 ) -> Run:
     "A record next to what it says of something."
     config = config_of(record)
     key = config.world_seed, record["seed"] if config.training else None
-    return Run(key, value, replicates, made_by(record), is_clean(record), overlap_of(record))
+    return Run(key, value, resampled, made_by(record), is_clean(record), overlap_of(record))
+
+
+def results_of(
+    record: dict,
+    test: str,
+    metrics: Iterable[str] | None = None, # those of them that the record has; None: all
+    unit: str = "fraction",               # of the values; records hold fractions
+) -> Iterator[dict]: # seed, metric, value, resampled
+    "What a record says of a test, a row a metric: the frame of results of papers and of a user's files is made of these."
+    for metric in metrics or record["metrics"][test]:
+        if metric in record["metrics"][test]:
+            resampled = record["replicates"].get(test, {}).get(metric)
+            if resampled is not None:
+                resampled = SCALE[unit] * np.array(resampled, float) # nan for None
+            yield {"seed": record["seed"], "metric": metric, "value": SCALE[unit] * record["metrics"][test][metric], "resampled": resampled}
 
 
 def run_on(
@@ -100,24 +116,20 @@ def run_on(
     unit: str, # of a table; records hold fractions
 ) -> Run:
     "What a record says of one metric."
-    value = SCALE[unit] * record["metrics"][evaluate][metric]
-    replicates = record["replicates"].get(evaluate, {}).get(metric)
-    if replicates is not None:
-        replicates = SCALE[unit] * np.array(replicates, float)
-    return run_of(record, value, replicates)
+    row, = results_of(record, evaluate, [metric], unit)
+    return run_of(record, row["value"], row["resampled"])
 
 
 Side = list[Run] # of one method on one test
 
 
 def _resamples(runs: list[Run]) -> list | None:
-    """The replicates of some runs, where all have them: the first ones, as many as each has, which are the same resamples
-    wherever fewer were kept."""
-    replicates = [run.replicates for run in runs]
-    if any(one is None for one in replicates):
+    "Values on resamples, where all runs have them: the first ones, as many as each has, which are the same wherever fewer were kept."
+    resampled = [run.resampled for run in runs]
+    if any(one is None for one in resampled):
         return None
-    common = min(map(len, replicates))
-    return [one[:common] for one in replicates]
+    common = min(map(len, resampled))
+    return [one[:common] for one in resampled]
 
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)

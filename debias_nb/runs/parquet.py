@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic_core import from_json
 
-from ..files import write_whole
+from ..files import check_regular, write_whole
 from .config import RunConfig
 from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 
@@ -73,8 +73,7 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
 def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
     "Some columns of a published file. Raises `RecordError` for one that is damaged, or that another program has written."
     import pyarrow.parquet as pq
-    if not path.is_file(): # a pipe would never end
-        raise RecordError(f"{path}: no regular file")
+    check_regular(path, RecordError)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             about = file.metadata.metadata or {}

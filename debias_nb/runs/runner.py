@@ -18,7 +18,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from statistics import median
 
 from ..checks import ConfigError, check_known
 from ..files import project_root
@@ -175,7 +174,6 @@ def run_all(
     workers: int | None = None,   # processes; default: one a core, one on a GPU
     progress: bool = True,
     task: Task | None = None,     # of runs on a user's files; others find theirs by its name
-    say=None,                     # a function of a text: what is told beforehand of what takes more than a minute
 ) -> Outcome:
     """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
     waited for at the end. Raises `ConfigError` for fewer than one worker, `WorkerLost` for one that was killed."""
@@ -186,14 +184,6 @@ def run_all(
     found = {} if fresh else finished(runs, store)
     tasks = {run.task: task or task_of(run) for run in runs}
     todo = _sorted_out(tasks, runs, found, fresh, out)
-    if say and todo:
-        seconds, is_guess = expected_seconds([run for run, _ in todo])
-        processes = min(workers or cores(), len(todo))
-        if seconds > 60 * processes:
-            hours = seconds / processes / 3600
-            length = f"{60 * hours:.0f} minutes" if hours < 2 else f"{hours:.1f} hours"
-            source = "a guess" if is_guess else "such runs"
-            say(f"{len(todo)} runs on {processes} processes: about {length}, by {source}")
     done = _parallel([(run, tasks[run.task], store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
@@ -208,20 +198,6 @@ def run_all(
             out.keep(*_work(run, tasks[run.task], store, False, os.getpid(), wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
-
-
-GUESSED = {"planted": 60., "small": 600., "paper": 24 * 3600.} # profile -> seconds of a run that nothing is known of
-
-
-def expected_seconds(runs: list[RunConfig]) -> tuple[float, bool]: # one after the other; whether a part of it is a guess
-    "What runs will take, by finished ones of their experiment with the same encoder."
-    took = {}
-    for folder in {project_root() / "results", *(store_for(run.profile).folder for run in runs)}:
-        for record in finished(runs, Store(folder)).values():
-            config = record["config"]
-            took.setdefault((config["experiment"], config["encoder"]["name"]), []).append(record["seconds"])
-    such = [took.get((run.experiment, run.encoder.name)) for run in runs]
-    return sum(median(known or [GUESSED[run.profile]]) for run, known in zip(runs, such)), not all(such)
 
 
 def _parallel(todo: list[tuple], workers: int | None): # todo: run, task, store, fresh

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
 
-from ..files import each_key_once, in_words
+from ..files import check_regular, each_key_once, in_words
 from .config import RunConfig
 
 
@@ -146,8 +146,7 @@ def encode(record: dict) -> bytes: # JSON in UTF-8
 
 def read_file(path: Path) -> dict:
     "The record that a file holds. Raises `Misfit` for what is none, `OSError` for a file that cannot be read."
-    if path.exists() and not path.is_file(): # a pipe would never end
-        raise Misfit("no regular file")
+    check_regular(path, Misfit)
     content = path.read_bytes()
     try:
         record = from_json(content, allow_inf_nan=False)
@@ -168,4 +167,4 @@ def entry_of(where, read: Callable[..., dict], *what) -> Entry:
     try:
         return Entry(str(where), read(*what))
     except Misfit as e:
-        return Entry(str(where), why=str(e))
+        return Entry(str(where), why=str(e).removeprefix(f"{where}: "))

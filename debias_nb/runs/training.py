@@ -29,7 +29,6 @@ from ..checks import ConfigError
 from ..encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import PairLoss
-from ..losses.regularized import Regularized, Watch
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
 from .matching import RANKING, Course, FrozenBase, base_for, make_loss
 from .records import TrainingFailed
@@ -312,16 +311,14 @@ def fine_tune(
     dtype: str = "fp32",      # bf16 is autocast
     callbacks: tuple = (),    # more of them, e.g. `BestEpoch`
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
-    watch: bool = False,      # whether a regularizer without effect is warned of; a table trains with every strength
+    watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
     further = batches_of(pairs, training, method.replay)
     if method.regularizer == "l2sp": # it trains all weights
         further["ddp_find_unused_parameters"] = False
     course = Course(seed)
-    loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training, texts)
-    if watch and isinstance(loss, Regularized):
-        loss.watch = Watch()
+    loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training, texts, watch)
     inner = getattr(loss, "loss", loss)
     flat = is_static(model) and not isinstance(inner, PairLoss) # it is called with the tokens as a static table reads them
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}

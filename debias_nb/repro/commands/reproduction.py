@@ -116,7 +116,7 @@ def run(
     parameters = dict(given[1:])
     try:
         with interruptible():
-            study = made(name, profile, parameters, root, lambda words: echo(words, err=True))
+            study = made(name, profile, parameters, root)
             if study:
                 parameters.pop("fresh", None) # they have just been made
             out = execute(name, profile, parameters, root)

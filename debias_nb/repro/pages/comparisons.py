@@ -273,7 +273,7 @@ class Evidence:
         sides = []
         for gains, values, tuned in of_sides:
             found = [at_gain(*curve, gain) for curve in zip(gains.T, values.T)]
-            sides.append([run._replace(value=value, replicates=None) for run, value in zip(tuned, found)])
+            sides.append([run._replace(value=value, resampled=None) for run, value in zip(tuned, found)])
         return gain, sides
 
     def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions

@@ -1,8 +1,6 @@
 """From the lines of the record files to one tidy table: a row a run, test and metric."""
-import ast
 import gc
 import math
-from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,11 +10,11 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import ConfigError, Told, check_known
+from ...checks import Told, check_known
 from ...files import project_root
 from ...runs.config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
-from ...runs.pairing import run_on
+from ...runs.pairing import results_of, run_of
 from ...runs.records import Records, Store, latest
 
 
@@ -76,7 +74,7 @@ def results(
 
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
            "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap", "complete", "value",
-           "replicates", "made", "clean", "record"]
+           "resampled", "made", "clean", "record"]
 
 
 def runs_frame(
@@ -91,10 +89,9 @@ def runs_frame(
         metrics = dict.fromkeys([cell.metric, *further.get(cell.table, ())])
         place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
         for metric, i in product(metrics, cell.records):
-            if metric in found[i]["metrics"][cell.evaluate]:
-                run = run_on(found[i], cell.evaluate, metric, cell.unit)
-                about = dict(metric=metric, further=metric != cell.metric, seed=found[i]["seed"], record=i)
-                rows.append(place | run._asdict() | about)
+            for row in results_of(found[i], cell.evaluate, [metric], cell.unit):
+                run = run_of(found[i], row["value"], row["resampled"])
+                rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
     frame = pd.DataFrame(rows, columns=COLUMNS)
     frame = frame.astype({"further": bool, "complete": bool} | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
     if own:
@@ -232,37 +229,11 @@ def stored(
     return known[name, profile]
 
 
-def refuse_unknown_parameters():
-    """What papermill puts into a notebook must be declared in its cell of parameters, which has a type for each.
-    Raises `ConfigError` with the nearest name; papermill itself lets anything through."""
-    from IPython import get_ipython
-    shell = get_ipython()
-    if shell is None:
-        return
-    known = shell.user_ns.get("__annotations__", {})
-    for source in shell.user_ns["In"]:
-        if source.startswith("# Parameters\n"): # papermill's own line
-            for line in ast.parse(source).body:
-                check_known("parameter", line.targets[0].id, known, ConfigError)
-
-
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
 
 
 class RunsFailed(Told, RuntimeError):
     "Runs whose training stopped."
-
-
-def _unlike(configuration: ExperimentConfig, asked: dict) -> Iterator[str]: # asked: as of `made`
-    "In what a study is not what its configuration says."
-    if asked["weight"] is not None:
-        names = [method.display for method in configuration.methods if method.regularizer != "none"]
-        yield f"λ = {asked['weight']:g} for {', '.join(names)}"
-    if asked["seeds"]:
-        yield f"seeds {', '.join(map(str, asked['seeds']))} alone"
-    for kind in ("methods", "encoders"):
-        if asked[kind]:
-            yield f"{', '.join(asked[kind])} alone, of {len(configuration.by_name(kind))} {kind}"
 
 
 def made(
@@ -271,7 +242,6 @@ def made(
     asked: dict,           # seeds, methods, encoders, weight, full, as `study` has them
     workers: int | None,   # processes; None: one a core
     fresh: bool,           # run again what has a record
-    say=None,              # as `run_all`
 ) -> Study:
     """Run what is missing, load what exists. What the configuration does not ask for, and what is run again, goes to this
     machine's own records. Raises `RunsFailed` naming the runs that failed."""
@@ -283,14 +253,15 @@ def made(
     others = []
     for run in experiment.runs():
         (kept if run.id in known else others).append(run)
-    outcomes = [run_all(kept, store_for(profile), workers=workers, say=say),
-                run_all(others, own_store(), fresh=fresh, workers=workers, say=say)]
+    outcomes = [run_all(kept, store_for(profile), workers=workers),
+                run_all(others, own_store(), fresh=fresh, workers=workers)]
     failed = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
     if failed:
         raise RunsFailed("; ".join(failed))
     study = study_of(experiment, store_for(profile), own_store())
     study.own = True
-    study.unlike = "; ".join(_unlike(configuration, asked))
+    unlike = {key: asked[key] for key in NARROWING if asked[key] is not None}
+    study.unlike = ", ".join(f"{key} = {value}" for key, value in unlike.items())
     records = sum(len(one.records) for one in outcomes)
     trained = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]
@@ -317,7 +288,6 @@ def study(
     Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
     if _reading.get() is not None:
         return stored(name, profile)
-    refuse_unknown_parameters()
     given = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                  fresh=fresh, own=own)
     given = {key: typed(key, value, study.__annotations__[key]) for key, value in given.items()}
@@ -328,7 +298,7 @@ def study(
         if known.finished:
             return known
     try:
-        return made(name, profile, asked, given["workers"], given["fresh"], say=print)
+        return made(name, profile, asked, given["workers"], given["fresh"])
     except KeyboardInterrupt:
         raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 

@@ -40,34 +40,6 @@ from ..training import curve_summary, train_with
 from ...data.planted_authors import author_words
 
 
-APART = .25 # share of the training authors, and of their topics, set apart where validation is across topics
-
-
-def _drawn(values, seed: list[int]) -> set:
-    "A quarter of the distinct values."
-    distinct = sorted(set(values))
-    count = round(APART * len(distinct))
-    drawn = default_rng(seed).permutation(distinct)[:count]
-    return set(drawn.tolist())
-
-
-def _validated_across(split: AuthorSplit, seed: int) -> AuthorSplit:
-    "A split whose validation texts are by authors, and on topics, that training does not have."
-    train = split.train
-    authors = _drawn(train.author, [seed, 5])
-    topics = _drawn(train.topic, [seed, 6])
-    by_author = among(train.author, authors)
-    on_topic = among(train.topic, topics)
-    kept = train.take(~by_author & ~on_topic)
-    validation = train.take(by_author & on_topic, name=f"{train.name}, validation across topics")
-    tests = dict(split.tests)
-    if "iid" in tests: # its topics are those of training
-        iid = tests["iid"]
-        known = among(iid.topic, set(kept.topic))
-        tests["iid"] = iid.take(known)
-    return AuthorSplit(f"{split.name}, validation across topics", kept, validation, tests, split.counts)
-
-
 PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
@@ -81,9 +53,11 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 @lru_cache(maxsize=2)
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
-    Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
+    Raises `MissingData`, `ConfigError` for an unknown corpus and for a split of before, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
     settings = corpus.split
+    if settings and settings.validation == "across":
+        raise ConfigError("`validation: across` is no longer made: its records name the commit that makes them again")
     if corpus.world:
         train = planted_texts(corpus.world, "train")
         cross = planted_texts(corpus.world, "cross", corpus.likeness)
@@ -104,8 +78,6 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
         divide = SCHEMES[settings.scheme]
         texts = _read(corpus.name, corpus)
         split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
-    if settings and settings.validation == "across":
-        return _validated_across(split, settings.seed)
     return split
 
 
