@@ -102,18 +102,3 @@ def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
 
     assert apart({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
     assert apart({"a": record(.5)}, {"a": record(.511)}).apart.item()
-
-
-def test_all_that_a_test_may_be_off_by_may_stand_in_one_of_its_slices():
-    run, = experiment(["Finetuned"], [0]).runs()
-
-    def record(off):
-        names = ["p1", "p1[ordinary]", "p1[bin 1]", "p1[bin 2]"]
-        return {"run": run, "metrics": {"iid": {name: .5 + off for name in names}}}
-
-    def those_apart(off):
-        found = apart({"a": record(0)}, {"a": record(off)})
-        return set(found[found.apart].metric)
-
-    assert those_apart(1.5e-4) == {"p1", "p1[ordinary]"}
-    assert those_apart(2.5e-4) == {"p1", "p1[ordinary]", "p1[bin 1]", "p1[bin 2]"}

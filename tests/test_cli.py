@@ -365,18 +365,6 @@ def test_what_asks_for_no_runs_is_refused(asked, name):
         runner.narrow(load_experiment("itvreg/table03", "planted"), **asked)
 
 
-def no_space(*args, **options):
-    raise OSError(28, "No space left on device")
-
-
-def test_a_notebook_that_cannot_be_written_is_named(project, monkeypatch):
-    project.add("good", "1")
-    monkeypatch.setattr(papermill, "execute_notebook", no_space)
-    done = shell("run", "toy/good")
-    assert done.exit_code == 2
-    assert "_runs/notebooks/toy/good.planted.ipynb: not executed: No space left on device" in done.stderr
-
-
 # status and report
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
         texts="kind.txt", seeds=2, epochs=.5, folder="records")
     for _ in range(2): # pages of ours are written over
         known = run(**parameters)
-    assert {path.name for path in Path("records").iterdir()} == {"comparison", "diagnosis", "plain", "runs", ".claims.lock"}
+    assert {path.name for path in Path("records").iterdir()} == {"comparison", "diagnosis", "plain", "runs", "comparison.yaml", ".claims.lock"}
     assert {path.name for path in Path("records/comparison").iterdir()} == set(COMPARISON)
     assert list(known["compared"].means().index) == ["base", "plain", "outreg-texts"]
     twin = json.loads(Path("records/diagnosis/report.json").read_text("utf-8"))
@@ -53,10 +53,3 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
 def test_what_belongs_together_is_asked_for_together(tmp_path):
     with pytest.raises(ValueError, match="base, train and tests belong together"):
         run(train="train.csv", folder=str(tmp_path))
-
-
-def test_its_page_has_pictures_and_says_what_the_synthetic_words_are():
-    cells = nbformat.read(ROOT / "nbs/own_pairs.ipynb", as_version=4).cells
-    shown = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    assert sum("image/png" in data for data in shown) == 2
-    assert any("<th>role</th>" in data.get("text/html", "") and "<td>brand</td>" in data["text/html"] for data in shown)

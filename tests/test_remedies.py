@@ -97,16 +97,6 @@ def test_adapters_that_cannot_be_are_refused(tiny, monkeypatch):
         trained(tiny, lora={"rank": 4})
 
 
-@pytest.mark.parametrize("settings, why", [
-    ({"frozen_layers": 1, "trained": False}, "`frozen_layers`"), ({"replay": {"corpus": "qnli", "share": .25}, "trained": False}, "`replay`"),
-    *(({"lora": {"rank": 4}} | other, "`lora`") for other in ({"frozen_layers": 1}, {"regularizer": "l2sp", "weight": 1}, {"trained": False})),
-    ({"regularizer": "gor", "weight": 1, "texts": {"corpora": ["quora"]}}, "`texts` belongs"),
-])
-def test_what_does_not_go_together_is_refused(settings, why):
-    with pytest.raises(ValueError, match=why):
-        MethodConfig(name="x", **settings)
-
-
 # spread embeddings
 
 def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
