@@ -10,17 +10,13 @@ from sentence_transformers.sentence_transformer.losses import GlobalOrthogonalRe
 
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.data.answers import Answers
 from debias_nb.data.worlds import Catalog
-from debias_nb.encoders.tokens import encoder_fingerprint
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.losses.regularizers import wise_ft
 from debias_nb.runs.config import MethodConfig, TrainConfig
-from debias_nb.runs import training
 from debias_nb.runs.matching import GOR
-from debias_nb.runs.tasks import labeled_pairs
 from dry import stand_in
-from debias_nb.runs.training import fine_tune, ranking_tokens, rows_of, with_replayed
+from debias_nb.runs.training import fine_tune, ranking_tokens
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))
 STATIC = stand_in(EncoderConfig(name="potion-base-2M", kind="static"))
@@ -110,54 +106,3 @@ def test_gor_is_sentence_transformers_own_over_all_columns(tiny):
     assert term.columns == "all"
     found = term.of_batch(SimpleNamespace(texts_of=lambda one: texts))
     assert float(found) == pytest.approx(float(wanted), rel=1e-5) and found > 0
-
-
-# replay
-
-REPLAY = {"corpus": "qnli", "share": .25}
-
-
-def replayed(base, seed=0, batch_size=4, monkeypatch=None):
-    "Weights after two epochs on 24 duplicates and, behind them, ten general pairs; and the rows of each batch."
-    left, right = Catalog(WORLD).labeled_pairs().texts()
-    own = ranking_tokens(base, [left[:24], right[:24]], np.arange(24)[:, None] // 2)
-    others = ranking_tokens(base, [left[24:34], right[24:34]], np.arange(10)[:, None] // 2)
-    batches = []
-    monkeypatch.setattr(training, "rows_of", lambda features: (batches.append([f["row"] for f in features]), rows_of(features))[1])
-    model = copy.deepcopy(base)
-    settings = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=2, batch_size=batch_size)
-    both = with_replayed(own, others)
-    fine_tune(model, base, both, MethodConfig(name="x", replay=REPLAY), settings, seed)
-    return encoder_fingerprint(model), batches, both.asks
-
-
-def test_replayed_batches_are_general_and_have_their_share_in_an_order_of_the_seed(tiny, monkeypatch):
-    weights, batches, asks = replayed(tiny, monkeypatch=monkeypatch)
-    kinds = [{row < 24 for row in rows} for rows in batches]
-    assert all(len(kind) == 1 for kind in kinds) and len(batches) == 2 * (6 + 2)
-    for epoch in (kinds[:8], kinds[8:]):
-        assert epoch.count({False}) == 2
-    for rows in batches:
-        assert len(rows) == len(set(asks[rows, 0].tolist())) == 4
-    assert batches[:8] != batches[8:]
-    assert replayed(tiny, monkeypatch=monkeypatch)[:2] == (weights, batches)
-    assert replayed(tiny, seed=1, monkeypatch=monkeypatch)[1] != batches
-
-
-def test_replay_that_cannot_be_is_refused(tiny, monkeypatch):
-    with pytest.raises(ConfigError, match="`batch_size` is 6, and only 5 duplicates"):
-        replayed(tiny, batch_size=6, monkeypatch=monkeypatch)
-    with pytest.raises(ConfigError, match="`replay` belongs to duplicates under the loss `ranking`"):
-        trained(tiny, replay=REPLAY)
-    with pytest.raises(ConfigError, match="did you mean 'qnli'"):
-        labeled_pairs.general_pairs(TINY, "qnl")
-
-
-def test_general_pairs_are_the_relevant_ones_and_those_with_one_answer_never_meet(monkeypatch):
-    found = Answers("made", list("abcd"), ["q1", "q2", "q3", "q4"], ["one", "two", "one", "four"], np.array([1, 0, 1, 1], "int8"))
-    monkeypatch.setattr(labeled_pairs, "load_answers", lambda name, part: found)
-    labeled_pairs.general_pairs.cache_clear()
-    tokens, told = labeled_pairs.general_pairs(TINY, "qnli")
-    labeled_pairs.general_pairs.cache_clear()
-    assert told == {"fingerprint": found.fingerprint, "pairs": 3}
-    assert tokens.asks[0] == tokens.asks[1] != tokens.asks[2]

@@ -3,9 +3,7 @@ import os
 from functools import cache
 from itertools import product
 
-import numpy as np
 import pytest
-import torch
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as p
@@ -14,7 +12,6 @@ from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import DataError, MissingData
 from debias_nb.runs.config import CorpusConfig, load_experiment
-from debias_nb.runs.matching import Neighbors
 from debias_nb.runs.tasks import labeled_pairs as task
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
@@ -113,30 +110,6 @@ def test_unknown_kinds_are_refused(made):
         s.load_sentences("sundry")
     with pytest.raises(ConfigError, match="did you mean 'captions'"):
         task.evaluation_pairs("caption", None, None)
-
-
-class Given:
-    "A batch whose embeddings are given."
-    def __init__(self, fx, f0x):
-        self.fx, self.f0x = (torch.nn.functional.normalize(torch.as_tensor(rows), dim=1) for rows in (fx, f0x))
-
-
-def test_neighborhoods_are_held_and_points_are_not():
-    rng = np.random.default_rng(0)
-    base = rng.normal(size=(30, 8))
-    turned, _ = np.linalg.qr(rng.normal(size=(8, 8)))
-    assert Neighbors().term(Given(base @ turned, base)) < 1e-12, "all texts turned at once keep their neighborhoods"
-    assert Neighbors().term(Given(rng.normal(size=(30, 8)), base)) > .1
-    assert Neighbors().term(Given(base[:2], base[:2])) == 0, "fewer texts than neighbors"
-
-
-def test_what_is_far_may_move():
-    "Two clusters of eleven: the ten neighbors of each text are those of its cluster."
-    rng = np.random.default_rng(0)
-    clusters = np.concatenate([[[1., 0, 0]] * 11, [[0, 1., 0]] * 11]) + .01 * rng.normal(size=(22, 3))
-    swung = clusters.copy()
-    swung[11:] = clusters[11:] @ np.array([[0, 0, -1.], [0, 1, 0], [1, 0, 0]]) # around the second axis
-    assert Neighbors().term(Given(swung, clusters)) < 1e-12
 
 
 # ---- facts of the published files

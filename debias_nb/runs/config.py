@@ -31,8 +31,8 @@ OfMatches = Literal["MultipleNegativesRankingLoss"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
-# The terms among `regularizers.REGULARIZERS`, and `matching.GOR` and `matching.Neighbors`. This module does not import them: that loads torch, which
-# commands that train nothing do without.
+# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`; `neighbors` stands in records of before. This module does not import
+# them: that loads torch, which commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
 HOLDING = (*INTERVENING, "outreg", "simcse", "neighbors") # texts, those of a batch or others
 REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
@@ -101,7 +101,7 @@ class LoraConfig(Strict):
 
 
 class ReplayConfig(Strict):
-    "Batches of general pairs among those of a run, each of one kind, with the same ranking loss."
+    "Batches of general pairs among those of a run, each of one kind, with the same ranking loss: in records of before."
     corpus: str                  # whose relevant pairs they are; one that nobody trains on or tests
     share: Annotated[float, Field(gt=0, lt=1)] # of all batches; those of the run stay as many as they are
 
@@ -250,6 +250,16 @@ class RunConfig(Strict):
     @property
     def task(self) -> str:
         return self.data.task if self.data else "pairs"
+
+    @property
+    def of_before(self) -> str | None: # None: it can be made
+        "Why a run is not made any more: a question that is answered leaves its records and pages."
+        split = self.data.split if self.data else None
+        answered = {
+            "replay": self.method.replay, "regularizer: neighbors": self.method.regularizer == "neighbors",
+            "validation: across": split and split.validation == "across"}
+        said = [f"`{setting}` is no longer made: its records name the commit that makes them again" for setting, own in answered.items() if own]
+        return next(iter(said), None)
 
     @property
     def place(self) -> str: # of the records of its experiment

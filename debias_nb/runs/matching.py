@@ -243,33 +243,12 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-@dataclass
-class Neighbors(Regularizer):
-    """Keep the cosines of each text and its nearest neighbors near the base encoder's: neighborhoods are held, points may move.
-
-    The mean over texts and neighbors of (cos(f(X), f(N)) - cos(f0(X), f0(N)))²; neighbors are the `nearest` texts of the
-    batch for the base encoder. A regularizer of ours. That neighborhoods should be held and not points is the argument of
-    Proxy-FDA (Huang et al. 2025, arXiv 2505.24088), which aligns graphs of neighbors and generates further points; holding
-    relations of texts goes back to relational distillation (Park et al. 2019, arXiv 1904.05068)."""
-    needs_base = True
-    about = "cosines of near texts stay near the base's"
-    nearest = 10
-
-    def term(self, text):
-        at_base = text.f0x @ text.f0x.T
-        itself = torch.eye(len(at_base), dtype=torch.bool, device=at_base.device)
-        count = min(self.nearest, len(at_base) - 1)
-        near = at_base.masked_fill(itself, -2.).topk(count, dim=1).indices
-        moved = text.fx @ text.fx.T - at_base
-        return moved.gather(1, near).square().mean()
-
-
-def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Neighbors`, `Twins` or a user's; None for plain fine-tuning
+def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
     if "." in method.regularizer:
         return own_class(method.regularizer)
     if method.regularizer != "none":
-        return (REGULARIZERS | {"gor": GOR, "neighbors": Neighbors})[method.regularizer]
+        return (REGULARIZERS | {"gor": GOR})[method.regularizer]
     return kinds[method.augmentation]
 
 

@@ -72,6 +72,8 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     from ..encoders.tokens import single_thread
     from ..processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
+    if run.of_before:
+        raise ConfigError(f"{run.id}: {run.of_before}")
     quiet()
     settle_libraries()
     task = task or task_of(run)

@@ -12,7 +12,6 @@ Other than in the paper: Adam with a constant rate and no clipping, where the pa
 CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
 """
 import copy
-import itertools
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +20,11 @@ from typing import get_args
 import numpy as np
 import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
-from sentence_transformers.base.sampler import NoDuplicatesBatchSampler, SetEpochMixin
-from torch.utils.data import BatchSampler
+from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 from transformers import TrainerCallback
 
 from ..checks import ConfigError
-from ..encoders.tokens import Tokens, device_of, is_static, single_thread, stack, to_features, tokenize
+from ..encoders.tokens import Tokens, device_of, is_static, single_thread, to_features, tokenize
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import PairLoss
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
@@ -52,7 +50,6 @@ class PairTokens:
     negatives: tuple[Tokens, ...] = ()
     matches: object = None          # a `datasets.Dataset`, its first two columns the left and the right texts
     prompts: dict[str, int] = field(default_factory=dict) # column -> tokens at its head that are no words of a text
-    own: int | None = None          # rows in front that are the run's own; those behind are replayed. None: all
 
     @property
     def columns(self) -> dict[str, Tokens]:
@@ -108,16 +105,6 @@ def ranking_tokens(
     return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negatives=tuple(negatives))
 
 
-def with_replayed(
-    pairs: PairTokens,  # duplicates
-    others: PairTokens, # general ones, which ask nothing that the duplicates ask
-) -> PairTokens:
-    "Duplicates for a ranking loss, and general pairs behind them."
-    asks = np.concatenate([pairs.asks, others.asks + pairs.asks.max() + 1])
-    left, right = stack(pairs.left, others.left), stack(pairs.right, others.right)
-    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, own=len(pairs))
-
-
 class Distinct(list):
     "What each row asks, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
     @property
@@ -125,56 +112,17 @@ class Distinct(list):
         return list(self[0])
 
 
-class Replaying(SetEpochMixin, BatchSampler):
-    "Every batch of a run's own rows, and as many of those behind them as make up a share, in an order that the seed decides."
-    def __init__(self,
-        own: NoDuplicatesBatchSampler,
-        others: NoDuplicatesBatchSampler, # gone through again where it is at its end
-        share: float, # of all batches, in (0, 1)
-        seed: int,
-    ):
-        super().__init__(own.sampler, own.batch_size, own.drop_last)
-        self.own = own
-        self.others = others
-        self.count = round(share / (1 - share) * len(own))
-        self.seed = seed
-
-    def __len__(self):
-        return len(self.own) + self.count
-
-    def _replayed(self):
-        first = len(self.own.dataset)
-        for again in itertools.count():
-            self.others.set_epoch(self.epoch * self.count + again) # as often at most: each time gives a batch
-            for batch in self.others:
-                yield [first + row for row in batch]
-
-    def __iter__(self):
-        self.own.set_epoch(self.epoch)
-        order = np.random.default_rng([self.seed, self.epoch, 19]).permutation(len(self))
-        batches = iter(self.own), self._replayed()
-        for place in order:
-            batch = next(batches[int(place < self.count)], None)
-            if batch is not None:
-                yield batch
-
-
-def _distinct(dataset, seed, parts, share, **settings):
+def _distinct(dataset, seed, asks, **settings):
     "As the trainer asks for it; a checkpoint keeps the trainer's settings, so this is no function inside another."
-    rows = [Distinct(dict(enumerate(row)) for row in asks.tolist()) for asks in parts]
-    own, *others = [NoDuplicatesBatchSampler(part, seed=seed, **settings) for part in rows]
-    return Replaying(own, *others, share, seed) if others else own
+    rows = Distinct(dict(enumerate(row)) for row in asks.tolist())
+    return NoDuplicatesBatchSampler(rows, seed=seed, **settings)
 
 
 def _apart(dataset, matches, **settings):
     return ApartMatches(matches, **settings)
 
 
-def batches_of(
-    pairs: PairTokens,
-    training: TrainConfig,
-    replay=None, # a `ReplayConfig`
-) -> dict: # settings of the trainer
+def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
     """How rows come together, in an order that the seed decides. Of duplicates full batches in which no two rows ask the same,
     each epoch without another part of them; of a user's matches as `ApartMatches`. Raises `ConfigError` for a batch larger than
     there are questions, `ValueError` for data that a loss does not take."""
@@ -183,19 +131,14 @@ def batches_of(
     if given != wanted and "." not in training.loss: # whose data are the user's own affair
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
-    if (replay is None) != (pairs.own is None):
-        raise ConfigError("`replay` belongs to duplicates under the loss `ranking`")
     if pairs.matches is not None:
         return {"batch_sampler": partial(_apart, matches=pairs.matches)}
     if pairs.asks is None:
         return {}
-    parts = np.split(pairs.asks, [pairs.own] if replay else [])
-    for asks in parts:
-        different = len(np.unique(asks[:, 0]))
-        if different < training.batch_size:
-            raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
-    share = replay.share if replay else None
-    return {"batch_sampler": partial(_distinct, parts=parts, share=share), "dataloader_drop_last": True}
+    different = len(np.unique(pairs.asks[:, 0]))
+    if different < training.batch_size:
+        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
+    return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
 
 
 def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
@@ -314,7 +257,7 @@ def fine_tune(
     watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
-    further = batches_of(pairs, training, method.replay)
+    further = batches_of(pairs, training)
     if method.regularizer == "l2sp": # it trains all weights
         further["ddp_find_unused_parameters"] = False
     course = Course(seed)

@@ -53,11 +53,9 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 @lru_cache(maxsize=2)
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
-    Raises `MissingData`, `ConfigError` for an unknown corpus and for a split of before, and `ValueError` for a split that leaves nothing."""
+    Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
     settings = corpus.split
-    if settings and settings.validation == "across":
-        raise ConfigError("`validation: across` is no longer made: its records name the commit that makes them again")
     if corpus.world:
         train = planted_texts(corpus.world, "train")
         cross = planted_texts(corpus.world, "cross", corpus.likeness)

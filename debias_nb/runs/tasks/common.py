@@ -83,6 +83,8 @@ class Task:
 
     def lacks(self, run: RunConfig) -> str | None:
         "All that a run needs and does not find, in words, each once; None when it can run."
+        if run.of_before:
+            return run.of_before
         reasons = [lacking(*need) for need in self.needs(run)]
         return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ...checks import ConfigError, check_known
-from ...settings import EncoderConfig, WorldConfig
+from ...settings import WorldConfig
 from ...files import fingerprint
 from ...data.answers import load_answers
 from ...data.pairs import QuestionPairs, components, fold, load_questions, question_corpora, split_questions
@@ -18,8 +18,7 @@ from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences
 from ...data.titles import TitleTask
 from ...data.worlds import Catalog, Pairs
 from ..config import CorpusConfig, TextsConfig
-from .common import base_model, lacking
-from ..training import PairTokens, ranking_tokens
+from .common import lacking
 
 
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
@@ -219,17 +218,6 @@ def training_texts(
     if name in (*KINDS, *TEXTS_ONLY):
         return sentence_texts(name)
     return training_pairs(CorpusConfig(name=name)).all_texts
-
-
-@lru_cache(maxsize=2)
-def general_pairs(encoder: EncoderConfig, name: str) -> tuple[PairTokens, dict]: # name: one of `GENERAL`
-    "Relevant pairs to be replayed, of which no two ask the same, and what a record says of them. Raises as `training_texts`."
-    check_known("corpus of general pairs", name, GENERAL, ConfigError)
-    general = load_answers(name, "dev")
-    columns = [list(compress(texts, general.labels)) for texts in (general.questions, general.answers)]
-    _, asks = np.unique(columns[1], return_inverse=True) # one text answers several questions
-    tokens = ranking_tokens(base_model(encoder), columns, asks[:, None], encoder.max_length)
-    return tokens, {"fingerprint": general.fingerprint, "pairs": len(asks)}
 
 
 def untested(

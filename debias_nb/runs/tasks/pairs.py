@@ -23,11 +23,11 @@ from ...data.products import CATEGORIES, ROLES, worded
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, general_pairs, planted_catalog, questions_of
-from .labeled_pairs import unlabeled_texts, ranking_columns, training_pairs, training_texts
+from .labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from .labeled_pairs import unlabeled_texts, ranking_columns, training_pairs
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
-from ..training import pair_tokens, ranking_tokens, with_replayed
+from ..training import pair_tokens, ranking_tokens
 
 
 FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
@@ -220,12 +220,7 @@ def training_tokens(encoder: EncoderConfig, corpus: CorpusConfig, loss: str) -> 
 class PairTask(Task):
     "Labeled pairs: duplicate questions, offers of one product, planted products."
     def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
-        tokens, about = training_tokens(run.encoder, run.corpus, run.training.loss)
-        replay = run.method.replay
-        if not replay or run.training.loss != "ranking":
-            return tokens, about
-        others, info = general_pairs(run.encoder, replay.corpus)
-        return with_replayed(tokens, others), about | {f"replayed {replay.corpus}": info}
+        return training_tokens(run.encoder, run.corpus, run.training.loss)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return evaluation_pairs, name, run.corpus, run.eval_world
@@ -307,8 +302,6 @@ class PairTask(Task):
             yield self.load, run.data
         if run.method.texts:
             yield self.unlabeled, run
-        if run.method.replay:
-            yield training_texts, run.method.replay.corpus
 
 
 TASK = PairTask()
