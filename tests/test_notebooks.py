@@ -153,7 +153,7 @@ def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
 # One page, and one's own runs.
 
 def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeypatch):
-    monkeypatch.setattr(frame, "made", lambda *args, **more: pytest.fail("runs are made"))
+    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
     found = frame.study("itvreg/table05", "small")
     with frame.only_stored():
         assert found._repr_markdown_() == frame.stored("itvreg/table05", "small")._repr_markdown_()
@@ -162,7 +162,7 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
 @pytest.mark.parametrize("given", [
     {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
 def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
-    monkeypatch.setattr(frame, "made", lambda *args, **more: "runs of one's own")
+    monkeypatch.setattr(frame, "make_study", lambda *args, **more: "runs of one's own")
     assert frame.study("itvreg/table05", "small", **given) == "runs of one's own"
 
 
@@ -183,7 +183,7 @@ def weighted(tmp_path, monkeypatch):
 
     monkeypatch.setattr(runner, "run_all", run_all)
     asked = dict(seeds=[0], methods=["Base", "Finetuned", "OutReg"], encoders=None, weight=1., full=False)
-    return frame.made("itvreg/table03", "small", asked, None, False), stores, tmp_path
+    return frame.make_study("itvreg/table03", "small", asked, None, False), stores, tmp_path
 
 
 def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(weighted):
@@ -196,10 +196,3 @@ def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_w
     assert kept.folder == ROOT / "results" and own.folder == folder
     assert {run.id for run in standing} <= configured
     assert others and not {run.id for run in others} & configured
-
-
-def test_one_seed_says_that_nothing_is_compared_and_how_to_ask_for_two(weighted):
-    study, *_ = weighted
-    assert "**One seed:**" in study._repr_markdown_() and "-p seeds '[0,1]'" in study._repr_markdown_()
-    with frame.only_stored():
-        assert "One seed" not in frame.stored("itvreg/table05", "small")._repr_markdown_()

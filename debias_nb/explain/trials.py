@@ -80,10 +80,6 @@ def origin_of(
     return fingerprint([base.fingerprint, cutting(base), layers(base), settings])
 
 
-def _for_json(values: np.ndarray) -> list: # None for nan
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
 _TOKENS = {} # encoder and rows -> of a training, which all runs of a process share
 
 
@@ -148,7 +144,8 @@ class FilesTask(PairTask):
             same.append(name)
         measured = {key: test.measured(scores, *asked) for key, asked in self._asked(name).items()}
         tested.metrics[name] = {metric: one.value for metric, one in measured.items()}
-        tested.replicates[name] = {metric: _for_json(one.resampled) for metric, one in measured.items()}
+        tested.replicates[name] = {
+            metric: [None if np.isnan(value) else float(value) for value in one.resampled] for metric, one in measured.items()}
         tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
 
     def is_stale(self, record: dict, run: RunConfig) -> bool:

@@ -142,19 +142,19 @@ def executed_path(
     return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"
 
 
-def made(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
+def make_runs(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
     "The runs that a notebook will ask for, made in this process, which has a terminal for their progress."
     template = template_path(name, root)
     given = checked(template, parameters)
     load_experiment(name, profile, root)
     if "own" not in declared(template) or given.get("own") is False:
         return None
-    from .pages.frame import made as make
+    from .pages.frame import make_study
     asked = {key: given.get(key) for key in ASKED} | {"full": given.get("full", False)}
-    return make(name, profile, asked, given.get("workers"), given.get("fresh", False))
+    return make_study(name, profile, asked, given.get("workers"), given.get("fresh", False))
 
 
-def execute(name: str, profile: str, parameters: dict, root: Path) -> Path:
+def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> Path:
     "Execute the notebook of an experiment at a profile; the executed copy."
     template = template_path(name, root)
     load_experiment(name, profile, root)
@@ -169,7 +169,7 @@ def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str
     try:
         known = declared(template_path(name, root))
         own = {key: value for key, value in parameters.items() if key in known} # a search has one seed of its own
-        execute(name, profile, own, root)
+        execute_notebook(name, profile, own, root)
     except (NotebookFailed, RunnerError, ConfigError) as e:
         return name, str(e)
     return name, None

@@ -64,7 +64,7 @@ def _part(name: str, text: bytes): # text: JSON
     return PARTS[name].validate_python(from_json(text))
 
 
-class Run(BaseModel):
+class Record(BaseModel):
     "What records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     schema_version: Annotated[int, Field(alias="schema", ge=SCHEMA, le=SCHEMA)] # `Literal[1]` would take true
@@ -106,7 +106,7 @@ class Run(BaseModel):
         return self
 
 
-class Finished(Run):
+class Finished(Record):
     status: Literal["finished"]
     replicates: Replicates
     data: Details
@@ -117,7 +117,7 @@ class Finished(Run):
     peak_memory_bytes: Annotated[Whole, Field(ge=0)]
 
 
-class Failed(Run):
+class Failed(Record):
     status: Literal["failed"]
     error: str
     step: Whole | None

@@ -1,6 +1,5 @@
 "Commands for a maintainer of records: publish."
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,25 +8,6 @@ from typer import Argument, Exit, Option
 from .terminal import MAINTENANCE, Profile, chosen, echo, project_here
 
 app = typer.Typer()
-
-
-def _publish(folder: Path) -> bool: # whether every file was a record
-    "Puts records into the Parquet files next to them, and says what is left out."
-    from ...runs.config import configured, load_experiment
-    from ...runs.records import Store
-    store = Store(folder)
-    left_out = []
-    for place in store.unpublished():
-        name, _, profile = place.rpartition(".")
-        resamples = None # runs of no configuration are kept whole
-        if configured(f"{place}.yaml"):
-            resamples = load_experiment(name, profile).resamples
-        rows, odd = store.publish(place, resamples)
-        echo(f"{os.path.relpath(folder / place)}.parquet: {rows} records")
-        left_out += odd
-    for told in left_out:
-        echo(told, err=True)
-    return not left_out
 
 
 @app.command(rich_help_panel=MAINTENANCE)
@@ -39,11 +19,24 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
-    from ...runs.config import configured
+    from ...runs.config import configured, load_experiment
     from ...runs.publish import publish as published
+    from ...runs.records import Store
     root = project_here()
     for name in chosen(tables, configured(f"*/*.{profile}.yaml", root)):
         added, known = published(name, profile, root, replace)
         echo(f"{name}: {len(added)} records added, {len(known)} were there")
-    if not _publish(root / "results"):
+    store = Store(root / "results")
+    left_out = []
+    for place in store.unpublished():
+        name, _, profile = place.rpartition(".")
+        resamples = None # runs of no configuration are kept whole
+        if configured(f"{place}.yaml"):
+            resamples = load_experiment(name, profile).resamples
+        rows, odd = store.publish(place, resamples)
+        echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
+        left_out += odd
+    for told in left_out:
+        echo(told, err=True)
+    if left_out:
         raise Exit(1)

@@ -58,14 +58,11 @@ METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PS
 
 def _print_tables(study) -> None:
     "The tables of what was asked for, and what they lack."
-    from ..pages.frame import ONE_SEED
     from ..pages.tables import markdown, means, missing
     if study.cells:
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
     if study.unlike:
         echo(f"not the settings of the configuration: {study.unlike}")
-    if study.is_of_one_seed:
-        echo(ONE_SEED.replace("**", ""))
     for table, runs in study.runs.groupby("table", sort=False):
         rows = means(runs)
         if len(rows):
@@ -103,7 +100,7 @@ def run(
     root = project_here()
     if only is not None:
         return _make_one(name, profile, only)
-    from ..notebooks import ASKED, NotebookFailed, execute, made
+    from ..notebooks import ASKED, NotebookFailed, execute_notebook, make_runs
     from ..pages.frame import RunsFailed
     given = [("profile", profile)]
     given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
@@ -116,10 +113,10 @@ def run(
     parameters = dict(given[1:])
     try:
         with interruptible():
-            study = made(name, profile, parameters, root)
+            study = make_runs(name, profile, parameters, root)
             if study:
                 parameters.pop("fresh", None) # they have just been made
-            out = execute(name, profile, parameters, root)
+            out = execute_notebook(name, profile, parameters, root)
     except (NotebookFailed, RunsFailed) as e:
         end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
@@ -132,21 +129,6 @@ def run(
 
 Tables = Annotated[list[str] | None, Argument(
     help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)]
-
-
-def _counted(name: str, profile: str, asked: dict) -> tuple[int | None, str]: # None: it has no table
-    "How many cells of an experiment have a number, also in words. asked: as `narrow` takes it."
-    from ..pages.cells import reasons
-    try:
-        cells = _study(name, profile, **asked).cells
-    except ConfigError as e:
-        return 0, str(e)
-    if not cells:
-        return None, "no table"
-    empty = [cell for cell in cells if cell.value is None]
-    lacking = f"; not run: {'; '.join(reasons(empty))}" if empty else ""
-    filled = len(cells) - len(empty)
-    return filled, f"{filled} of {len(cells)} cells{lacking}"
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -179,22 +161,20 @@ def batch(
         with suppress(ConfigError): # its notebook says so
             first |= {run.id: run for run in narrow(load_experiment(name, profile), **asked).runs()}
     with interruptible():
-        failed = run_all(list(first.values()), store_for(profile), fresh, workers).failed
+        made = run_all(list(first.values()), store_for(profile), fresh, workers)
+        failed = made.failed
         if not runs: # a notebook tells of its own runs that failed
             parameters = asked | ({"workers": workers} if workers else {})
             shown = [name for name in names if has_notebook(name)]
             failed = execute_all(shown, profile, parameters, root, workers or cores())
-    filled = []
-    for name in names:
-        count, words = _counted(name, profile, asked)
-        filled.append(count)
-        echo(f"{name}: {words}")
     if not runs:
-        echo(f"\n{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
+        echo(f"{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
     for name, why in failed.items():
         echo(f"failed: {name}: {why}", err=True)
-    if 0 in filled and not any(filled):
-        end(f"not one cell at profile {profile} has a number")
+    for why in dict.fromkeys(made.missing.values()):
+        echo(f"not run: {why}", err=True)
+    if made.missing and not made.records:
+        end(f"not one run at profile {profile} can be made")
     if failed:
         raise Exit(1)
 

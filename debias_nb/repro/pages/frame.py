@@ -112,9 +112,6 @@ def only(
 
 
 A_COPY = "In JupyterLab, save it under another name: this notebook keeps the outputs of its page."
-ONE_SEED = "**One seed:** methods are compared over two seeds or more, and what compares them stays empty here. Ask for two with `-p seeds '[0,1]'`."
-
-
 @dataclass
 class Study:
     "One experiment at one profile: its runs as a tidy frame, and the records behind them."
@@ -149,21 +146,12 @@ class Study:
     def __contains__(self, table: str) -> bool:
         return any(one.id == table for one in self.experiment.tables)
 
-    @property
-    def is_of_one_seed(self) -> bool:
-        "Whether all training had one seed where several could be had: then nothing is compared."
-        trained = {key for key in self.runs.key if key[1] is not None} # (world, seed)
-        several = any(len(block.seeds) > 1 or block.worlds for block in self.experiment.blocks)
-        return len(trained) == 1 and bool(several or self.unlike)
-
     def _repr_markdown_(self) -> str:
         words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.came}"
         if self.cells and all(cell.unit == "fraction" for cell in self.cells):
             words += " Scores are fractions: times 100 they are points."
         if self.unlike:
             words = f"**Not the settings of the configuration:** {self.unlike}. {A_COPY}\n\n{words}"
-        if self.is_of_one_seed:
-            words += f"\n\n{ONE_SEED}"
         return words
 
 
@@ -236,7 +224,7 @@ class RunsFailed(Told, RuntimeError):
     "Runs whose training stopped."
 
 
-def made(
+def make_study(
     name: str,             # `paper/experiment`
     profile: str,
     asked: dict,           # seeds, methods, encoders, weight, full, as `study` has them
@@ -298,7 +286,7 @@ def study(
         if known.finished:
             return known
     try:
-        return made(name, profile, asked, given["workers"], given["fresh"])
+        return make_study(name, profile, asked, given["workers"], given["fresh"])
     except KeyboardInterrupt:
         raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 

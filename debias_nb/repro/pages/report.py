@@ -282,11 +282,6 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
                 yield Cell(paper, name, "paper", *place, expected=printed.value, why=why)
 
 
-LISTED = (
-    "a list of texts, which stands next to ours on the page of case studies; its own data and a GPU are wanted for more"
-)
-
-
 def all_cells(
     fresh: bool = False, # as in `results`
     paper: str | None = None, # default: all
@@ -301,9 +296,6 @@ def all_cells(
         for name in asked:
             cells = [cell for one in all_experiments(name) for cell in stored(one.name, one.profile).cells]
             cells += list(_printed_alone(name, cells))
-            for table, listed in load_expected(name).lists.items():
-                for method in listed.rows:
-                    cells.append(Cell(name, table, "paper", "", method, "items listed", "ood", "", "", why=LISTED))
             found += sorted(cells, key=_table_order)
     return found
 
