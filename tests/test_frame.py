@@ -1,6 +1,5 @@
 """The files around the library agree with each other, and the tools that keep it whole find what is wrong."""
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -150,37 +149,6 @@ def test_ruff_has_no_complaint():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
-
-# Make.
-
-needs_make = pytest.mark.skipif(not shutil.which("make"), reason="GNU make is not installed")
-SET_BY_MAKE = ("MAKE", "MFLAGS", "XDG_", "HF_", "JUPYTER", "IPYTHON", "MPL", "PIP_CACHE", "OMP_", "GOMP")
-
-
-def make(*args, cwd, **env):
-    "What make says in an environment in which it has set nothing yet."
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(SET_BY_MAKE)}
-    return subprocess.run(["make", *args], cwd=cwd, env=clean | env, capture_output=True, text=True)
-
-
-def files_in(folder):
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-
-
-@needs_make
-def test_clean_removes_what_was_made_and_nothing_else(tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    kept = [
-        "nbs/a.ipynb", "debias_nb/a.py", "results/itvreg/table03.small.parquet", "reports/r.md", "tests/t.py", "tools/t.py",
-        "bench/b.py", "mine.txt", "other/__pycache__/x"]
-    made = [
-        ".venv/bin/python", ".cache/pip/x", "_runs/r/x", "_docs/index.html", "_proc/x", ".pytest_cache/x",
-        "debias_nb/__pycache__/a.pyc", "nbs/.ipynb_checkpoints/a"]
-    for file in kept + made:
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).touch()
-    assert make("clean", cwd=tmp_path).returncode == 0
-    assert files_in(tmp_path) == {*kept, "Makefile"}
 
 
 # what is installed, and what runs on GitHub

@@ -19,8 +19,7 @@ import made
 from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, MulticlassLoss, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
 from debias_nb.checks import ConfigError
-from debias_nb.encoders.planted import pretrain
-from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenize
+from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gathered
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
@@ -278,8 +277,3 @@ def test_a_run_and_its_answers_are_refused(in_two):
     run = run.model_copy(update={"training": training})
     with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
         fit_answers(None, None, run)
-
-
-def test_a_planted_encoder_is_refused(in_two, tmp_path):
-    with pytest.raises(EncoderError, match="a planted encoder cannot be trained in 2 processes: load it once"):
-        pretrain(made.STATIC, tmp_path)

@@ -2,22 +2,17 @@
 
 Rows by learning rate, interpolated encoders, cases picked by their rule.
 """
-import numpy as np
 import pytest
 
 from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig
 from debias_nb.runs.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
-from debias_nb.repro.pages.pictures import svg
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
 from debias_nb.runs.runner import narrow, run_all
 from debias_nb.runs.tasks.labeled_pairs import _part_of, planted_catalog
 from debias_nb.runs.tasks.titles import title_split
-from cells import defined_in
 from made import METHODS, STATIC, WORLD
-
-CASES = defined_in("itvreg/table09")
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
 TRAINING = TrainConfig(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
@@ -129,27 +124,6 @@ def test_a_run_on_titles_keeps_what_was_asked_for(titled):
     assert "gradient norms" in tuned["extra"]
     assert "gradient norms" not in reg["extra"]
     assert tuned["extra"]["gradient norms"]["OutReg"] > 0
-
-
-def test_cases_are_picked_by_the_largest_rise(titled):
-    e, store, out = titled
-    cases = CASES.picked_cases(list(found_records(e, store).values()), most=3)
-    base, tuned = (r["extra"]["cases"]["unseen"] for r in list(out.records.values())[:2])
-    rises = []
-    for before, after in zip(base, tuned):
-        if any(before["causal"]):
-            rises.append(max(np.subtract(after["importance"], before["importance"])))
-    rises.sort(reverse=True)
-    assert [c["rise"] for c in cases] == pytest.approx(rises[:3])
-    assert {"Base", "Finetuned", "ITVReg", "WiSE-FT"} == cases[0]["methods"].keys()
-    assert len(cases[0]["causal"]) == len(cases[0]["tokens"]) == len(cases[0]["methods"]["Base"]["importance"])
-    for of_method in cases[0]["methods"].values():
-        assert len(of_method["top"]) == 5
-    for case in cases:
-        assert case["query"] in CASES.case_title(case)
-        assert CASES.case_table(case).shape == (5, len(case["methods"]))
-        assert list(CASES.case_table(case))[:3] == ["Base", "Finetuned", "ITVReg"]
-        assert svg(CASES.importance_plot(CASES.case_importance(case))).startswith(b"<?xml")
 
 
 def test_queries_that_are_held_out_are_not_trained_on():

@@ -4,17 +4,14 @@ Cells of made-up records, refusals of names that nothing has, and how often equa
 """
 import math
 import re
-from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from debias_nb.repro.pages.cells import Cell
-from debias_nb.repro.pages.frame import only_stored
-from debias_nb.repro.pages.printed import PrintedCells, printed_verdict
 from debias_nb.repro.pages.comparisons import Evidence, above, at_gain, judge, overall
-from debias_nb.repro.pages.verdicts import Ledger, _outcome, claim_table, read_ledger
+from debias_nb.repro.pages.verdicts import Ledger
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
 
@@ -137,19 +134,6 @@ def test_a_cell_that_is_not_complete_says_why():
     assert set(zip(found.verdict, found.why)) == {("not run", "3 of 5 runs are there")}
 
 
-def test_a_world_is_one_replicate():
-    cells = []
-    found = {}
-    for method, level in (("a", .6), ("b", .5)):
-        runs = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
-        ids = [f"{method}-{world}-{seed}" for world, seed in runs]
-        for id, (world, seed) in zip(ids, runs):
-            found[id] = record(id, level + .01 * world, seed, world=world)
-        cells.append(cell_of(method, "near", level, ids, profile="planted"))
-    one, = Evidence(cells, found).compare(above("table3", "a", "b")).itertuples()
-    assert one.replicates == 3 and "3 worlds" in one.paired.method and not one.seeds_alone
-
-
 def curves(own, far, seeds=5, spread=.0005):
     "Cells of methods as curves: `own` and `far` have points above Base, for half of the tuned weights and for all."
     rng = np.random.default_rng(0)
@@ -203,66 +187,6 @@ def test_equal_methods_are_seldom_told_apart():
         found = words(e, *above("table3", "a", "b", "c"))
         wrong += overall(found) not in ("within the margin", "cannot tell")
     assert wrong <= 10
-
-
-@pytest.fixture(scope="module")
-def reading():
-    "Meanwhile records are read once."
-    with only_stored(short=True):
-        yield
-
-
-# the paper's own cells
-
-
-@pytest.mark.parametrize("paper", ["itvreg", "arr", "scan"])
-def test_printed_names_are_checked(paper):
-    cells = PrintedCells(paper)
-    table = cells.frame.table.iloc[0]
-    with pytest.raises(ValueError, match="no table 'tabel1'"):
-        cells("tabel1")
-    with pytest.raises(ValueError, match="no column 'nowhere'"):
-        cells(table, column="nowhere")
-
-
-# the notebooks of claims
-
-
-@pytest.fixture(scope="module")
-def books(reading):
-    return {paper: read_ledger(paper) for paper in ("itvreg", "arr", "scan")}
-
-
-COUNT = re.compile(r"(\d+) (better|worse|within the margin|cannot tell|not compared|not run)")
-
-
-@pytest.mark.slow
-def test_a_claim_is_a_row_and_each_thing_asked_another(books):
-    "No comparison is lost: what the rows of a claim count is what the claim counts."
-    for book in books.values():
-        for claim in book.claims.values():
-            header, _, first, *lines = [line.split(" | ") for line in claim_table([claim]).splitlines()]
-            assert f"**{claim.statement}**" in first[1], claim.id
-            assert first[2].startswith(f"**{printed_verdict(claim.facts)}**"), claim.id
-            for column, name in enumerate(header[3:], 3):
-                profile = re.search(r"\w+", name).group()
-                assert claim.shown(profile) in first[column]
-                told = Counter()
-                for line in lines:
-                    for count, word in COUNT.findall(line[column]):
-                        told[word] += int(count)
-                assert told == Counter(claim.primary(profile).verdict), (claim.id, profile)
-
-
-@pytest.mark.parametrize("seeds, marked", [(2, " (all provisional)"), (3, " (all provisional)"), (4, ""), (10, "")])
-def test_what_rests_on_two_or_three_seeds_is_marked(seeds, marked):
-    lines = above("table3", "a", "b")
-    judged = judge(evidence({"a": .6, "b": .5}, seeds=seeds, spread=1e-4).compare(lines))
-    assert _outcome(judged).startswith(f"2 better{marked}: +10.0 to")
-    assert _outcome(judged[:1]).startswith(f"1 better{marked.replace('all ', '')}: +10.0 [")
-    if marked:
-        sure = judge(evidence({"a": .6, "b": .5}, seeds=5, spread=1e-4).compare(lines))
-        assert _outcome(pd.concat([judged, sure])).startswith("4 better (2 provisional): ")
 
 
 def of_size(difference, error, primary=True, items_error=.1):
