@@ -73,17 +73,6 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
-def _make_one(name: str, profile: str, run_id: str) -> None:
-    "Make one run of an experiment, unless its record is there; end where it cannot be made."
-    from ...runs.config import load_experiment
-    from ...runs.runner import run_all, store_for
-    runs = {run.id: run for run in load_experiment(name, profile).runs()}
-    check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
-    made = run_all([runs[run_id]], store_for(profile), workers=1, progress=False)
-    for why in (made.missing | made.failed).values():
-        end(f"{run_id}: {why}")
-
-
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
@@ -99,7 +88,14 @@ def run(
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
     if only is not None:
-        return _make_one(name, profile, only)
+        from ...runs.config import load_experiment
+        from ...runs.runner import run_all, store_for
+        known = {run.id: run for run in load_experiment(name, profile).runs()}
+        check_known(f"run of {name} at {profile}", only, known, RunnerError)
+        made = run_all([known[only]], store_for(profile), workers=1, progress=False)
+        for why in (made.missing | made.failed).values():
+            end(f"{only}: {why}")
+        return
     from ..notebooks import ASKED, NotebookFailed, execute_notebook, make_runs
     from ..pages.frame import RunsFailed
     given = [("profile", profile)]
@@ -241,7 +237,9 @@ def status(
 
     Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
+    from ..pages.cells import reasons
     from ..pages.report import all_cells, status_json
+    from ..pages.tables import text_table
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import unfounded
     root = project_here()
@@ -249,7 +247,16 @@ def status(
     if json_:
         echo(status_json(cells))
     else:
-        _print_status(cells)
+        tables = {}
+        for cell in cells:
+            tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
+        rows = []
+        for key, own in tables.items():
+            counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
+            lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
+            rows.append([*key, len(own), counts, "; ".join(lacking)])
+        header = ["paper", "table", "profile", "cells", "status", "why not"]
+        echo(text_table(header, rows))
     commits = history(root)
     if commits is None:
         echo(NO_HISTORY, err=True)
@@ -259,22 +266,6 @@ def status(
         echo(told, err=True)
     if found:
         raise Exit(1)
-
-
-def _print_status(cells):
-    "A row a table."
-    import pandas as pd
-    from ..pages.cells import reasons
-    from ..pages.tables import markdown
-    tables = {}
-    for cell in cells:
-        tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
-    rows = []
-    for key, own in tables.items():
-        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
-        lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
-        rows.append([*key, len(own), counts, "; ".join(lacking)])
-    echo(markdown(pd.DataFrame(rows, columns=["paper", "table", "profile", "cells", "status", "why not"])))
 
 
 @app.command(rich_help_panel=REPRODUCTION)

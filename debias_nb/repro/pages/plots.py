@@ -246,15 +246,6 @@ def _moved_apart(rows: pd.DataFrame, x: str, styles: dict[str, Look], log: bool)
     return rows[x] + np.diff(np.unique(rows[x])).min(initial=1.) * move
 
 
-def _draw_strengths(ax, rows: pd.DataFrame, styles: dict[str, Look]): # rows: of one panel, with their `place`
-    "A line a method, with the intervals of its points."
-    for name, look in styles.items():
-        own = only(rows, method=name).sort_values("place")
-        if len(own):
-            ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
-            ax.plot(own.place, own.value, **look.point)
-
-
 @styled()
 def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high and x
@@ -277,7 +268,11 @@ def strength_plot(
     rows["place"] = _moved_apart(rows, x, styles, log)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
-        _draw_strengths(ax, only(rows, panel=panel, test=test), styles)
+        for name, look in styles.items():
+            own = only(rows, panel=panel, test=test, method=name).sort_values("place")
+            if len(own):
+                ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
+                ax.plot(own.place, own.value, **look.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **fixed[row.method].level)
         if log:
