@@ -34,7 +34,7 @@ export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME N
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
 
-BENCHES = start regularized importance ranking diagnose
+BENCHES = regularized diagnose
 
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
@@ -45,7 +45,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench lab-check sync made check clean
+.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -140,11 +140,8 @@ docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the noteboo
 docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a browser where there is a Chromium
 	$(BIN)/python -m pytest tests/site -rs --numprocesses auto --dist worksteal
 
-bench: $(VENV)/.stamp-bench | .cache ## run every bench, one after the other: ratios of times, nothing is written
+bench: $(VENV)/.stamp | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
-
-lab-check: $(VENV)/.stamp-lab | .cache ## open notebooks in JupyterLab with a browser that has no window (Chromium), run one, and look at what has changed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/lab -rs
 
 # ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some notebooks

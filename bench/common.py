@@ -1,7 +1,6 @@
 """What the benches share: variants that take turns, medians with quartiles, and no numbers that others disturbed.
 See README.md."""
 import argparse
-import contextlib
 import gc
 import json
 import math
@@ -9,7 +8,7 @@ import os
 import statistics
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 THREADS = 1 # of every bench
@@ -133,39 +132,17 @@ def measured(runs: dict, reference: str, repeats: int, now=time.perf_counter) ->
 # ---------------------------------------------------------------- training
 
 
-@dataclass
-class Clock:
-    "Seconds spent in a run, by what they went to; nested stretches of the same name count once."
-    now: object = time.perf_counter # or `time.process_time`: CPU time of this process
-    seconds: dict = field(default_factory=dict)
-    running: set = field(default_factory=set)
-
-    @contextlib.contextmanager
-    def __call__(self, name):
-        if name in self.running:
-            yield
-            return
-        self.running.add(name)
-        start = self.now()
-        try:
-            yield
-        finally:
-            self.running.discard(name)
-            self.seconds[name] = self.seconds.get(name, 0.) + self.now() - start
-
-
-def training_stretch(clock):
-    """A trainer's callback that times from the first batch to the last update. Set-up (arguments, data loader,
-    optimizer) is no part of it."""
+def training_stretch():
+    """A trainer's callback whose `seconds` are the CPU time from the first batch to the last update. Set-up (arguments,
+    data loader, optimizer) is no part of it."""
     from transformers import TrainerCallback
-    stack = contextlib.ExitStack()
 
     class Stretch(TrainerCallback):
         def on_train_begin(self, *_, **__):
-            stack.enter_context(clock("training"))
+            self.begun = time.process_time()
 
         def on_train_end(self, *_, **__):
-            stack.close()
+            self.seconds = time.process_time() - self.begun
 
     return Stretch()
 

@@ -4,10 +4,9 @@ import copy
 import gc
 import sys
 import tempfile
-import time
 from functools import partial
 
-from common import ENCODERS, PLANTED, Clock, compare, loaded, planted_pairs, print_variants, rounded, run, training_stretch
+from common import ENCODERS, PLANTED, compare, loaded, planted_pairs, print_variants, rounded, run, training_stretch
 
 BARE, OUTREG, QUARTER, ITVREG, MASKREG = "bare loss", "OutReg", "ITVReg, a quarter", "ITVReg", "MaskReg"
 OTHERS, FEWER = "OutReg, other texts", "OutReg, a quarter as many"
@@ -49,16 +48,16 @@ def training_run(variant: str, encoder, texts) -> dict:
     from datasets import Dataset
     from debias_nb.trainer import QuietTrainer, training_arguments
     model = copy.deepcopy(encoder)
-    clock = Clock(time.process_time)
     data = Dataset.from_dict({"query": texts[0], "item": texts[1]})
+    stretch = training_stretch()
     gc.collect()
     with tempfile.TemporaryDirectory() as folder:
         args = training_arguments(
             folder, num_train_epochs=1, per_device_train_batch_size=BATCH, learning_rate=1e-3, seed=0, use_cpu=True)
         trainer = QuietTrainer(
-            model=model, args=args, train_dataset=data, loss=loss_of(variant, model), callbacks=[training_stretch(clock)])
+            model=model, args=args, train_dataset=data, loss=loss_of(variant, model), callbacks=[stretch])
         trainer.train()
-    return {"step_ms": 1000 * clock.seconds["training"] / trainer.state.global_step}
+    return {"step_ms": 1000 * stretch.seconds / trainer.state.global_step}
 
 
 def measure(options) -> tuple[dict, dict]:

@@ -171,7 +171,7 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
 
 
 INSTALLS = {
-    "docs": ".stamp-docs", "lock": ".stamp-lock", "bench": ".stamp-bench",
+    "docs": ".stamp-docs", "lock": ".stamp-lock",
     "venv, elsewhere": ".stamp", "venv": ".stamp",
 }
 

@@ -7,12 +7,8 @@ import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
-from debias_nb.repro.pages import frame
-from debias_nb.repro.pages.frame import came_of, only_stored
+from debias_nb.repro.pages.frame import came_of
 from debias_nb.runs.pairing import Made
-from debias_nb.repro.pages.report import write_notebook
-from debias_nb.runs.records import Store
-from debias_nb.runs.runner import narrow
 from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
@@ -84,31 +80,6 @@ def test_encoders_and_tests_are_named_where_they_differ(plain):
     again = [runs_of(method, 60., seeds=(0, 1)).assign(test="AskUbuntu") for method in ("Finetuned", "OutReg")]
     runs = pd.concat([plain, runs_of("OutReg", 52.), *again])
     assert rows_of(rests_on(runs)) == [["Quora", "3 seeds"], ["AskUbuntu", "2 seeds"]]
-
-
-class FirstSeed(Store):
-    "The committed planted records that `make reports` makes."
-    def records(self, place, short=False):
-        name, _, profile = place.rpartition(".")
-        asked = {run.id for run in narrow(load_experiment(name, profile), seeds=[0], full=False).runs()}
-        return [record for record in super().records(place, short) if record["id"] in asked]
-
-
-@pytest.fixture
-def one_seed(monkeypatch):
-    "The planted records of one seed alone, in the place of this machine's own."
-    monkeypatch.chdir(ROOT)
-    kinds = {"planted": FirstSeed}
-    monkeypatch.setattr(frame, "results", lambda profile, fresh: kinds.get(profile, Store)(ROOT / "results"))
-
-
-@pytest.mark.slow
-def test_findings_are_written_from_one_planted_seed_too(one_seed, tmp_path):
-    with only_stored(fresh=True):
-        write_notebook("findings", tmp_path)
-    page = (tmp_path / "FINDINGS.md").read_text()
-    assert "## 6. On real questions" in page
-    assert "On synthetic data" not in page and "on synthetic data" not in page # one run of each method says nothing of the next
 
 
 def test_runs_are_counted_against_those_announced():

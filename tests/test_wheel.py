@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import debias_nb
-import dist
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -133,11 +132,3 @@ def test_an_editable_installation_is_a_path_that_editors_follow(tmp_path):
         lines = archive.read(name).decode().split()
     found = PathFinder.find_spec("debias_nb", lines)
     assert found and Path(found.origin) == copy / "debias_nb/__init__.py"
-
-
-def test_what_make_dist_tries_with_a_release_works_with_what_is_installed(tmp_path):
-    env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    dist.diagnosed(Path(sys.executable).parent, tmp_path, env | {"DEBIAS_NB_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"})
-    (tmp_path / "other").mkdir()
-    with pytest.raises(SystemExit, match="failed with"):
-        dist.run(sys.executable, "-c", "raise SystemExit(3)", cwd=tmp_path / "other")

@@ -45,17 +45,6 @@ def test_each_filter_narrows_the_rows(explorer):
         tab.select_option(f"[name={name}]", before)
 
 
-def test_tables_bear_the_titles_of_their_pages(explorer):
-    tab = explorer("table=texts_askubuntu")
-    called = tab.eval_on_selector_all("[name=table] option", "options => options.map(one => one.textContent)")
-    assert {
-        "Table 3: Does ITVReg help on questions from another forum?",
-        "Does it help to hold the encoder on unlabeled texts of the new kind? (texts askubuntu)",
-        "Does the balance of duplicates and other pairs change what a regularizer does? (askubuntu)"} <= set(called)
-    assert len(called) == len(set(called)) and tab.input_value("[name=table]") == "texts_askubuntu"
-    assert called[0].startswith("Figure 3: "), "the papers' own come first, figures before tables"
-
-
 def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
     tab = explorer("table=texts_quora&encoder=MiniLM&minus=Finetuned")
     differences = shown(tab)
