@@ -154,6 +154,7 @@ made:
 	$(BIN)/nbdev_export
 	$(BIN)/python tools/notebooks.py
 	$(BIN)/python tools/outputs.py --papers
+	$(BIN)/python tools/diagnose_cases.py --pages
 	$(BIN)/python tools/readme.py
 
 # In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.

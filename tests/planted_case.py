@@ -32,6 +32,6 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
 
 def alarms(found) -> list[str]:
     "What a diagnosis warns of."
-    harmed = found.verdicts[found.verdicts.decides & (found.verdicts.verdict == "harm")].test
+    harmed = found.verdicts[found.verdicts.decides & (found.verdicts.verdict == "worse")].test
     short = found.shortcuts[found.shortcuts.shortcut].test
-    return [f"harm on {name}" for name in harmed] + [f"shortcut on {name}" for name in short]
+    return [f"worse on {name}" for name in harmed] + [f"shortcut on {name}" for name in short]

@@ -92,9 +92,7 @@ def tables(folders, files):
 
 @pytest.mark.slow
 def test_nothing_is_found_where_there_is_nothing():
-    "Two of the twenty worlds of planted_case.py."
-    for seed in range(2):
-        assert not alarms(planted_case(WorldConfig(seed=seed, **WORLD), 100, seed, ["iid"]))
+    assert not alarms(planted_case(WorldConfig(seed=0, **WORLD), 100, 0, ["iid"]))
 
 
 # ---------------------------------------------------------------- numbers

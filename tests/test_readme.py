@@ -71,6 +71,11 @@ def test_the_versions_are_those_of_pyproject():
     assert companion == [{"Python": locked}] * 2
 
 
+def test_its_picture_says_what_its_page_says():
+    heading = json.loads((ROOT / "reports/diagnose/forum.json").read_text("utf-8"))["decision"]["heading"]
+    assert f"![The first screen of a diagnosis: {heading}](reports/diagnose/forum.png)" in TEXT
+
+
 def test_it_is_read_in_a_few_minutes():
     assert len(TEXT.splitlines()) <= 130
     assert TEXT.count("![") == 2 # the first screen of a page, and one figure
