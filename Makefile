@@ -99,7 +99,7 @@ test-python: $(VENV)/.stamp | .cache
 test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, wheels, committed runs made again, several processes, recipes, benches
 	$(PYTEST) -m slow
 
-# Trials of different lengths: whoever is done takes what is left. Each reader gets 1,000 random inputs.
+# Trials of different lengths: whoever is done takes what is left.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal
 

@@ -1,15 +1,11 @@
 "What users bring, a row a case: a small input of theirs, and beside it what a user must get of it."
 import copy
 import random
-import re
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
-from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -18,7 +14,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.evidence import shared_pairs
-from debias_nb.data.pairs_file import read_pairs_file, read_texts_file
+from debias_nb.data.pairs_file import read_pairs_file
 
 
 def shop(n, seed=0):
@@ -33,71 +29,6 @@ def shop(n, seed=0):
 
 
 # ---------------------------------------------------------------- files
-
-
-NOTHINGS = ["NA", "null", "None", "nan", "NULL", "N/A", "n/a", "NaN", "000375", "a, b"]
-
-
-def semicolons(folder):
-    rows = [f'{text};"it is; {i}";{i % 2}' for i, text in enumerate(NOTHINGS)]
-    (folder / "test.csv").write_text("\ufeffleft;right;label\r\n" + "\r\n".join(rows) + "\r\n", "utf-8")
-    found = read_pairs_file(folder / "test.csv")
-    return found.left, found.right[0], found.labels.sum(), found.note
-
-
-def labels(write):
-    def read(folder):
-        write(shop(60), folder)
-        found = read_pairs_file(next(folder.iterdir()))
-        return len(found), found.labels.sum(), found.labels.tolist() == shop(60).label.tolist()
-    return read
-
-
-def decimals(frame, folder):
-    table = pa.Table.from_pandas(frame).set_column(2, "label", pa.array(frame.label.tolist()).cast(pa.decimal128(25, 2)))
-    pq.write_table(table, folder / "a.parquet")
-
-
-def asked_of_passages(folder):
-    shop(60).rename(columns={"left": "question", "right": "passage", "label": "score"}).to_csv(folder / "a.csv", index=False)
-    found = read_pairs_file(folder / "a.csv")
-    return found.form, len(found), found.labels.sum(), found.note
-
-
-def of_datasets(folder):
-    columns = Dataset.from_pandas(shop(60))
-    found = read_pairs_file({name: columns[name] for name in ("left", "right", "label")})
-    return len(found), found.labels.tolist() == shop(60).label.tolist()
-
-
-def advised(folder):
-    "What is read when the advice on grades is followed."
-    pairs = shop(60).assign(label=[i % 5 for i in range(60)])
-    with pytest.raises(ValueError) as e:
-        read_pairs_file(pairs)
-    least, most = (float(number) for number in re.findall(r"--(?:match-from|other-to) (\d+)", str(e.value)))
-    found = read_pairs_file(pairs, match_from=least, other_to=most)
-    return least, found.labels.sum() == (pairs.label >= least).sum(), (found.labels == 0).sum() == (pairs.label <= most).sum()
-
-
-def published(folder):
-    "A set with a judgment of a text that is not there, and a query without a match; as it would be without both."
-    pairs = shop(160)[lambda rows: rows.label == 1].reset_index(drop=True)
-    tables = {
-        "queries": pairs.left.rename(lambda i: f"q{i}").to_dict(), "corpus": pairs.right.rename(lambda i: f"d{i}").to_dict(),
-        "relevant_docs": {f"q{i}": {f"d{i}": 2} for i in range(80)}}
-    right = read_pairs_file(tables | {"relevant_docs": {f"q{i}": {f"d{i}": 2} for i in range(79)}})
-    tables["relevant_docs"] |= {"q79": {"d79": 0}, "q7": {"d7": 2, "gone": 1}}
-    found = read_pairs_file(tables)
-    return found.frame.equals(right.frame), found.corpus == right.corpus, found.left_out
-
-
-def table_of_texts(folder):
-    for name in ("a.csv", "a.txt"):
-        shop(60)[["label", "right"]].to_csv(folder / name, index=False)
-    with pytest.raises(ValueError, match="a.txt: its lines look like rows of a table"):
-        read_texts_file(folder / "a.txt")
-    return read_texts_file(f"{folder}/a.csv:right") == shop(60).right.tolist()
 
 
 def leaked(folder):
@@ -215,16 +146,6 @@ def cut(folder):
 
 
 CASES = { # what is done with the input, what must come of it
-    "semicolons": (semicolons, (NOTHINGS, "it is; 0", 5, "semicolons stand between its cells")),
-    "labels 1.00": (labels(lambda frame, at: frame.astype({"label": float}).to_csv(
-        at / "a.csv", index=False, float_format="%.2f")), (60, 30, True)),
-    "decimals of Parquet": (labels(decimals), (60, 30, True)),
-    "a label beside other names": (asked_of_passages, ("pairs", 60, 30, "read as labeled pairs: question, passage, score")),
-    "columns of datasets": (of_datasets, (60, True)),
-    "advice on grades": (advised, (3., True, True)),
-    "a set as it is published": (published, (True, True, {
-        "judgments of a text that is not there": 1, "judgments with a grade below 1": 1, "queries without a grade of 1 or more": 1})),
-    "texts in a table": (table_of_texts, True),
     "leaks in disguise": (leaked, 8),
     "the test as texts": (held_test(""), [True, False]),
     "a column of the test as texts": (held_test(":left"), [False, True]),

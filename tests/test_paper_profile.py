@@ -63,39 +63,6 @@ def test_one_step_of_every_kind_of_run(name):
         assert named == expected_terms(run) and terms[min(named & {"erm", "sw", "loss"})] > 0
 
 
-def test_the_papers_settings():
-    authors = [run for name in ("table02", "table03") for run in EXPERIMENTS[f"arr/{name}"].runs() if run.method.trained]
-    assert {run.seed for run in authors} == {0, 43, 314}
-    for training in {run.training for run in authors}:
-        assert {training.learning_rate, *training.further_rates} == {1e-3, 1e-4, 1e-5}
-        assert {training.temperature, *training.further_temperatures} == {.5, .1, .05, .01}
-        assert (training.batch_size, training.epochs, training.student_epochs) == (64, 3, 1)
-    answers = [run for name, one in EXPERIMENTS.items() if name.startswith("scan") for run in one.runs() if run.method.trained]
-    assert {(run.training.batch_size, run.encoder.max_length) for run in answers} == {(140, 128)}
-
-    of_a = {name.removeprefix("itvreg/"): one for name, one in EXPERIMENTS.items() if name.startswith("itvreg")}
-    titles = of_a["table02"].blocks[0].training
-    questions = of_a["table11"].blocks
-    assert (titles.loss, titles.margin, titles.hardest) == ("hinge", 1., 1)
-    assert (titles.batch_size, titles.epochs, titles.learning_rate) == (900, 200, 1e-4)
-    epochs = {b.corpora[0].name: b.training.epochs for b in questions}
-    assert epochs == {"qqp": 4, "askubuntu_shah": 1, "superuser": 1}
-    assert {b.training.batch_size for b in questions} == {250}
-    assert {b.training.epochs for b in of_a["table14"].blocks if b.corpora[0].name == "qqp"} == {20}
-    assert {b.training.learning_rate for b in of_a["table17"].blocks} == {1e-5}
-    assert {b.training.select for b in of_a["table17"].blocks} == {"best"}
-    table = of_a["table03"]
-    training = table.blocks[0].training
-    assert [one.name.split("/")[1] for one in table.encoders] == ["nli-distilbert-base", "msmarco-distilbert-base-v4"]
-    assert {method.weight for method in table.methods if method.regularizer != "none"} == {.1}
-    assert [table.by_name("methods")[name].mask_share for name in ("ITVReg", "MaskReg")] == [.5, .15]
-    assert (training.learning_rate, training.epochs, training.batch_size, training.optimizer) == (1e-4, 5, 250, "adam")
-    assert {(corpus.name, corpus.share) for corpus in table.blocks[0].corpora} == {("askubuntu_shah", .1), ("superuser", .1)}
-    for e in of_a.values():
-        assert {x.max_length for x in e.encoders} == {32}
-        assert all(len(b.seeds) == 3 for b in e.blocks if e.experiment != "table09")
-
-
 @pytest.mark.parametrize("name, missing", [
     ("arr/table02", ["amazon2018_reviews", "reddit_pushshift", "pan20_train"]),
     ("arr/table03", ["amazon2018_reviews", "reddit_pushshift"]),

@@ -67,30 +67,18 @@ def helps(command) -> str:
     return "\n\n".join(filter(None, said))
 
 
-@pytest.mark.parametrize("path", CHECKED, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_words_are_the_fields(path):
-    assert coined(prose(path)) == []
-
-
-MODULES = sorted(path for path in (ROOT / "debias_nb").rglob("*.py") if path.name != "_modidx.py")
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_docstrings_have_the_words_of_the_field(path):
-    assert coined(docstrings(path)) == []
-
-
 EXPLAIN = ROOT / "debias_nb/explain"
+TEXTS = [ # how a file is read, files
+    *((prose, path) for path in CHECKED),
+    *((docstrings, path) for path in sorted((ROOT / "debias_nb").rglob("*.py")) if path.name != "_modidx.py"),
+    *((template_text, path) for path in sorted(EXPLAIN.glob("*.html.j2"))),
+    *((sentences, path) for path in sorted(EXPLAIN.glob("*.py"))),
+]
 
 
-@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.html.j2")), ids=lambda path: path.name)
-def test_what_a_diagnosis_writes_has_the_words_of_the_field(path):
-    assert coined(template_text(path)) == []
-
-
-@pytest.mark.parametrize("path", sorted(EXPLAIN.glob("*.py")), ids=lambda path: path.name)
-def test_what_a_diagnosis_says_has_the_words_of_the_field(path):
-    assert coined(sentences(path)) == []
+@pytest.mark.parametrize("read, path", TEXTS, ids=[f"{read.__name__} of {path.relative_to(ROOT)}" for read, path in TEXTS])
+def test_words_are_the_fields(read, path):
+    assert coined(read(path)) == []
 
 
 def test_help_has_the_words_of_the_field():

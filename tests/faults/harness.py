@@ -1,4 +1,4 @@
-"What trials of faults share: kinds and counts, small projects, and the command line in a process that can be killed."
+"What trials of faults share: small projects, and the command line in a process that can be killed."
 import json
 import multiprocessing
 import os
@@ -7,10 +7,8 @@ import sys
 import time
 import traceback
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
@@ -18,27 +16,6 @@ from debias_nb.runs.records import Store, comparable
 from made import METHODS, STATIC, WORLD
 
 ROOT = Path(__file__).parents[2]
-
-
-class Tally:
-    "Counts trials."
-    def __init__(self, properties: list):
-        self.properties = properties
-
-    def add(self, kind: str, tried: int, survived: int) -> None:
-        self.properties.append(("fault", (kind, tried, survived)))
-
-    @contextmanager
-    def trial(self, kind: str):
-        "One trial: it is survived where nothing is raised inside."
-        try:
-            yield
-        except pytest.skip.Exception: # not tried
-            raise
-        except BaseException: # where `pytest.raises` waits in vain, what it raises is none of `Exception`
-            self.add(kind, 1, 0)
-            raise
-        self.add(kind, 1, 1)
 
 
 # a small project

@@ -69,16 +69,15 @@ DAMAGED_SETTINGS = {
 
 
 @pytest.mark.parametrize("name", DAMAGED_SETTINGS)
-def test_configurations(name, tally, tmp_path, monkeypatch):
+def test_configurations(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_SETTINGS[name]
-    with tally.trial("damaged configurations"):
-        project = make_project(tmp_path)
-        path = project / "configs/itvreg/demo.planted.yaml"
-        changed = change(path.read_text())
-        path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
-        monkeypatch.chdir(project)
-        with unchanged(project):
-            refused(shell("run", "itvreg/demo"), "configs/itvreg/demo.planted.yaml", sentence)
+    project = make_project(tmp_path)
+    path = project / "configs/itvreg/demo.planted.yaml"
+    changed = change(path.read_text())
+    path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
+    monkeypatch.chdir(project)
+    with unchanged(project):
+        refused(shell("run", "itvreg/demo"), "configs/itvreg/demo.planted.yaml", sentence)
 
 
 # claims
@@ -111,20 +110,19 @@ def claims_notebook() -> str:
 
 
 @pytest.mark.parametrize("name", DAMAGED_CLAIMS)
-def test_claims(name, tally, tmp_path, monkeypatch):
+def test_claims(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_CLAIMS[name]
-    with tally.trial("damaged claims"):
-        project = make_project(tmp_path)
-        text = claims_notebook()
-        changed = change(text)
-        assert changed != text
-        (project / "nbs/papers/itvreg/claims.ipynb").write_text(changed)
-        (project / "nbs/papers/itvreg/errata.ipynb").write_text(text.replace(IN_JSON, ""))
-        monkeypatch.chdir(project)
-        with unchanged(project), pytest.raises(ValueError) as e:
-            read_ledger("itvreg")
-        said = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
-        assert sentence in said and "claims.ipynb" in said, said
+    project = make_project(tmp_path)
+    text = claims_notebook()
+    changed = change(text)
+    assert changed != text
+    (project / "nbs/papers/itvreg/claims.ipynb").write_text(changed)
+    (project / "nbs/papers/itvreg/errata.ipynb").write_text(text.replace(IN_JSON, ""))
+    monkeypatch.chdir(project)
+    with unchanged(project), pytest.raises(ValueError) as e:
+        read_ledger("itvreg")
+    said = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
+    assert sentence in said and "claims.ipynb" in said, said
 
 
 # encoders that are kept; of folders test_model_folders.py asks
@@ -148,37 +146,34 @@ def planted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", DAMAGED_CACHE)
-def test_kept_encoders(name, planted, tally, tmp_path):
+def test_kept_encoders(name, planted, tmp_path):
     change, sentence = DAMAGED_CACHE[name]
-    with tally.trial("damaged models"):
-        shutil.copytree(planted, tmp_path / "cache")
-        home = next(path for path in (tmp_path / "cache").iterdir() if path.is_dir())
-        change(home)
-        with unchanged(tmp_path), pytest.raises(EncoderError) as e:
-            planted_encoder(QUICK, tmp_path / "cache")
-        assert str(home) in str(e.value) and sentence in str(e.value), e.value
+    shutil.copytree(planted, tmp_path / "cache")
+    home = next(path for path in (tmp_path / "cache").iterdir() if path.is_dir())
+    change(home)
+    with unchanged(tmp_path), pytest.raises(EncoderError) as e:
+        planted_encoder(QUICK, tmp_path / "cache")
+    assert str(home) in str(e.value) and sentence in str(e.value), e.value
 
 
 # data
 
-def test_pairs_of_ones_own(tally, tmp_path, monkeypatch):
+def test_pairs_of_ones_own(tmp_path, monkeypatch):
     "Other damage is in `test_explain_files.py`."
-    with tally.trial("damaged data"):
-        lines = ["left,right,label", *(f"red lamp {i},lamp number {i},{i % 2}" for i in range(6))]
-        good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
-        good.write_text("\n".join(lines))
-        bad.write_bytes("\n".join(lines).replace("red lamp 2", "rôt lamp 2").encode("latin-1"))
-        monkeypatch.chdir(tmp_path)
-        with unchanged(tmp_path):
-            refused(shell("compare", "--base", "x", "--train", bad, "--test", f"t={good}"), str(bad), ":4: not UTF-8")
+    lines = ["left,right,label", *(f"red lamp {i},lamp number {i},{i % 2}" for i in range(6))]
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("\n".join(lines))
+    bad.write_bytes("\n".join(lines).replace("red lamp 2", "rôt lamp 2").encode("latin-1"))
+    monkeypatch.chdir(tmp_path)
+    with unchanged(tmp_path):
+        refused(shell("compare", "--base", "x", "--train", bad, "--test", f"t={good}"), str(bad), ":4: not UTF-8")
 
 
-def test_a_registry_of_ones_own(tally, tmp_path, monkeypatch):
-    with tally.trial("damaged data"):
-        path = tmp_path / "datasets.yaml"
-        files = "[{file: ../../etc/passwd, format: x}]"
-        path.write_text(f"datasets:\n  ours: {{title: a, licence: b, citation: c, by_hand: d, files: {files}}}\n")
-        monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
-        with unchanged(tmp_path), pytest.raises(ConfigError, match="datasets.ours.files.0.file") as e:
-            load_registry()
-        assert str(path) in str(e.value)
+def test_a_registry_of_ones_own(tmp_path, monkeypatch):
+    path = tmp_path / "datasets.yaml"
+    files = "[{file: ../../etc/passwd, format: x}]"
+    path.write_text(f"datasets:\n  ours: {{title: a, licence: b, citation: c, by_hand: d, files: {files}}}\n")
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    with unchanged(tmp_path), pytest.raises(ConfigError, match="datasets.ours.files.0.file") as e:
+        load_registry()
+    assert str(path) in str(e.value)

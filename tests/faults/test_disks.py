@@ -29,38 +29,35 @@ def no_room(size: int):
         limit(before)
 
 
-def test_records(tally, tmp_path):
-    with tally.trial("disk full"):
-        project, cache = make_project(tmp_path / "project"), tmp_path / "cache"
-        planted = batch(make_project(tmp_path / "whole"), cache)
-        assert planted.end() == 0, planted.text
-        child = batch(project, cache, before=lambda: limit(3000))
-        assert child.end() == 2 and "Traceback" not in child.text, child.text
-        assert "demo.planted/demo-planted-" in child.text and "could not be written: File too large; what was there stays" in child.text
-        assert files_of(project) == {}
-        child = batch(project, cache)
-        assert child.end() == 0 and records_of(project) == records_of(tmp_path / "whole"), child.text
+def test_records(tmp_path):
+    project, cache = make_project(tmp_path / "project"), tmp_path / "cache"
+    planted = batch(make_project(tmp_path / "whole"), cache)
+    assert planted.end() == 0, planted.text
+    child = batch(project, cache, before=lambda: limit(3000))
+    assert child.end() == 2 and "Traceback" not in child.text, child.text
+    assert "demo.planted/demo-planted-" in child.text and "could not be written: File too large; what was there stays" in child.text
+    assert files_of(project) == {}
+    child = batch(project, cache)
+    assert child.end() == 0 and records_of(project) == records_of(tmp_path / "whole"), child.text
 
 
-def test_a_kept_encoder(tally, tmp_path):
-    with tally.trial("disk full"):
-        with no_room(3000), pytest.raises(EncoderError, match="File too large") as e:
-            planted_encoder(QUICK, tmp_path)
-        assert str(tmp_path) in str(e.value)
-        assert not [path for path in tmp_path.iterdir() if path.is_dir()], "nothing half-made is left"
+def test_a_kept_encoder(tmp_path):
+    with no_room(3000), pytest.raises(EncoderError, match="File too large") as e:
         planted_encoder(QUICK, tmp_path)
+    assert str(tmp_path) in str(e.value)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()], "nothing half-made is left"
+    planted_encoder(QUICK, tmp_path)
 
 
-def test_a_download(tally, tmp_path, monkeypatch):
-    with tally.trial("disk full"):
-        monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), test_downloads.Site) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            known = test_downloads.registry_of(f"http://127.0.0.1:{server.server_port}")
-            with no_room(3000), pytest.raises(registry.MissingData, match="a.tsv(.|\n)*File too large"):
-                registry.locate("demo", "a.tsv", registry=known)
-            assert not (tmp_path / "data/demo/a.tsv").exists()
-            assert registry.locate("demo", "a.tsv", registry=known).read_bytes() == test_downloads.GOOD
-            server.shutdown()
+def test_a_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("DEBIAS_NB_DATA", raising=False)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), test_downloads.Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        known = test_downloads.registry_of(f"http://127.0.0.1:{server.server_port}")
+        with no_room(3000), pytest.raises(registry.MissingData, match="a.tsv(.|\n)*File too large"):
+            registry.locate("demo", "a.tsv", registry=known)
+        assert not (tmp_path / "data/demo/a.tsv").exists()
+        assert registry.locate("demo", "a.tsv", registry=known).read_bytes() == test_downloads.GOOD
+        server.shutdown()

@@ -129,24 +129,22 @@ MODES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_file_of_data(mode, site, tally):
-    with tally.trial("bad downloads"):
-        site.mode = mode
-        with pytest.raises(r.DataError) as e:
-            r.locate("demo", "a.tsv", registry=site.registry)
-        assert type(e.value) is MODES[mode], repr(e.value)
-        assert site.address in str(e.value) and ("a.tsv" in str(e.value))
-        assert not site.folder.exists() or not list(site.folder.iterdir()), "nothing is left"
-        site.mode = "good"
-        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
-        assert [path.name for path in site.folder.iterdir()] == ["a.tsv"]
+def test_a_file_of_data(mode, site):
+    site.mode = mode
+    with pytest.raises(r.DataError) as e:
+        r.locate("demo", "a.tsv", registry=site.registry)
+    assert type(e.value) is MODES[mode], repr(e.value)
+    assert site.address in str(e.value) and ("a.tsv" in str(e.value))
+    assert not site.folder.exists() or not list(site.folder.iterdir()), "nothing is left"
+    site.mode = "good"
+    assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+    assert [path.name for path in site.folder.iterdir()] == ["a.tsv"]
 
 
-def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, tally, monkeypatch):
-    with tally.trial("bad downloads"):
-        site.mode = "sent elsewhere"
-        monkeypatch.setattr("test_downloads.OTHER", GOOD)
-        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+def test_what_is_elsewhere_is_taken_when_it_is_the_same(site, monkeypatch):
+    site.mode = "sent elsewhere"
+    monkeypatch.setattr("test_downloads.OTHER", GOOD)
+    assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
 
 
 LOCATE = """
@@ -157,20 +155,19 @@ locate("demo", "a.tsv", registry=registry_of(sys.argv[1]))
 """
 
 
-def test_a_process_killed_while_downloading_leaves_no_file(site, tally, monkeypatch):
+def test_a_process_killed_while_downloading_leaves_no_file(site, monkeypatch):
     def begun():
         return site.folder.exists() and any(path.stat().st_size for path in site.folder.iterdir())
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    with tally.trial("bad downloads"):
-        site.mode = "slow"
-        child = subprocess.Popen([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
-        wait_until(begun, "the first bytes", 60, .05)
-        child.kill()
-        child.wait()
-        assert not (site.folder / "a.tsv").exists()
-        site.mode = "good"
-        assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
+    site.mode = "slow"
+    child = subprocess.Popen([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
+    wait_until(begun, "the first bytes", 60, .05)
+    child.kill()
+    child.wait()
+    assert not (site.folder / "a.tsv").exists()
+    site.mode = "good"
+    assert r.locate("demo", "a.tsv", registry=site.registry).read_bytes() == GOOD
 
 
 def test_a_file_is_downloaded_once_and_only_if_allowed(site):
@@ -226,35 +223,33 @@ SENT = {
 
 
 @pytest.mark.parametrize("name", SENT)
-def test_an_encoder(name, hub, tally):
+def test_an_encoder(name, hub):
     change, sentence = SENT[name]
-    with tally.trial("bad downloads"):
-        hub(change)
-        with pytest.raises(EncoderError) as e:
-            load_encoder(EncoderConfig(name="pinned", kind="static"))
-        assert sentence in str(e.value), e.value
-        hub(lambda folder: None)
-        assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
+    hub(change)
+    with pytest.raises(EncoderError) as e:
+        load_encoder(EncoderConfig(name="pinned", kind="static"))
+    assert sentence in str(e.value), e.value
+    hub(lambda folder: None)
+    assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
 
 
 @pytest.mark.parametrize("mode", ["cut off", "404", "503", "hung up", "a page of a login", "sent in a circle"])
-def test_a_hub_that_answers_wrongly(mode, site, hub, tally, monkeypatch, tmp_path):
+def test_a_hub_that_answers_wrongly(mode, site, hub, monkeypatch, tmp_path):
     "With the hub's own client."
-    with tally.trial("bad downloads"):
-        monkeypatch.undo()
-        monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setattr("time.sleep", lambda seconds: None) # it asks again and again, and waits up to eight seconds between
-        site.mode = mode
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "ENDPOINT", site.address)
-        template = site.address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-        with warnings.catch_warnings(), pytest.raises(EncoderError) as e:
-            warnings.simplefilter("ignore")
-            load_encoder(EncoderConfig(name="pinned", kind="static"))
-        assert f"me/pinned at {COMMIT} (" in str(e.value), e.value
-        assert not list((tmp_path / "hub").rglob("*.safetensors")), "nothing is found under its name"
-        hub(lambda folder: None)
-        assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None
+    monkeypatch.undo()
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("time.sleep", lambda seconds: None) # it asks again and again, and waits up to eight seconds between
+    site.mode = mode
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", site.address)
+    template = site.address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    with warnings.catch_warnings(), pytest.raises(EncoderError) as e:
+        warnings.simplefilter("ignore")
+        load_encoder(EncoderConfig(name="pinned", kind="static"))
+    assert f"me/pinned at {COMMIT} (" in str(e.value), e.value
+    assert not list((tmp_path / "hub").rglob("*.safetensors")), "nothing is found under its name"
+    hub(lambda folder: None)
+    assert load_encoder(EncoderConfig(name="pinned", kind="static")) is not None

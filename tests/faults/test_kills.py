@@ -68,46 +68,43 @@ STOPS = { # kind -> how a batch is stopped, workers of each trial
 
 
 @pytest.mark.parametrize("kind, seed", [(kind, seed) for kind, (_, workers) in STOPS.items() for seed in range(len(workers))])
-def test_stopped(reference, tally, tmp_path, kind, seed):
+def test_stopped(reference, tmp_path, kind, seed):
     stop, workers = STOPS[kind][0], STOPS[kind][1][seed]
-    with tally.trial(kind):
-        project, child = begun(reference, tmp_path, workers, seed)
-        started = children(child.pid)
-        assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
-        stop(child.pid)
-        assert child.end() == CODES[stop], child.text
-        if stop is interrupt:
-            assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
-        before = files_of(project)
-        if seed % 2: # every second time the next command does not find workers that are still there
-            wait_until(lambda: not any(map(at_work, started)), "workers to end")
-            before = files_of(project)
-        assert len(before) < RUNS
-        comes_to_its_end(reference, project, workers, before)
+    project, child = begun(reference, tmp_path, workers, seed)
+    started = children(child.pid)
+    assert workers == 1 or workers_of(child.pid), "workers that are not seen cannot be found at work"
+    stop(child.pid)
+    assert child.end() == CODES[stop], child.text
+    if stop is interrupt:
+        assert "interrupted; finished runs are kept" in child.text and "Traceback" not in child.text, child.text
+    before = files_of(project)
+    if seed % 2: # every second time the next command does not find workers that are still there
         wait_until(lambda: not any(map(at_work, started)), "workers to end")
-
-
-def test_a_worker_is_killed(reference, tally, tmp_path):
-    with tally.trial("a worker killed"):
-        project, child = begun(reference, tmp_path, 2, 400)
-        kill(workers_of(child.pid)[0])
-        code = child.end()
         before = files_of(project)
-        assert code == 2 and "Traceback" not in child.text and "the same command goes on" in child.text, child.text
-        comes_to_its_end(reference, project, 2, before)
+    assert len(before) < RUNS
+    comes_to_its_end(reference, project, workers, before)
+    wait_until(lambda: not any(map(at_work, started)), "workers to end")
+
+
+def test_a_worker_is_killed(reference, tmp_path):
+    project, child = begun(reference, tmp_path, 2, 400)
+    kill(workers_of(child.pid)[0])
+    code = child.end()
+    before = files_of(project)
+    assert code == 2 and "Traceback" not in child.text and "the same command goes on" in child.text, child.text
+    comes_to_its_end(reference, project, 2, before)
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_two_batches_at_once(reference, tally, tmp_path, killed):
-    with tally.trial("two batches at once"):
-        project, one = begun(reference, tmp_path, 1, 500, until=.3) # there is work left for two
-        records = len(files_of(project))
-        other = batch_of(project, reference.cache, 1)
-        if killed:
-            wait_until(lambda: len(files_of(project)) > records, "another record")
-            kill(one.pid)
-        assert other.end() == 0 and "Traceback" not in other.text, other.text
-        assert one.end() == (-signal.SIGKILL if killed else 0), one.text
-        assert records_of(project) == reference.records
-        if not killed:
-            assert steps_of(project) == reference.steps, "each run is made once"
+def test_two_batches_at_once(reference, tmp_path, killed):
+    project, one = begun(reference, tmp_path, 1, 500, until=.3) # there is work left for two
+    records = len(files_of(project))
+    other = batch_of(project, reference.cache, 1)
+    if killed:
+        wait_until(lambda: len(files_of(project)) > records, "another record")
+        kill(one.pid)
+    assert other.end() == 0 and "Traceback" not in other.text, other.text
+    assert one.end() == (-signal.SIGKILL if killed else 0), one.text
+    assert records_of(project) == reference.records
+    if not killed:
+        assert steps_of(project) == reference.steps, "each run is made once"
