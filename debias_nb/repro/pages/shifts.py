@@ -1,31 +1,93 @@
-"A table of many shifts: where methods gain and lose against the base encoder."
+"""What tests of other kinds of text say of one that nobody has seen: where a new change would lie, whether such intervals hold,
+and what is kept of the gain on data like training."""
+import numpy as np
 import pandas as pd
 
+from ...measures.prediction import NODES, Prediction, covariance_of, predict
+from ...measures.stats import threshold_p
+from ...runs.pairing import is_enough, paired_runs, pairs_of
 from .frame import only
-from .tables import gains_and_losses
+from .tables import PLACE, compared
+
+BASE = "Base"
+OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers; all others are of sentences
+SIDES = {"evaluate": "test", "corpus": "training set"}
+COARSE = 12 # values of an SD where many predictions are made to be tried
+GROUP = ["encoder", "method", "kind"]
 
 
-def with_signs(
-    found: pd.DataFrame, # of `differences`, from one method
-) -> pd.DataFrame: # the same, and `sign`
-    """Add which differences are significant: 1 or -1 after Holm's correction over the shifts of an encoder and a method, 0
-    for the others; tests of the kind that was trained on are corrected apart."""
-    families = found.groupby(["encoder", "method", "shift"], sort=False)
-    signs = [gains_and_losses(own) for _, own in families]
-    return found.assign(sign=pd.concat(signs) if signs else 0)
+def kind_of(evaluate: str) -> str: # evaluate: a test, maybe of weights in between (`quora@0.5`)
+    return "offers" if evaluate.partition("@")[0] in OFFERS else "sentences"
 
 
-def standing(
-    found: pd.DataFrame, # of `with_signs`, from the base encoder
-) -> pd.DataFrame: # encoder, method, losses, gains, shifts, worst, mean, own gains, own tests, own
-    """Of each method and encoder how many shifts are significantly below and above the base encoder, the worst and the mean
-    of them, and the mean on the tests of the training kinds, with how many of these are significant gains."""
+def changes(
+    runs: pd.DataFrame,        # of one table
+    metric: str | None = None, # a further one; None: the table's own
+    against: str = BASE,       # a method
+) -> pd.DataFrame: # `PLACE`, kind, difference, error, paired, seeds (S,), resampled (B,) or None
+    """The change from the base encoder, or from another method, a row each encoder, method and test, in the table's unit. What
+    makes no pairs is left out."""
     rows = []
-    for (encoder, method), own in found.groupby(["encoder", "method"], sort=False):
-        out, inside = only(own, shift="ood"), only(own, shift="iid")
-        signs = out.sign.value_counts()
-        row = {"encoder": encoder, "method": method, "losses": int(signs.get(-1, 0)), "gains": int(signs.get(1, 0))}
-        row |= {"shifts": len(out), "worst": out.difference.min(), "mean": out.difference.mean()}
-        row |= {"own gains": int((inside.sign > 0).sum()), "own tests": len(inside), "own": inside.difference.mean()}
+    for place, _, sides in compared(runs, against, metric):
+        kept, _ = pairs_of(sides)
+        if not is_enough(sides, kept):
+            continue
+        paired = paired_runs(kept)
+        row = dict(zip(PLACE, place), difference=paired.difference, error=paired.error, paired=paired, resampled=None)
+        row["kind"] = kind_of(row["evaluate"])
+        row["seeds"] = np.array([run.value - base.value for run, base in kept.values()])
+        if not paired.seeds_alone:
+            row["resampled"] = np.mean([run.replicates - base.replicates for run, base in kept.values()], axis=0)
         rows.append(row)
+    return pd.DataFrame(rows, columns=[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"])
+
+
+def prediction_of(
+    shifts: pd.DataFrame, # of `changes`: one encoder, method and kind
+    nodes: int = NODES,   # as `predict`
+) -> Prediction:
+    training, test = shifts.corpus.to_numpy(str), shifts.evaluate.to_numpy(str)
+    covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
+    return predict(shifts.difference, covariance, training, test, nodes)
+
+
+def predictions(
+    found: pd.DataFrame, # of `changes`
+) -> pd.DataFrame: # encoder, method, kind, shifts, mean, error, low, high, sd, worse by a point (probability), gain, kept (share)
+    """What a new kind of text would bring, after training on a new training set; and the mean gain on the training sets' own
+    tests, and which share this is of that of plain fine-tuning."""
+    gains = only(found, shift="iid").groupby(["encoder", "method"]).difference.mean()
+    rows = []
+    for place, shifts in only(found, shift="ood").groupby(GROUP, sort=False):
+        encoder, method, _ = place
+        new = prediction_of(shifts)
+        low, high = new.interval()
+        gain = gains[encoder, method]
+        row = dict(zip(GROUP, place), shifts=len(shifts), mean=new.mean, error=new.error, low=low, high=high, sd=new.sd)
+        row |= {"of training": new.of_training, "of test": new.of_test, "of shift": new.of_shift}
+        rows.append(row | {"worse by a point": new.below(-1), "gain": gain, "kept": gain / gains[encoder, "Finetuned"]})
     return pd.DataFrame(rows)
+
+
+def left_out(
+    found: pd.DataFrame, # of `changes`
+) -> pd.DataFrame: # encoder, method, kind, left out (test or training set), name, held, cases
+    "How many changes lie in the interval that the others give, each test and each training set left out in turn."
+    rows = []
+    for place, shifts in only(found, shift="ood").groupby(GROUP, sort=False):
+        for column, side in SIDES.items():
+            for name, own in shifts.groupby(column, sort=False):
+                new = prediction_of(shifts[shifts[column] != name], COARSE)
+                below = np.array([new.below(*case) for case in zip(own.difference, own.error)])
+                held = int(((below > .025) & (below < .975)).sum())
+                rows.append(dict(zip(GROUP, place)) | {"left out": side, "name": name, "held": held, "cases": len(own)})
+    return pd.DataFrame(rows)
+
+
+def excluded(
+    found: pd.DataFrame, # of `changes`
+    loss: float,         # in points
+) -> pd.Series: # booleans
+    "On which shifts a loss of so many points is excluded at 5%, one by one."
+    is_above = found.difference > -loss
+    return is_above & pd.Series([threshold_p(one, -loss) / 2 < .05 for one in found.paired], found.index)

@@ -123,7 +123,7 @@ def differences(
     return found
 
 
-def _comparisons(
+def compared(
     runs: pd.DataFrame, against: str | None, metric: str | None, # as `differences`
 ) -> Iterator[tuple]: # place, the other method, the runs of both
     "Every comparison of a table, whether its runs are pairs or not."
@@ -247,7 +247,7 @@ def pairs(
     """Every comparison, and how many replicates it rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
     `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
     rows = []
-    for place, base, sides in _comparisons(runs, against, metric):
+    for place, base, sides in compared(runs, against, metric):
         kept, left_out = pairs_of(sides)
         drawn = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
         worlds = {world for world, _ in kept}
