@@ -128,12 +128,12 @@ def test_no_published_text_that_may_be_held_is_tested():
 
 @real
 @pytest.mark.slow
-def test_no_run_of_the_matrix_holds_what_it_tests(monkeypatch):
+def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
     "Each kind of held texts, with the tests that its runs have; a text stands in many files, and is folded once."
     folded = cache(fold)
     for module in (p, s, task):
         monkeypatch.setattr(module, "fold", folded)
-    runs = load_experiment("itvreg/matrix", "small").runs()
+    runs = load_experiment("itvreg/shifts", "small").runs()
     kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
     try:
         held = {kind: task.unlabeled_texts(*kind) for kind in kinds}
@@ -141,7 +141,7 @@ def test_no_run_of_the_matrix_holds_what_it_tests(monkeypatch):
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
     tested = {name: {folded(text, True) for text in texts} for name, texts in tests.items()}
-    assert len(held) > 5 and min(map(len, held.values())) > 500
+    assert len(held) > 1 and min(map(len, held.values())) > 500
     for (asked, names), texts in held.items():
         mine = {folded(text, True) for text in texts}
         assert not [name for name in names if mine & tested[name]], asked

@@ -223,11 +223,14 @@ class View:
 
 # %% ../../nbs/losses/batches.ipynb #f3d511e1
 def read_texts(
-    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, or a file as `read_texts_file` takes it
+    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
 ) -> list[str]: # two or more, without the empty lines of a file
     "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
     from debias_nb.data.pairs_file import read_texts_file
+    from debias_nb.data.sentences import GENERAL, general_texts
     from debias_nb.data.tables import SEEN, UNREAD
+    if isinstance(texts, str) and texts == GENERAL:
+        return general_texts()
     where = "texts"
     if isinstance(texts, (str, Path)):
         where = f"texts of {texts}"

@@ -50,8 +50,9 @@ class Regularizer:
         Columns of a batch whose texts it looks at; 0 is the anchor.
     rows : float, in (0, 1]
         Fraction of each batch that it looks at.
-    texts : list of str or path, optional
-        Other texts in place of those of the batch, without labels: of the kind that the encoder will meet, or general ones.
+    texts : list of str, path or "general", optional
+        Other texts in place of those of the batch, without labels: of the kind that the encoder will meet, or general ones. Those
+        of this library, "general", are looked for in `DEBIAS_NB_DATA`, and downloaded from pinned addresses else.
         Holding an initial model on unlabeled data that are not trained on is the idea of Lee et al. (2019, arXiv 1903.12648)
         and of ZSCL (Zheng et al. 2023, arXiv 2303.06628), which asks for diverse data and averages weights as well.
     texts_per_batch : int, 1 or more, optional

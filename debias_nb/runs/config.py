@@ -214,7 +214,7 @@ class TrainConfig(Settings):
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
 # duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
 # apart by that; what can be said of a shift before training; replicates in which pairs that share texts are drawn together.
-Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "beforehand", "shared texts"]
+Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "shared texts"]
 
 
 def _reseeded(config: Strict, names: Names, seed: int) -> Strict:

@@ -118,26 +118,6 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
     return values
 
 
-@lru_cache(maxsize=16)
-def center(encoder: EncoderConfig, texts: tuple[str, ...]) -> np.ndarray: # (d,) unit vector
-    "Where texts lie on the whole, for the base encoder."
-    mean = vectors(base_model(encoder), list(texts), encoder).double().mean(0).numpy()
-    return mean / np.linalg.norm(mean)
-
-
-def beforehand(encoder: EncoderConfig, corpus: CorpusConfig, name: str) -> dict: # name: of a test
-    """What can be measured of a shift before anything is trained: the share of a test's words that training has, AUC(0.05)
-    of word overlap, the mean cosine of unrelated texts of the test, and how far the test's texts lie from those of training
-    (one less the cosine of their mean embeddings), both for the base encoder."""
-    test = evaluation_pairs(name, corpus, None)
-    both = vectors(base_model(encoder), test.all_texts, encoder)
-    left, right = both.chunk(2)
-    unrelated = cosines(left, right.roll(1, 0))
-    centers = [center(encoder, tuple(texts)) for texts in (training_pairs(corpus).all_texts, test.all_texts)]
-    return word_measures(name, corpus) | {
-        "unrelated cosine": float(unrelated.mean()), "distance of kinds": float(1 - np.dot(*centers))}
-
-
 @lru_cache(maxsize=4)
 def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
     "The texts that a corpus trains on, folded."
@@ -247,8 +227,6 @@ class PairTask(Task):
         if "words" in run.measure and name in (*question_corpora(), *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, test.left)
-        if "beforehand" in run.measure and run.corpus:
-            values |= beforehand(run.encoder, run.corpus, name)
         tested.metrics[name] = values
         tested.replicates[name] = kept
         tested.data[f"test {name}"] = test.info
