@@ -18,6 +18,7 @@ from .details import chosen_settings, question_tests
 from .expected import load_expected
 from .frame import PROFILES, Study, all_experiments, only_stored, papers, profiles_of, scales
 from .frame import stored
+from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
 
 
@@ -159,6 +160,11 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
             found = differences(runs, metric=metric).drop(columns=["family", "strength"]) # the name says all
             found.insert(0, "table", table)
             yield ".differences", found
+    for table in study.experiment.tables:
+        if set(table.against.values()) == {BASE}: # all of it is compared with the base encoder
+            found = predictions(changes(study[table.id]))
+            found.insert(0, "table", table.id)
+            yield ".predictions", found
     further = []
     for place, own in study.runs[study.runs.further].groupby(FURTHER, sort=False):
         values = of_replicates(own)
@@ -168,7 +174,7 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
 
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
     """The CSV files of a page: its cells, differences of every table and metric, tests by question or author, means of the
-    metrics that stand below a table, and the settings that validation chose, seed by seed."""
+    metrics that stand below a table, what other kinds of text would bring, and the settings that validation chose, seed by seed."""
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
