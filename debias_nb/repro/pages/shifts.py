@@ -9,7 +9,8 @@ from ...runs.pairing import is_enough, paired_runs, pairs_of
 from .frame import only
 from .tables import PLACE, compared
 
-BASE = "Base"
+BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
+SHARES = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
 OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers; all others are of sentences
 SIDES = {"evaluate": "test", "corpus": "training set"}
 COARSE = 12 # values of an SD where many predictions are made to be tried
@@ -65,7 +66,25 @@ def predictions(
         gain = gains[encoder, method]
         row = dict(zip(GROUP, place), shifts=len(shifts), mean=new.mean, error=new.error, low=low, high=high, sd=new.sd)
         row |= {"of training": new.of_training, "of test": new.of_test, "of shift": new.of_shift}
-        rows.append(row | {"worse by a point": new.below(-1), "gain": gain, "kept": gain / gains[encoder, "Finetuned"]})
+        rows.append(row | {"worse by a point": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
+    return pd.DataFrame(rows)
+
+
+def outcomes(
+    new: pd.DataFrame, # of `predictions`: one kind
+) -> pd.DataFrame: # a row an encoder
+    "What became of (a), (b) and (c), as `configs/itvreg/shifts.small.yaml` states them."
+    rows = []
+    for encoder, own in new.groupby("encoder", sort=False):
+        own = own.set_index("method")
+        width = (own.high - own.low) / (own.high - own.low)[PLAIN]
+        nearest = (own.kept[list(SHARES)] - own.kept[GENERAL]).abs().idxmin()
+        is_narrow = width[GENERAL] <= .5 and own.kept[GENERAL] >= .85
+        is_as_good = width[OWN] <= .75 and own.kept[OWN] >= .85
+        rows.append({
+            "encoder": encoder, "width": width[GENERAL], "kept": own.kept[GENERAL], "(a)": "holds" if is_narrow else "refuted",
+            "nearest": nearest, "its width": width[nearest], "(b)": "holds" if width[nearest] > width[GENERAL] else "refuted",
+            "width on own texts": width[OWN], "kept on own texts": own.kept[OWN], "(c)": "refuted" if is_as_good else "holds"})
     return pd.DataFrame(rows)
 
 
