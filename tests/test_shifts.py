@@ -56,7 +56,7 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(found):
         plain, held = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
         assert held.high - held.low < .7 * (plain.high - plain.low)
         assert plain.kept == 1 and held.kept == pytest.approx(.9, abs=.02)
-        assert plain["worse by a point"] > held["worse by a point"]
+        assert plain.worse > held.worse
         assert plain.low < plain["mean"] < plain.high
     own = only(found, method="Held", kind="offers", shift="ood")
     covariance = covariance_of(np.stack(own.seeds), np.stack(own.resampled), own.corpus, own.evaluate)

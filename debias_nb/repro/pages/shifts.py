@@ -54,25 +54,26 @@ def prediction_of(
 
 def predictions(
     found: pd.DataFrame, # of `changes`
-) -> pd.DataFrame: # encoder, method, kind, shifts, mean, error, low, high, sd, worse by a point (probability), gain, kept (share)
+    kinds: tuple[str, ...] = ("sentences", "offers"),
+) -> pd.DataFrame: # encoder, method, kind, shifts, mean, error, low, high, sd, worse (the probability of losing more than a point), gain, kept (share)
     """What a new kind of text would bring, after training on a new training set; and the mean gain on the training sets' own
     tests, and which share this is of that of plain fine-tuning."""
     gains = only(found, shift="iid").groupby(["encoder", "method"]).difference.mean()
     rows = []
-    for place, shifts in only(found, shift="ood").groupby(GROUP, sort=False):
+    for place, shifts in only(found, shift="ood", kind=kinds).groupby(GROUP, sort=False):
         encoder, method, _ = place
         new = prediction_of(shifts)
         low, high = new.interval()
         gain = gains[encoder, method]
         row = dict(zip(GROUP, place), shifts=len(shifts), mean=new.mean, error=new.error, low=low, high=high, sd=new.sd)
-        row |= {"of training": new.of_training, "of test": new.of_test, "of shift": new.of_shift}
-        rows.append(row | {"worse by a point": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
+        row |= {"of_training": new.of_training, "of_test": new.of_test, "of_shift": new.of_shift}
+        rows.append(row | {"worse": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
 
 
 def outcomes(
     new: pd.DataFrame, # of `predictions`: one kind
-) -> pd.DataFrame: # a row an encoder
+) -> pd.DataFrame: # a row an encoder: widths as shares of that of plain fine-tuning, gains kept, and words
     "What became of (a), (b) and (c), as `configs/itvreg/shifts.small.yaml` states them."
     rows = []
     for encoder, own in new.groupby("encoder", sort=False):
@@ -82,9 +83,9 @@ def outcomes(
         is_narrow = width[GENERAL] <= .5 and own.kept[GENERAL] >= .85
         is_as_good = width[OWN] <= .75 and own.kept[OWN] >= .85
         rows.append({
-            "encoder": encoder, "width": width[GENERAL], "kept": own.kept[GENERAL], "(a)": "holds" if is_narrow else "refuted",
-            "nearest": nearest, "its width": width[nearest], "(b)": "holds" if width[nearest] > width[GENERAL] else "refuted",
-            "width on own texts": width[OWN], "kept on own texts": own.kept[OWN], "(c)": "refuted" if is_as_good else "holds"})
+            "encoder": encoder, "width": width[GENERAL], "kept": own.kept[GENERAL], "a": "holds" if is_narrow else "refuted",
+            "nearest": nearest, "width_nearest": width[nearest], "b": "holds" if width[nearest] > width[GENERAL] else "refuted",
+            "width_own": width[OWN], "kept_own": own.kept[OWN], "c": "refuted" if is_as_good else "holds"})
     return pd.DataFrame(rows)
 
 
