@@ -21,7 +21,7 @@ def runs(scatter, kept, seeds=4, draws=40):
     def add(method, corpus, test, seed, change, sample):
         where = {"encoder": "small", "corpus": corpus, "evaluate": test, "test": f"{corpus} -> {test}", "method": method}
         where |= {"shift": "iid" if corpus == test else "ood", "family": method, "metric": "auc05", "unit": "percent", "table": "made"}
-        run = {"key": (None, seed), "value": 50 + change, "replicates": 50 + change + sample, "made": Made("made here", "one"), "clean": True}
+        run = {"key": (None, seed), "value": 50 + change, "resampled": 50 + change + sample, "made": Made("made here", "one"), "clean": True}
         rows.append(dict.fromkeys(COLUMNS) | where | run | {"overlap": 0., "complete": True, "further": False, "against": "Base"})
 
     for corpus in TRAINING:

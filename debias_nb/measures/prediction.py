@@ -146,7 +146,7 @@ def predict(
     of_test = np.tile(sd, nodes)
     sds = np.repeat(np.column_stack([of_training, of_test]), [own.shape[1] for own in indicators], axis=1)
     parts = [_restricted(np.maximum(errors, 0) + one**2, sides, values, sds) for one in sd]
-    logs, means, spread = np.reshape(np.moveaxis(parts, 1, 0), (3, -1))
+    logs, means, spread = map(np.concatenate, zip(*parts))
     logs = logs + np.log(np.einsum("i,j,k->ijk", prior, prior, prior)).ravel()
     weights = np.exp(logs - logs.max())
     weights = weights / weights.sum()

@@ -38,7 +38,7 @@ def changes(
         row["kind"] = kind_of(row["evaluate"])
         row["seeds"] = np.array([run.value - base.value for run, base in kept.values()])
         if not paired.seeds_alone:
-            row["resampled"] = np.mean([run.replicates - base.replicates for run, base in kept.values()], axis=0)
+            row["resampled"] = np.mean([run.resampled - base.resampled for run, base in kept.values()], axis=0)
         rows.append(row)
     return pd.DataFrame(rows, columns=[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"])
 
