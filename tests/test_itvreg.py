@@ -76,7 +76,7 @@ def test_what_would_give_other_numbers_is_refused(model, call, words):
 
 def test_configurations_know_the_regularizers_that_there_are():
     terms = {name for name, kind in REGULARIZERS.items() if issubclass(kind, Regularizer)}
-    assert set(REGULARIZER_NAMES) == terms | {"gor", "neighbors"}
+    assert set(REGULARIZER_NAMES) == terms | {"gor"}
     assert set(INTERVENING) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Intervening)}
 
 

@@ -31,10 +31,10 @@ OfMatches = Literal["MultipleNegativesRankingLoss"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
-# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`; `neighbors` stands in records of before. This module does not import
-# them: that loads torch, which commands that train nothing do without.
+# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`. This module does not import them: that loads torch, which
+# commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
-HOLDING = (*INTERVENING, "outreg", "simcse", "neighbors") # texts, those of a batch or others
+HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
 REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
 
 Intervention = Literal["mask", "delete", "pad", "random"]
@@ -255,9 +255,7 @@ class RunConfig(Strict):
     def of_before(self) -> str | None: # None: it can be made
         "Why a run is not made any more: a question that is answered leaves its records and pages."
         split = self.data.split if self.data else None
-        answered = {
-            "replay": self.method.replay, "regularizer: neighbors": self.method.regularizer == "neighbors",
-            "validation: across": split and split.validation == "across"}
+        answered = {"replay": self.method.replay, "validation: across": split and split.validation == "across"}
         said = [f"`{setting}` is no longer made: its records name the commit that makes them again" for setting, own in answered.items() if own]
         return next(iter(said), None)
 

@@ -310,7 +310,7 @@ def list_names():
         "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
-    echo(f"regularizers of pairs: {', '.join(name for name in REGULARIZER_NAMES if name != 'neighbors')}")
+    echo(f"regularizers of pairs: {', '.join(REGULARIZER_NAMES)}")
     for what, kind in values.items():
         echo(f"{what}: {', '.join(name for name in get_args(kind) if name != 'none')}")
     try:
