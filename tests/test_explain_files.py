@@ -1,5 +1,4 @@
 "Files that cannot be read are refused with file, line and column; the four formats give the same pairs."
-import gzip
 import json
 import os
 import subprocess
@@ -15,7 +14,6 @@ from debias_nb.losses.batches import read_texts
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
-from debias_nb.data import tables
 from debias_nb.data.registry import DataError
 from debias_nb.explain.compare import compare, read_held_texts
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
@@ -81,7 +79,6 @@ ODD = { # name of a file, its content, the texts on the left: what looks wrong a
     "semicolons": ("a.csv", '"left";"right";"label"\n"a, b";"NA";"1"\nNA;b;0\n', ["a, b", "NA"]),
     "tabs in a .csv": ("a.csv", "left\tright\tlabel\na, b\tc\t1\nd\te\t0\n", ["a, b", "d"]),
     "commas in a .tsv": ("a.tsv", HEAD + GOOD, ["a lamp", "b"]),
-    "as Excel says it": ("a.csv", "sep=;\r\nleft;right;label\r\na;b;1\r\nc;d;0\r\n", ["a", "c"]),
     "a long cell": ("a.csv", HEAD + f"{'x' * 10**6},b,1\nc,d,0\n", ["x" * 10**6, "c"]),
     "a semicolon in a header with commas": ("a.csv", "a;b," + HEAD + "x,y,z,1\n" + "x,y,w,0\n", ["y", "y"]),
 }
@@ -96,8 +93,8 @@ def test_what_looks_wrong_and_is_not_is_read(tmp_path, name, content, left):
 BAD = { # name of a file, its content, words of the message
     "empty": ("a.csv", "", "a.csv: no pairs"),
     "header alone": ("a.csv", HEAD, "a.csv: no pairs"),
-    "typo": ("a.csv", "left,right,lable\n" + GOOD, "a.csv: ", "'label'", "'lable'"),
-    "twice": ("a.csv", "left,right,left,label\na,b,c,1\n", "a.csv: ", "2 columns", "'left'"),
+    "typo": ("a.csv", "left,right,lable\n" + GOOD, "a.csv: ", "two texts with a label", "left, right, lable"),
+    "twice": ("a.csv", "left,right,left,label\na,b,c,1\n", "a.csv: ", "found 2", "'left'"),
     "one class": ("a.csv", HEAD + "a,b,1\nc,d,1\n", "a.csv: ", "2 labels are 1"),
     "numbers": ("a.csv", HEAD + "17,b,1\n18,c,0\n", "a.csv: ", "'left'", "'17'"),
     "label": ("a.csv", HEAD + GOOD + "a,b,2\n", "a.csv:4: ", "'label'", "'2'"),
@@ -111,7 +108,6 @@ BAD = { # name of a file, its content, words of the message
     "a cell of two lines between tabs": (
         "a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', "a.tsv:3: 1 cells", "Between tabs", "CSV or JSONL"),
     "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', "a.tsv:2: 4 cells", "Between tabs"),
-    "UTF-16 without a mark": ("a.csv", (HEAD + GOOD).encode("utf-16-le"), "a.csv:1: ", "UTF-16"),
     "nearly 0": ("a.csv", HEAD + GOOD + "a,b,1e-400\n", "a.csv:4: ", "'1e-400'"),
     "digits of another script": ("a.csv", HEAD + GOOD + "a,b,١\n", "a.csv:4: "),
     "another encoding": ("a.csv", (HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"), "a.csv:3: not UTF-8"),
@@ -144,7 +140,7 @@ def test_parquet_that_is_damaged_or_has_a_column_twice(tmp_path, damaged):
         read_pairs_file(path)
     columns = [pa.array(["a", "b"]), pa.array(["a", "b"]), pa.array(["c", "d"]), pa.array([1, 0])]
     pq.write_table(pa.table(columns, names=["left", "left", "right", "label"]), path)
-    with pytest.raises(DataError, match="2 columns are called 'left'"):
+    with pytest.raises(DataError, match="one column 'left' is expected, found 2"):
         read_pairs_file(path)
 
 
@@ -172,11 +168,6 @@ def test_texts_are_a_column_of_a_table(tmp_path, kind):
     assert held.path == f"{path}:text" and held.sha256 == sha256_file(path)
 
 
-def test_texts_with_a_comma_are_no_table(tmp_path):
-    texts = ["a lamp, boxed", "a chair, old", "desks, two"]
-    assert read_texts(texts_of(tmp_path, "new.txt", "\n".join(texts))) == texts
-
-
 def test_parquet_is_read_with_its_checksums(tmp_path):
     "Bits that flip in a page are noticed where the page has a checksum."
     path = tmp_path / "a.parquet"
@@ -189,16 +180,6 @@ def test_parquet_is_read_with_its_checksums(tmp_path):
         read_pairs_file(path)
 
 
-def test_a_packed_line_without_end_is_refused_before_memory_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "LONGEST", 2**20)
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(HEAD.encode() + b"x" * 2**22))
-    with pytest.raises(DataError, match="a line of more than 1,048,576 bytes"):
-        read_pairs_file(path)
-    path.write_bytes(gzip.compress((HEAD + GOOD * 10**5).encode()))
-    assert len(read_pairs_file(path)) == 2 * 10**5
-
-
 def test_a_text_ends_where_a_line_does(tmp_path):
     lines = ["a\u2028b", "c\x0cd", "e\x85f\x1cg"]
     for end in ("\n", "\r\n", "\r"):
@@ -207,8 +188,6 @@ def test_a_text_ends_where_a_line_does(tmp_path):
 
 @pytest.mark.parametrize("name, content, said", [
     ("new.csv", HEAD + GOOD, "no column 'text' .*'left', 'right', 'label'"), ("new.tsv", "a\nb\n", "no column 'text'"),
-    ("new.txt", "a\tb\nc\td\n", "look like rows of a table"), ("new.txt", "id,text\n7,a lamp\n8,\"two, or more\"\n", "look like rows"),
-    ("new.txt", "name;shop\nlamp, red;A\nchair;B\n", "look like rows"), ("new.txt", "left|other\na lamp\n", "look like rows"), ("new.txt", '{"text": "a"}\n{"text": "b"}\n', "look like rows"),
     ("new.csv", "text\n", "no texts"), ("new.csv", "text\na\n\u200b\n", "new.csv:3: "), ("new.txt", b"a\nb\n\xff\n", "txt:3: not UTF-8"),
     ("new.txt", "a\nb\0\n", "NUL"),
 ])

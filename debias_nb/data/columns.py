@@ -5,7 +5,7 @@ from numbers import Real
 
 import pandas as pd
 
-from ..checks import check_known, nearest, quoted, visible
+from ..checks import check_known, quoted, visible
 from .registry import DataError
 from .tables import UNREAD
 
@@ -119,45 +119,29 @@ def roles(header: list[str], form: str | None = None) -> list[Columns]: # severa
     return found.get(form) or found["pairs"] + found["candidates"] or found["retrieval"][:len(matches)]
 
 
-def _unknown(name: str, header: list[str]) -> DataError:
-    "What a header lacks of the layout that is nearest to it."
-    low = {column.casefold() for column in header}
-    layouts = [(left, right, "label") for left, right in zip(LEFT, RIGHT)] + [(anchor, "positive") for anchor in ANCHOR]
-    wanted = max(layouts, key=lambda names: len({*names} & low))
-    missing = next((one for one in wanted if one not in low), "label")
-    advice = NAME_THEM
-    if missing == "label":
-        advice = f"if all pairs match, say form='retrieval', or name two columns: --columns {wanted[0]},{wanted[1]}"
-    if not low & {*wanted, *LABEL}:
-        advice = f"a file needs a header; {NAME_THEM}"
-    return DataError(f"{name}: no column {missing!r}{nearest(missing, map(visible, header[:8]))}; {advice}")
-
-
 def columns_of(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
     "The roles of columns: as they were named, else by their names."
     header = list(frame.columns)
-    others = [column for column in header if column != asked.group]
-    ways = roles(others, asked.form)
+    ways = roles([column for column in header if column != asked.group], asked.form)
+    there = ", ".join(map(visible, header[:8]))
     if not asked.columns and not ways:
-        raise _unknown(name, others)
+        without_label = roles(header, "retrieval")
+        advice = "if all pairs match, say form='retrieval'" if without_label else NAME_THEM
+        told = "neither two texts with a label nor an anchor with its positive"
+        raise DataError(f"{name}: {told} among the columns {there}; a file needs a header; {advice}")
     if not asked.columns and len(ways) > 1:
         readings = f"as {ways[0].told}, or as {ways[1].told}"
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
-    advice = "name the columns of one file by --columns NAME=left,right,label"
-    if ways and asked.columns and not {*asked.columns} <= {*header}:
-        advice = f"by its columns it looks like {ways[0].told}"
     for column in [*(asked.columns or ways[0].names), *filter(None, [asked.group])]:
-        if header.count(column) > 1:
-            raise DataError(f"{name}: {header.count(column)} columns are called {column!r}")
         if UNREAD.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
-        if column not in header:
-            raise DataError(f"{name}: no column {column!r}{nearest(column, header)}; {advice}")
-    return _named(name, frame, asked) if asked.columns else ways[0]
+        if header.count(column) != 1:
+            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {there}")
+    return _assign(name, frame, asked) if asked.columns else ways[0]
 
 
-def _named(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
+def _assign(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
     "The roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
     left, right, *others = asked.columns
     if not others and asked.form != "retrieval":

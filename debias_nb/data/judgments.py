@@ -110,7 +110,7 @@ def _judgments_file(path: Path) -> pd.DataFrame:
     return _judgments(str(path), frame)
 
 
-def _named_files(folder: Path) -> pd.DataFrame: # role, split ("": none), place, and how many other words its name has
+def _list_files(folder: Path) -> pd.DataFrame: # role, split ("": none), place, and how many other words its name has
     "The files of a folder by the words of their names."
     rows = []
     for file in sorted(folder.rglob("*")):
@@ -128,7 +128,7 @@ def _named_files(folder: Path) -> pd.DataFrame: # role, split ("": none), place,
     return pd.DataFrame(rows, columns=["role", "split", "file", "others"])
 
 
-def _chosen(path: Path, files: pd.DataFrame, split: str | None) -> tuple[str, dict[str, list[Path]]]:
+def _choose(path: Path, files: pd.DataFrame, split: str | None) -> tuple[str, dict[str, list[Path]]]:
     "The split, and the files of each role that belong to it."
     held = {*files.role}
     judged = files[files.role == ("judgments" if "judgments" in held else "data")]
@@ -154,16 +154,16 @@ def _chosen(path: Path, files: pd.DataFrame, split: str | None) -> tuple[str, di
 
 def read_folder(path: Path, split: str | None, asked: Options):
     "Files by the words of their names; of those with the same role the ones with the fewest other words."
-    files = _named_files(path)
+    files = _list_files(path)
     fewest = files.groupby(["role", "split"]).others.transform("min")
     alone = [visible(file.relative_to(path).as_posix()) for file in files.file[files.others > fewest]]
-    split, chosen = _chosen(path, files[files.others == fewest], split)
+    split, chosen = _choose(path, files[files.others == fewest], split)
     names = {role: ", ".join(map(str, some)) for role, some in chosen.items()}
     queries, corpus = (_by_id(names[role], pd.concat(map(_texts_file, chosen[role]))) for role in ("queries", "corpus"))
     found = pd.concat(map(_judgments_file, chosen["judgments"]))
     note = f"read as {JUDGMENTS}{f' of the split {split}' if split else ''}"
     note = "; ".join([note, *([f"left alone: {', '.join(alone)}"] if alone else [])])
-    return *judged(names["judgments"], queries, corpus, found, asked), sum(chosen.values(), []), note
+    return *relevance(names["judgments"], queries, corpus, found, asked), sum(chosen.values(), []), note
 
 
 # ---------------------------------------------------------------- dicts
@@ -195,7 +195,7 @@ def read_dicts(name: str, given: dict, asked: Options):
         found = pd.DataFrame(rows, columns=["line", "query", "document", "grade"]).set_index("line")
     else:
         found = _judgments(label, in_memory(name, given[key]))
-    frame, texts, left_out = judged(label, queries, corpus, found, asked)
+    frame, texts, left_out = relevance(label, queries, corpus, found, asked)
     return frame.assign(line=range(1, len(frame) + 1)), texts, left_out, [], f"read as queries, corpus and {key}"
 
 
@@ -205,14 +205,7 @@ def grades_advice(numbers) -> str:
     "A threshold that lets grades be read, with some on both sides: the first one above the middle."
     grades = sorted({float(number) for number in numbers})
     upper = [grade for grade in grades if 2 * grade > grades[0] + grades[-1]]
-    if not upper:
-        return ""
-    least = str(upper[0]).removesuffix(".0")
-    told = f"; grades are read by --match-from {least} (match_from={least})"
-    lower = grades[:-len(upper)]
-    if len(lower) < 2:
-        return told
-    return f"{told}, and --other-to {str(lower[-2]).removesuffix('.0')} where those between are left out"
+    return f"; grades are read by --match-from {upper[0]:g} (match_from={upper[0]:g})" if upper else ""
 
 
 def _refuse(name: str, found: pd.DataFrame, wrong, told, more: str = "") -> None: # told: a row -> what is wrong with it
@@ -222,7 +215,7 @@ def _refuse(name: str, found: pd.DataFrame, wrong, told, more: str = "") -> None
         raise DataError(f"{bad_lines(name, bad, len(found), 'judgments')}{more}")
 
 
-def _graded(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
+def _grades(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
     grade = pd.to_numeric(found.grade.map(number_of)).astype(float)
     wrong = grade.isna() | (grade.abs() > MOST)
     _refuse(name, found, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
@@ -232,7 +225,7 @@ def _graded(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: 
     return grade
 
 
-def _found(name, queries, corpus, found, least):
+def _usable(name, queries, corpus, found, least):
     """Judgments whose query and text are there, with their places; what else there was, in words. Raises `DataError` where it is
     more than one in a hundred."""
     readable_queries, readable = (table.text.map(is_text).to_numpy() for table in (queries, corpus))
@@ -269,13 +262,13 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     return np.where((place >= 0) & same, place, -1)
 
 
-def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
+def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
     """Queries with their relevant texts; queries and corpus by id, `found` has query, document and grade. Raises `DataError`
     naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
     least = 1 if asked.match_from is None else asked.match_from
     asks, place = queries.index.get_indexer(found["query"]), corpus.index.get_indexer(found.document)
-    grade = _graded(name, found, asked.match_from is None)
-    found, counts = _found(name, queries, corpus, found.assign(line=found.index, grade=grade, asks=asks, place=place), least)
+    grade = _grades(name, found, asked.match_from is None)
+    found, counts = _usable(name, queries, corpus, found.assign(line=found.index, grade=grade, asks=asks, place=place), least)
     first = found.groupby(["asks", "place"])[["line", "grade"]].transform("first")
     _refuse(name, found.assign(before=first.line), found.grade != first.grade, lambda row: (
         f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"))
@@ -292,9 +285,8 @@ def judged(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Dat
         grades = f"none of its {(kept.asks == row.asks).sum():,} grades is 1 or more"
         raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
     readable = corpus.text.map(is_text).to_numpy()
-    below = f"judgments with a grade below {least:g}{', from nDCG too,' if (~relevant & (kept.grade > 0)).any() else ''}"
     counts |= {
-        "judgments that stand twice": again.sum(), below: (~relevant).sum(), "judgments of a query's own text": own.sum(),
+        "judgments that stand twice": again.sum(), f"judgments with a grade below {least:g}": (~relevant).sum(), "judgments of a query's own text": own.sum(),
         f"queries without a grade of {least:g} or more": unanswered.asks.nunique(),
         "queries without a judgment": len(queries) - kept.asks.nunique(),
         "texts of the corpus that have nothing to read": (~readable).sum()}

@@ -1,6 +1,5 @@
 """Your own tests: labeled pairs, queries with candidates, or queries with a corpus. Any source becomes one data frame, and the
 roles of its columns tell the form."""
-import csv
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,11 +11,11 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, LABEL, LEFT, NAME_THEM, RIGHT, Columns, Options, columns_of, roles
-from .judgments import ID, grades_advice, read_dicts, read_folder
+from .columns import JUDGMENTS, NAME_THEM, Columns, Options, columns_of
+from .judgments import grades_advice, read_dicts, read_folder
 from .pairs import fold
 from .registry import DataError
-from .tables import DELIMITERS, FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, folder_and_split, groups_in, in_memory
+from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, folder_and_split, groups_in, in_memory
 from .tables import is_retrieval, is_text, number_of, read_table, texts_in
 
 
@@ -120,20 +119,14 @@ def labels_of(name: str, cells: pd.Series, asked: Options) -> tuple[pd.Series, d
 def _advice(cells: list[str]) -> str:
     "How labels that are none of 0 and 1 can be read."
     numbers = {*map(number_of, cells)}
-    if numbers == {-1, 1}:
-        return "; labels of -1 and 1 are read by --match 1 (match=1)"
-    if None not in numbers:
+    if None not in numbers and numbers != {-1, 1}:
         return grades_advice(numbers)
-    named = sorted(filter(None, map(str.strip, cells)))
-    if not 0 < len(named) <= 10:
-        return ""
-    there = ", ".join(map(quoted, named))
-    return f"; they are {there}: say which one is a match, --match {named[-1]} (match={named[-1]!r})"
+    named = sorted(cells)
+    last = named[-1].strip()
+    return f"; they are {', '.join(map(quoted, named[:8]))}: say which one is a match, e.g. --match {quoted(last)}"
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
-    if isinstance(frame[columns.left[0]].iloc[0], (list, np.ndarray)): # a row of lists, as in older sets of MTEB
-        frame = frame.explode(list(columns.names))
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
     labels, left_out = labels_of(name, frame[columns.label], asked)
     found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
@@ -144,8 +137,7 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
         raise DataError(f"{name}: none of {len(frame):,} pairs is left: {told}")
     if found.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        told = "" if asked.match is None else f" (match is {asked.match!r}, labels are {there})"
-        raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed{told}")
+        raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed (labels are {there})")
     return found, None, left_out
 
 
@@ -198,21 +190,6 @@ def _matches(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
     counts = {"pairs of a text with itself": int(itself.sum()), "pairs that stand twice": int(twice.sum())}
     return found, corpus.tolist(), {what: n for what, n in counts.items() if n}
 
-def copies_told(frame: pd.DataFrame, corpus: list[str] | None) -> str:
-    "How many texts count as wrong answers that read like the right one; nothing where none does."
-    def alike(texts):
-        return pd.Series([" ".join(text.casefold().split()) for text in texts], dtype=object)
-    if "query" not in frame:
-        return ""
-    text = alike(frame.right)
-    if corpus is None:
-        right = frame.label == 1
-        matches = pd.MultiIndex.from_arrays([frame["query"][right], text[right]])
-        count = (~right & pd.MultiIndex.from_arrays([frame["query"], text]).isin(matches)).sum()
-        return f"{count:,} negatives are the match of their query but for case and spaces" if count else ""
-    relevant = text.groupby([frame["query"], text]).transform("size")
-    count = (relevant < text.map(alike(corpus).value_counts())).sum()
-    return f"{count:,} relevant texts stand in the corpus again, where they are not judged relevant" if count else ""
 
 # ---------------------------------------------------------------- any of them
 
@@ -223,10 +200,6 @@ class Tabular(Protocol):
 
 Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | PairFile # as `read_pairs_file` takes it
 OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
-
-
-def _form_of(header: list[str]) -> Columns | None:
-    return next(iter(roles(header)), None)
 
 
 @pd.option_context("mode.string_storage", "python") # which takes half of a character, so that its line can be told
@@ -306,7 +279,7 @@ def read_pairs_file(
         at, split = folder_and_split(path)
         folder = at if at.is_dir() else None
         name = at.name if folder else Path(at.name.removesuffix(".gz")).stem
-        table = None if folder else read_table(at, asked.known, None if asked.columns else _form_of)
+        table = None if folder else read_table(at, asked.known)
     else:
         table = in_memory(name or "pairs", source)
     if folder or is_retrieval(table):
@@ -327,7 +300,7 @@ def read_pairs_file(
         sha256 = fingerprint({file.relative_to(at).as_posix(): sha256_file(file) for file in used})
     else:
         sha256 = sha256_file(path) if path else fingerprint([frame.to_numpy().tolist(), corpus])
-    note = "; ".join(filter(None, [note, asked.told, copies_told(frame, corpus)]))
+    note = "; ".join(filter(None, [note, asked.told]))
     return PairFile(name or label, frame, sha256, names, path, group, note, form, corpus, left_out)
 
 
@@ -376,35 +349,16 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: 
     return path, None
 
 
-def _looks_like_rows(lines: list[str]) -> bool:
-    "Whether lines are objects of JSON, begin with a header, or all have as many cells, and none after a space."
-    if all(line.strip()[0] + line.strip()[-1] == "{}" for line in lines):
-        return True
-    for sign in DELIMITERS:
-        rows = list(csv.reader(lines, delimiter=sign))
-        header = {cell.strip().casefold() for cell in rows[0]}
-        if len(header) > 1 and header & {"text", *ID, *LABEL, *LEFT, *RIGHT}:
-            return True
-        after_space = any(cell[:1] == " " for row in rows for cell in row[1:])
-        if len(header) > 1 and {len(row) for row in rows} == {len(rows[0])} and not after_space:
-            return True
-    return False
-
-
 @pd.option_context("mode.string_storage", "python")
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
-        lines = [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
-        if len(lines) > 1 and _looks_like_rows(lines[:1_000]):
-            advice = "call it .csv, .tsv or .jsonl, as in new.csv:column"
-            raise DataError(f"texts of {path}: its lines look like rows of a table; {advice}")
-        return lines
+        return [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
     table = read_table(path, lambda header: column in header)
+    if table.empty:
+        raise DataError(f"texts of {path}: no texts")
     if column not in table:
-        if table.empty and not len(table.columns):
-            raise DataError(f"texts of {path}: no texts")
         advice = f"name the column that holds the texts, as in {path}:COLUMN"
         raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
     check(str(path), table[column], table[column].map(is_text), "a text is expected")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable
 from decimal import Decimal
 from io import StringIO
 from itertools import zip_longest
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import nearest, quoted
+from ..checks import nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
@@ -28,10 +27,7 @@ SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\
 NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
 QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
-LONGEST = 2**28 # bytes of a line, or of a cell
-AGAIN = "write the file again as UTF-8"
-FROM_PANDAS = "; pandas and datasets make that of NA, null and None: pass the path of the file instead"
-csv.field_size_limit(LONGEST)
+csv.field_size_limit(2**28) # bytes
 DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
 
 
@@ -51,41 +47,27 @@ def folder_and_split(source: str | os.PathLike) -> tuple[Path, str | None]: # `F
 def check_file(path: str | os.PathLike) -> None:
     "Raises `DataError` for a name with another ending, and for a file that is not there. A folder may have any name."
     path, _ = folder_and_split(path)
-    if UNREAD.search(str(path)):
-        raise DataError(f"{quoted(str(path))}: the name holds NUL or bytes that are no UTF-8")
-    try:
-        is_folder = path.is_dir()
-    except OSError as e: # a name that is too long
-        raise DataError(f"{quoted(str(path))}: {e.strerror}") from None
     if ending(path) in ENDINGS:
-        if not path.exists():
-            near = [other.name for other in path.parent.glob("*")]
-            raise DataError(f"{path}: no such file{nearest(path.name, near) if near else ''}")
+        if not os.path.exists(path): # False for names that cannot be, too
+            near = os.listdir(path.parent) if os.path.isdir(path.parent) else []
+            raise DataError(f"{visible(str(path))}: no such file{nearest(path.name, near) if near else ''}")
         check_regular(path, DataError)
-    elif not is_folder:
+    elif not os.path.isdir(path):
         known = ", ".join(ENDINGS)
         raise DataError(f"{path}: the name must end in one of {known}, with or without .gz, or be that of a folder")
 
 
 def decoded(path: Path) -> str:
     "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
-    pieces = []
     try:
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
-            while piece := file.read(LONGEST):
-                pieces.append(piece)
-                if len(piece) == LONGEST and b"\n" not in piece and b"\r" not in piece:
-                    raise DataError(f"{path}: a line of more than {LONGEST:,} bytes")
-        data = b"".join(pieces)
-        text = data.decode("utf-8").lstrip("\ufeff")
+            data = file.read()
+        return data.decode("utf-8").lstrip("\ufeff")
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path}: the file is damaged, or not packed with gzip ({e})") from None
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); {AGAIN}") from None
-    if "\0" in text.partition("\n")[0]:
-        raise DataError(f"{path}:1: NUL stands between the characters, as in UTF-16; {AGAIN}")
-    return text
+        raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); write the file again as UTF-8") from None
 
 
 def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell are taken off; others are but letters
@@ -115,13 +97,11 @@ def _delimited(path: Path, wanted) -> pd.DataFrame:
     "Texts between what gives the most known columns, else the most cells."
     text = decoded(path)
     usual = "," if ending(path) == ".csv" else TAB
-    told = re.match(r"sep=(.)[\r\n]+", text) # as Excel says it
-    text = "\n" + text[told.end():] if told else text
     first = next((line for line in LINE_END.split(text) if line.strip()), "")
     heads = {}
     for sign in (usual, *DELIMITERS):
         heads[sign] = [name.strip() for name in next(csv.reader([first], delimiter=sign), [])]
-    delimiter = told[1] if told else max(heads, key=lambda sign: (wanted(heads[sign]), len(heads[sign])))
+    delimiter = max(heads, key=lambda sign: (wanted(heads[sign]), len(heads[sign])))
     rows = _cells(path, text, delimiter)
     if len(rows) < 2:
         return pd.DataFrame()
@@ -132,7 +112,7 @@ def _delimited(path: Path, wanted) -> pd.DataFrame:
         raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
     frame = pd.DataFrame(list(rows.values()), [*rows], header, dtype=object)
     if delimiter != usual:
-        frame.attrs["note"] = f"{DELIMITERS.get(delimiter, repr(delimiter))} stand between its cells"
+        frame.attrs["note"] = f"{DELIMITERS[delimiter]} stand between its cells"
     return frame
 
 
@@ -143,26 +123,25 @@ def bare_rows(path: Path) -> pd.DataFrame: # without a header: cells between tab
     return pd.DataFrame(list(filled), [*lines], dtype=object)
 
 
-def _objects(path: Path, text: str) -> list[tuple[int, object]]: # line, value of JSON
-    "The values of a file, one below the other or in one list."
-    is_list = bool(re.match(r"\s*\[\s*[{\]]", text))
-    between = re.compile(r"[\s,]*")
-    at, line, counted, found = text.index("[") + 1 if is_list else 0, 1, 0, []
-    while True:
-        at = between.match(text, at).end()
-        line, counted = line + text.count("\n", counted, at), at
-        if at == len(text) or is_list and text[at] == "]":
-            break
-        try:
-            value, at = DECODER.raw_decode(text, at)
-        except RecursionError:
-            raise DataError(f"{path}:{line}: too many brackets") from None
-        except ValueError as e:
-            raise DataError(f"{path}:{getattr(e, 'lineno', line)}: {getattr(e, 'msg', e)}") from None
-        found.append((line, value))
-    if is_list and text[at:].strip() != "]":
-        raise DataError(f"{path}:{line}: the list of objects is not closed, or something stands behind it")
-    return found
+def _objects(path: Path, text: str) -> pd.Series: # index: the line; in one list or object the place
+    "The values of JSON, one a line or all in one list."
+    number, found = 1, {}
+    try:
+        whole = DECODER.decode(text)
+        rows = whole if isinstance(whole, list) else [whole]
+        return pd.Series(rows, range(1, len(rows) + 1), dtype=object)
+    except json.JSONDecodeError as e:
+        if text.strip() and e.msg != "Extra data": # which is a second line
+            raise DataError(f"{path}:{e.lineno}: {e.msg}") from None
+    except (ValueError, RecursionError) as e:
+        raise DataError(f"{path}: {e}") from None
+    try:
+        for number, line in enumerate(LINE_END.split(text), 1):
+            if line.strip():
+                found[number] = DECODER.decode(line)
+    except (ValueError, RecursionError) as e:
+        raise DataError(f"{path}:{number}: {getattr(e, 'msg', e)}") from None
+    return pd.Series(found, dtype=object)
 
 
 def _parquet(path: Path) -> pd.DataFrame:
@@ -182,29 +161,21 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2
     return frame.set_axis(range(1, len(frame) + 1))
 
 
-def read_table(path: Path, wanted=len, is_of=None) -> pd.DataFrame | dict:
-    """A frame, or a dict with queries and a corpus. `wanted` says how many columns of a header are known, `is_of` what the
-    rows of a header are: rows of two kinds are refused."""
+def read_table(path: Path, wanted=len) -> pd.DataFrame | dict: # wanted: how many columns of a header are known
+    "A frame, or a dict with queries and a corpus."
     check_file(path)
     if ending(path) == ".parquet":
         return _parquet(path)
     if ending(path) in (".csv", ".tsv", ".txt"):
         return _delimited(path, wanted)
-    found = _objects(path, decoded(path))
-    wrong = [(line, type(value).__name__) for line, value in found if not isinstance(value, dict)]
-    if wrong:
-        raise bad_lines(path, [(line, f"an object is expected, found {kind}") for line, kind in wrong], len(found))
-    if len(found) == 1 and ending(path) == ".json":
-        return in_memory(str(path), found[0][1])
-    kinds = {}
-    for header, line in {tuple(row): line for line, row in reversed(found)}.items():
-        kind = is_of(list(header)) if is_of else None
-        if kind:
-            kinds[kind.form] = min(kinds.get(kind.form, (line, "")), (line, kind.told))
-    if len(kinds) > 1:
-        (first, usual), (line, told), *_ = sorted(kinds.values())
-        raise DataError(f"{path}:{line}: rows of two forms: {told}; in line {first} {usual}")
-    return pd.DataFrame([row for _, row in found], [line for line, _ in found], dtype=object)
+    rows = _objects(path, decoded(path))
+    wrong = rows[~rows.map(lambda row: isinstance(row, dict)).astype(bool)]
+    if len(wrong):
+        bad = [(line, f"an object is expected, found {type(row).__name__}") for line, row in wrong.items()]
+        raise bad_lines(path, bad, len(rows))
+    if len(rows) == 1 and ending(path) == ".json":
+        return in_memory(str(path), rows.iloc[0])
+    return pd.DataFrame(rows.tolist(), rows.index, dtype=object)
 
 
 # ---------------------------------------------------------------- tables in memory
@@ -221,26 +192,6 @@ def is_retrieval(given) -> bool:
     return isinstance(given, dict) and {"queries", "corpus"} <= given.keys()
 
 
-def _side_by_side(name: str, columns: dict) -> pd.DataFrame:
-    "Lists, columns of `datasets` or Arrow by place, dicts and series by key; cells alone are a row."
-    if not all(isinstance(cells, Iterable) and not isinstance(cells, (str, bytes)) for cells in columns.values()):
-        return pd.DataFrame([columns], dtype=object)
-    found = {}
-    for key, cells in columns.items():
-        cells = cells.to_pylist() if hasattr(cells, "to_pylist") else cells
-        found[str(key)] = pd.Series(cells if isinstance(cells, (dict, pd.Series)) else list(cells), dtype=object)
-    if len({len(cells) for cells in found.values()}) > 1:
-        lengths = ", ".join(f"{key} {len(cells):,}" for key, cells in found.items())
-        raise DataError(f"{name}: columns of one length are expected, found {lengths}")
-    try:
-        table = pd.concat(found, axis=1) if found else pd.DataFrame()
-    except ValueError as e: # a key that stands twice
-        raise DataError(f"{name}: the keys of its columns differ ({e})") from None
-    if found and len(table) > len(next(iter(found.values()))):
-        raise DataError(f"{name}: the keys of its columns differ ({', '.join(found)})")
-    return table
-
-
 def in_memory(name: str, source) -> pd.DataFrame | dict:
     "The same of a table in memory: a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts."
     if is_retrieval(source):
@@ -252,7 +203,15 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
                 splits = ", ".join(map(str, source))
                 raise DataError(f"{name}: {len(source)} splits, {splits}: pass one of them, e.g. ds[{[*source][-1]!r}]")
             return in_memory(name, tables[0])
-        source = _side_by_side(name, source)
+        if any(isinstance(cells, str) for cells in tables):
+            source = pd.DataFrame([source], dtype=object) # cells alone are a row
+        else:
+            by_key = (dict, pd.Series)
+            try:
+                columns = {str(key): cells if isinstance(cells, by_key) else list(cells) for key, cells in source.items()}
+                source = pd.DataFrame(columns, dtype=object)
+            except (TypeError, ValueError) as e:
+                raise DataError(f"{name}: {e}") from None
     elif is_rows(source):
         source = pd.DataFrame(source, dtype=object)
     elif hasattr(source, "to_pandas"):
@@ -281,8 +240,7 @@ def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (
     if wrong.empty:
         return
     bad = [(line, f"column {cells.name!r}: {expected}, found {quoted(cell)}") for line, cell in wrong.items()]
-    emptied = all(pd.api.types.is_scalar(cell) and pd.isna(cell) for cell in wrong) and not os.path.exists(name)
-    raise DataError(f"{bad_lines(name, bad, len(cells), 'rows')}{FROM_PANDAS if emptied else ''}")
+    raise bad_lines(name, bad, len(cells), "rows")
 
 
 def with_title(title, text) -> str:
