@@ -1,4 +1,5 @@
 "How records become the rows, sentences and files of pages."
+import explorer
 import pandas as pd
 import pytest
 
@@ -109,3 +110,8 @@ def test_a_page_and_its_links(tmp_path):
     text = "[a](https://a.b/c.ipynb), [b](#b), [claims](../claims.ipynb#a1), [table](./table02.ipynb), ![f](./f.svg)"
     assert seen_from_page(text, "itvreg/table03") == (
         "[a](https://a.b/c.ipynb), [b](#b), [claims](../CLAIMS.md#a1), [table](./table02.md), ![f](./f.svg)")
+
+
+def test_a_table_is_called_as_its_page_with_the_papers_number():
+    experiment = load_experiment("itvreg/table03", "small")
+    assert explorer.titled(experiment, "table3") == f"Table 3: {experiment.title}"

@@ -63,26 +63,6 @@ def test_one_step_of_every_kind_of_run(name):
         assert named == expected_terms(run) and terms[min(named & {"erm", "sw", "loss"})] > 0
 
 
-@pytest.mark.parametrize("name, missing", [
-    ("arr/table02", ["amazon2018_reviews", "reddit_pushshift", "pan20_train"]),
-    ("arr/table03", ["amazon2018_reviews", "reddit_pushshift"]),
-    ("itvreg/table02", ["lf_amazontitles131k"]),
-    ("itvreg/table03", ["askubuntu_shah", "superuser", "qqp"]),
-    ("scan/table02", ["asnq"]),
-])
-def test_what_is_missing_is_named_by_corpus_and_all_at_once(name, missing):
-    "Whatever a table calls its corpora, and the corpus of a first stage too."
-    from debias_nb.repro.pages.cells import reasons
-    from debias_nb.repro.pages.frame import stored
-    study = stored(name, "paper")
-    told = reasons([cell for cell in study.cells if cell.status == "not run"])
-    for corpus in missing:
-        assert f"{corpus} has no public download: download its files manually (`debias-nb data`)" in told
-    for encoder in study.experiment.encoders:
-        assert f"the encoder {encoder.name} from the hub (`debias-nb data`)" in told
-    assert "a GPU" in told
-
-
 @pytest.mark.parametrize("name, method, missing", [
     ("scan/table02", "TANDA", ["FacebookAI/roberta-base", "asnq"]),
     ("arr/table02", "CL", ["paraphrase-distilroberta-base-v1", "amazon2018_reviews"]),

@@ -325,7 +325,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("seconds", [.05, .5, 1, 2, 4])
+@pytest.mark.parametrize("seconds", [.05, 1, 4])
 def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
     "Packages are imported for some seconds, and what comes then is work."
     command = [
