@@ -438,6 +438,30 @@ def test_a_comparison_is_made_run_by_run_from_what_its_folder_says(reported, fil
     assert (tmp_path / "scores.csv").read_bytes() == (files / "out/scores.csv").read_bytes()
 
 
+def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, tmp_path):
+    found = compared(encoder, pairs, methods="base,plain,outreg", redraw=.5, folder=tmp_path)
+    records = [json.loads(path.read_text()) for path in records_in(tmp_path)]
+    trained = {record["id"]: record["data"]["train"] for record in records if record["config"]["method"]["trained"]}
+    drawn = {tuple(own.values()) for own in trained.values()}
+    assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(drawn) == 2, "two seeds, two draws"
+    assert all(90 <= own["pairs"] <= 100 for own in trained.values()), "of 200"
+    assert any("its own 50%" in note for note in found.notes)
+    on_all = compared(encoder, pairs, methods="base,plain,outreg")
+    assert any("same pairs" in note for note in on_all.notes)
+    assert not np.allclose(found.results.value, on_all.results.value)
+    with pytest.raises(ValueError, match="redraw"):
+        compared(encoder, pairs, redraw=1.)
+
+
+def test_what_shares_texts_is_drawn_together():
+    chains = [(f"lamp {i}{a}", f"lamp {i}{b}", i % 2) for i in range(40) for a, b in ((0, 1), (1, 2))]
+    file = read_pairs_file(pd.DataFrame(chains, columns=["left", "right", "label"]))
+    some, others = (trying.drawn(file, .5, seed) for seed in (0, 1))
+    assert len(some) == len(others) == 40 and some.rows_sha256 != others.rows_sha256
+    for own in (some, others):
+        assert pd.Series(own.left).str[:-1].value_counts().eq(2).all()
+
+
 def won_by(best, found):
     "The same comparison, with a method that is the best."
     return replace(found, results=found.results.assign(value=(found.results.method == best).astype(float)))

@@ -78,6 +78,14 @@ def _training_options(methods: list[Method], settings: TrainConfig) -> dict:
         "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size, "loss": settings.loss,
     }
 
+
+def _redrawn(redraw: float | None) -> str:
+    "What intervals cover of the training pairs."
+    if redraw is None:
+        return "All seeds train on the same pairs: what other training pairs would change is in no interval (--redraw 0.8 draws them for each seed)."
+    return f"Each seed draws its own {redraw:.0%} of the training pairs, in whole groups that share texts."
+
+
 # %% ../../nbs/explain/15_compare.ipynb #e97af2dd
 def _told(methods: list[Method], settings: TrainConfig, tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
     "How methods were trained and tests are drawn, and what to know before a result is believed."
@@ -101,11 +109,13 @@ CHOICE = "The method of this program was chosen on {pairs}. The best of several 
 
 def planned(
     folder: Path, base, train, tests, columns=None, methods=None, seeds=3, learning_rate=None, epochs=None, batch_size=None, loss=None,
-    validation=None, texts=None, *, metric=None, prompts=None, sample=None, match=None, match_from=None, other_to=None, seed=0, **_,
+    validation=None, texts=None, *, metric=None, prompts=None, sample=None, match=None, match_from=None, other_to=None, seed=0, redraw=None, **_,
 ) -> Trials:
     "The runs of a comparison, before any is made: what `compare` takes, and the folder of its records. Raises as `compare`."
     if seeds < 2:
         raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
+    if redraw is not None:
+        check_range("redraw", redraw, "()", 1)
     texts = None if texts is None else read_held_texts(texts)
     asked = read_methods(methods, texts)
     if len(asked) == 1:
@@ -128,7 +138,7 @@ def planned(
         tested = {name: test.fewer(sample) for name, test in tested.items()}
     apart = _large_enough_apart(tested, apart_of(list(tested.values()), pairs))
     task = FilesTask(base, files, loss, tested | measured, apart, texts)
-    return Trials(task, settings, folder, asked, range(seed, seed + seeds), list(measured))
+    return Trials(task, settings, folder, asked, range(seed, seed + seeds), list(measured), redraw)
 
 
 def compare(
@@ -154,6 +164,7 @@ def compare(
     match_from: float | None = None,
     other_to: float | None = None,
     seed: int = 0,
+    redraw: float | None = None,
     workers: int | None = None,
     margin: float = 1.,
     like: str = LIKE,
@@ -201,6 +212,11 @@ def compare(
         As in `diagnose`.
     seed : int
         The first seed, 0 or more.
+    redraw : float, in (0, 1), optional
+        Each seed draws its own share of the training pairs, such as 0.8, in whole groups that share texts; then intervals say
+        what other pairs of the same source would change. By default all seeds train on all pairs, and intervals hold for
+        these. It matters where the pairs are a sample of those that might have been labeled; `reports/itvreg/draws.md` shows
+        how much.
     margin : float
         The smallest change that matters for the recommendation, in points, above 0.
     like : str
@@ -254,14 +270,14 @@ def compare(
     names = validation or {}
     options = {"validation": [f"{name}={files[VALIDATION + name].path}" for name in names]}
     options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)
-    options |= _training_options(chosen, settings) | {"seeds": seeds, "out": folder}
+    options |= _training_options(chosen, settings) | {"seeds": seeds, "redraw": redraw, "out": folder}
     deciding = {name: test.metric for name, test in task.tests.items()}
     told = _told(chosen, settings, tested, base, pairs)
     told["cases"] |= {part_name(name): int(rows.sum()) for name, rows in apart.items()}
     told |= {
         "seeds": seeds,
         "deciding": deciding,
-        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss),
+        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss) + [_redrawn(redraw)],
         "choice": CHOICE.format(pairs="the validation pairs" if names else "these tests"),
     }
     facts = made_of("compare", {"base": base}, files, tests, options, told, task.texts)

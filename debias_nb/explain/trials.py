@@ -22,6 +22,7 @@ from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from ..encoders.tokens import copied
 from ..files import fingerprint, load_yaml
+from ..measures.metrics import sampling_units
 from ..runs.config import OWN, RunConfig, TrainConfig
 from ..runs.corpora import CorpusConfig, FilesConfig
 from ..runs.pairing import results_of
@@ -80,6 +81,19 @@ def origin_of(
     return fingerprint([base.fingerprint, cutting(base), layers(base), settings])
 
 
+def drawn(
+    file: PairFile,
+    share: float, # of its pairs, in (0, 1)
+    seed: int,
+) -> PairFile:
+    "About this share of the pairs, drawn in whole groups that share texts."
+    group = sampling_units(*file.folded).group
+    order = np.random.default_rng(seed).permutation(group.max() + 1)
+    sizes = np.bincount(group)[order]
+    kept = order[np.cumsum(sizes) <= max(share * len(group), sizes[0])]
+    return replace(file, frame=file.frame[np.isin(group, kept)].reset_index(drop=True))
+
+
 _TOKENS = {} # encoder and rows -> of a training, which all runs of a process share
 
 
@@ -98,12 +112,17 @@ class FilesTask(PairTask):
         self.base = replace(self.base, model=copied(self.base.model)) # a training looks at it, and stops its dropout
 
     def data(self, run: RunConfig):
-        key = run.encoder, run.corpus.files.train, self.loss in OF_MATCHES
+        corpus = run.corpus
+        key = run.encoder, corpus, self.loss in OF_MATCHES
         if key not in _TOKENS:
+            file = self.files["train"]
+            if corpus.share < 1:
+                file = drawn(file, corpus.share, corpus.share_seed)
+            about = {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}
             _TOKENS.clear()
-            _TOKENS[key] = file_tokens(self.base, self.files["train"], self.loss)
-        file = self.files["train"]
-        return _TOKENS[key], {"train": {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}}
+            _TOKENS[key] = file_tokens(self.base, file, self.loss), about
+        tokens, about = _TOKENS[key]
+        return tokens, {"train": about}
 
     def train(self, run: RunConfig) -> Trained:
         "Raises `TrainingFailed`."
@@ -183,12 +202,14 @@ class Trials:
     def __init__(
         self, task: FilesTask, settings: TrainConfig, folder: Path, methods: Sequence[Method] = (), seeds: range = range(0),
         validation: Sequence[str] = (), # those of its tests that strengths are chosen on
+        redraw: float | None = None, # the share of the training pairs that each seed draws anew; None: all train on all
     ):
         self.task = task
         self.settings = settings
         self.methods = methods
         self.seeds = seeds
         self.validation = validation
+        self.redraw = redraw
         self.store = Store(folder)
         installed = versions()
         self.packages = [f"{name} {installed[name]}" for name in TRAINERS]
@@ -209,7 +230,10 @@ class Trials:
         config = method.config(task.base.model, shares)
         trained = {"eval_corpus": corpus}
         if config.trained:
-            trained = {"corpus": corpus, "training": method.training(self.settings)}
+            own = corpus
+            if self.redraw is not None:
+                own = corpus.model_copy(update={"share": self.redraw, "share_seed": seed})
+            trained = {"corpus": own, "training": method.training(self.settings)}
         return RunConfig(
             paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed,
             **trained)

@@ -188,6 +188,8 @@ def compare(
         min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
         "What rests on 2 is provisional.")] = 3,
     seed: Annotated[int, Option(min=0, help="The first seed.")] = 0,
+    redraw: Annotated[float | None, Option(
+        help="Each seed trains on its own draw of this share of the pairs, such as 0.8, so that intervals cover the draw.")] = None,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,
@@ -230,7 +232,7 @@ def compare(
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
             texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, seed=seed, workers=workers, margin=margin, like=like)
+            other_to=other_to, seed=seed, redraw=redraw, workers=workers, margin=margin, like=like)
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
