@@ -265,7 +265,7 @@ def resume(
 
 
 def _write_shifts(folder: Path) -> None:
-    "Training sets and tests of the matrix of shifts, and synthetic ones, as files that `compare` and `diagnose` read."
+    "Training sets and tests of shifts between kinds of text, and synthetic ones, as files that `compare` and `diagnose` read."
     import pandas as pd
     from ...data.products import CATEGORIES
     from ...data.registry import MissingData
@@ -294,7 +294,7 @@ def _write_shifts(folder: Path) -> None:
 @app.command(rich_help_panel=OWN)
 def data(
     shifts: Annotated[Path | None, Option(
-        file_okay=False, help="Write the pairs of the matrix of shifts, and synthetic ones, into this folder as CSV files.")] = None,
+        file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder as CSV files.")] = None,
 ):
     """List data files and base encoders: where they are, and how to get the others.
 
