@@ -364,11 +364,11 @@ def test_a_table_in_half_precision_has_importance(folders, tmp_path, kind):
 
 
 def test_tokens_go_where_the_table_is(folders, monkeypatch):
-    def reached(model, tokens):
-        assert {column.device.type for column in tokens.columns} == {"meta"}
+    def reached(ids, weights):
+        assert ids.device.type == weights.device.type == "meta"
         raise InterruptedError
 
-    monkeypatch.setattr(encoders, "token_vectors", reached)
+    monkeypatch.setattr(encoders.F, "embedding", reached)
     model = made.load(folders["table"])
     model[0].embedding.to("meta")
     with pytest.raises(InterruptedError):

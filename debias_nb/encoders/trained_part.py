@@ -4,7 +4,8 @@ from contextlib import contextmanager
 import torch
 
 from ..checks import ConfigError, EncoderError
-from .tokens import layers_of
+from ..processes import unwrapped
+from .tokens import is_static
 
 
 @contextmanager
@@ -29,6 +30,25 @@ def trained_part(
             adapters.merge_and_unload()
         for weight in trained:
             weight.requires_grad_(True)
+
+
+def layers_of(
+    model,
+    count: int, # of layers that are needed
+    asked: str, # the setting that needs them
+) -> torch.nn.ModuleList: # lowest first
+    "All layers of a transformer. Raises `EncoderError` for a static embedding model, and for one with fewer layers."
+    if is_static(model):
+        raise EncoderError(f"`{asked}` belongs to transformers, and a static embedding model has no layers")
+    transformer = unwrapped(model)[0].auto_model
+    there = transformer.config.num_hidden_layers
+    if count > there:
+        raise EncoderError(f"`{asked}` is {count}, and the encoder has {there} layers")
+    lists = (part for part in transformer.modules() if isinstance(part, torch.nn.ModuleList))
+    found = next((part for part in lists if len(part) == there), None)
+    if found is None:
+        raise EncoderError(f"`{asked}`: a {type(transformer).__name__} keeps no list of its layers")
+    return found
 
 
 def freeze(model, count: int) -> None: # count: of layers

@@ -20,7 +20,8 @@ from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, texts_file
 from ..data.registry import DataError
-from ..encoders.tokens import Tokens, copied, from_features, is_static, layers_of, to_features, tokenize
+from ..encoders.tokens import Tokens, copied, from_features, is_static, to_features, tokenize
+from ..encoders.trained_part import layers_of
 from ..encoders.trained_part import adapters_package
 from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, RANKING_STRENGTH, has_both_classes
 from .models import Scorer
