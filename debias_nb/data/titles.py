@@ -142,15 +142,15 @@ def make_titles(
     blank = [int((codes < 0).sum()) for codes in (query_of, item_of)]
     told = dict(counts or {})
     told |= {"queries read": len(queries), "items read": len(items), "pairs read": len(relevance)}
-    untitled = len(relevance) - len(titled)
-    told |= {"queries without a title": blank[0], "items without a title": blank[1], "pairs without a title": untitled}
+    told |= {"queries without a title": blank[0], "items without a title": blank[1]}
+    told["pairs without a title"] = len(relevance) - len(titled)
     told |= {
         "queries merged": len(queries) - blank[0] - shape[0],
         "items merged": len(items) - blank[1] - shape[1],
         "pairs merged": len(titled) - named.nnz,
     }
     told |= {"pairs to the own title": named.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
-    told |= {"queries without a relevant item": shape[0] - len(rows)}
+    told["queries without a relevant item"] = shape[0] - len(rows)
     told |= {"queries": len(rows), "items": shape[1], "pairs": relevant.nnz}
     first = [side[side != ""].drop_duplicates().index for side in lowered] # of the texts with a title
     kept = first[0][rows]
@@ -220,15 +220,11 @@ def read_lf(
     counts = {}
     said = folder / "categories.tsv"
     if said.is_file():
-        known = {}
-
         def category(_, line):
             uid, name = without_end(line).split("\t")
-            if uid in known:
-                raise ValueError(f"the id {uid!r} stands twice")
-            known[uid] = name.strip()
+            return uid, name.strip()
 
-        list(parsed_lines(said, category))
+        known = dict(parsed_lines(said, category))
         categories = [known.get(query.uid, "") for query in queries]
         counts["queries without a category"] = categories.count("")
     asking = [query.text for query in queries]
@@ -447,9 +443,8 @@ def split_counts(train, tests, more) -> dict[str, int]: # more: further counts
 # %% ../../nbs/data/02_titles.ipynb #886647a7
 def _task(titles, name, rows, items, frequency, **info) -> TitleTask: # frequency: (all items,)
     "A test of some queries and items."
-    propensity = TitleTask.propensity
-    if titles.name.startswith("lf_amazon"): # what the repository gives for its Amazon corpora
-        propensity = (.6, 2.6)
+    is_amazon = titles.name.startswith("lf_amazon")
+    propensity = (.6, 2.6) if is_amazon else TitleTask.propensity # what the repository gives
     categories = None if titles.categories is None else titles.categories[rows]
     return TitleTask(
         f"{titles.name} {name}", categories=categories, frequency=frequency[items], info=info, propensity=propensity,
@@ -460,11 +455,7 @@ def _reached(titles, rows) -> np.ndarray: # items relevant to any of the queries
     return np.unique(titles.relevance[rows].indices)
 
 # %% ../../nbs/data/02_titles.ipynb #403c1fd8
-def _shifted(
-    column,                  # years or categories
-    until: int | None,       # None: by category
-    held_out: Sequence[str],
-) -> np.ndarray: # bool
+def _shifted(column, until: int | None, held_out: Sequence[str]) -> np.ndarray: # until: None by category; -> bool
     "What is later, or of a category that is held out."
     return np.isin(column, list(held_out)) if until is None else np.asarray(column) > until
 

@@ -228,7 +228,7 @@ def read_texts(
     "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
     from debias_nb.data.pairs_file import read_texts_file
     from debias_nb.data.sentences import GENERAL, general_texts
-    from debias_nb.data.tables import SEEN, UNREAD
+    from debias_nb.data.tables import is_text
     if isinstance(texts, str) and texts == GENERAL:
         return general_texts()
     where = "texts"
@@ -241,10 +241,9 @@ def read_texts(
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
-        if not SEEN.search(text):
-            raise ValueError(f"{where}: number {number} has nothing to be seen in it: {quoted(text)}")
-        if UNREAD.search(text):
-            raise ValueError(f"{where}: number {number} has NUL or half of a character in it: {quoted(text)}")
+        if not is_text(text):
+            why = "nothing to be seen in it, or NUL or half of a character"
+            raise ValueError(f"{where}: number {number} has {why}: {quoted(text)}")
     if len(texts) < 2:
         raise ValueError(f"{where} must be two or more, got {len(texts)}")
     return texts

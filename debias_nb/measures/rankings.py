@@ -93,13 +93,6 @@ def candidate_levels(
 # %% ../../nbs/measures/rankings.ipynb #9087d80d
 DECIMALS = 6 # of scores whose size is about 1
 
-
-def _counted(scores, row, document): # (b, m); (r,) each
-    "Of each of these texts, how many score higher in its row, and how many the same."
-    own = scores[row, document][:, None]
-    rows = scores[row]
-    return (rows > own).sum(1), (rows == own).sum(1)
-
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
 def corpus_levels(
     queries: "Tensor", # (Q, d), whose products with texts are the scores
@@ -137,9 +130,10 @@ def corpus_levels(
         for number in range(slot[begin:end].max() + 1):
             places = begin + np.flatnonzero(slot[begin:end] == number)
             row = torch.from_numpy(query[places] - start)
-            higher, same = _counted(scores, row, torch.from_numpy(document[places]))
-            above[places] = higher.numpy()
-            tied[places] = same.numpy()
+            own = scores[row, torch.from_numpy(document[places])][:, None]
+            rows = scores[row]
+            above[places] = (rows > own).sum(1).numpy()
+            tied[places] = (rows == own).sum(1).numpy()
         if first:
             tops[start:start + step] = scores.topk(first).indices
         if ranked:
