@@ -158,12 +158,12 @@ def from_twin(twin: dict):
     })
 
 
-def reword(name: str, folder: Path = OUT) -> None:
+def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
     from debias_nb.explain.page import write_whole
-    found = from_twin(json.loads((folder / f"{name}.json").read_text("utf-8")))
-    write_whole(folder / f"{name}.html", found.html())
-    write_whole(folder / f"{name}.json", found.json())
+    found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")))
+    write_whole(OUT / f"{name}.html", found.html())
+    write_whole(OUT / f"{name}.json", found.json())
 
 
 HEAD = """# Diagnoses
@@ -171,11 +171,11 @@ HEAD = """# Diagnoses
 Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
 
 
-def listed(folder: Path = OUT) -> str:
+def listed() -> str:
     "Markdown: what each diagnosis says of its tests, and where its page is."
     parts = [HEAD]
     for name, case in CASES.items():
-        twin = json.loads((folder / f"{name}.json").read_text("utf-8"))
+        twin = json.loads((OUT / f"{name}.json").read_text("utf-8"))
         trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f}% of {case.corpus}"
         how = ", tested by retrieval" if case.search else ""
         parts.append(f"## {name}: {case.encoder}, trained on {trained}{how}")

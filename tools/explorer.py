@@ -65,12 +65,12 @@ def cells_and_runs() -> dict:
     return {"cells": columns, "runs": list(runs), "commits": list(commits), "settings": list(settings)}
 
 
-def differences(cells: dict, folder: Path = REPORTS) -> dict: # cells: columns of `cells_and_runs`; folder: of the pages
+def differences(cells: dict) -> dict: # cells: columns of `cells_and_runs`
     "Differences of methods from the tables next to the pages, as columns; `cell` is the number of the method's cell."
     keys = zip(*(cells[name] for name in ("paper", *IDENTITY)))
     places = {key: place for place, key in enumerate(keys)}
     found = {name: [] for name in ("cell", "against", *DIFFERENCE)}
-    for path in sorted(folder.glob("*/*.differences.csv")):
+    for path in sorted(REPORTS.glob("*/*.differences.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 row["column"] = row["test"]

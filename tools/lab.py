@@ -1,4 +1,4 @@
-"""What JupyterLab is told in the environment of this project: `python tools/lab.py [FOLDER]`, or `make venv`.
+"""What JupyterLab is told in the environment of this project: `python tools/lab.py`, or `make venv`.
 
 Opening a notebook, reading it and closing it changes no byte, and neither does running one whose words and numbers are
 those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are taken
@@ -63,16 +63,16 @@ def clean_before_saving(model: dict, path: str, contents_manager, **more) -> Non
         model["content"] = cleaned(model["content"], stored)
 
 
-def settle(prefix: Path = Path(sys.prefix)) -> None: # prefix: of an environment
-    "Write Lab's configuration into an environment, and name the kernel."
-    kernel = [sys.executable, "-m", "ipykernel", "install", "--prefix", str(prefix), "--name", "python3",
+def settle() -> None:
+    "Write Lab's configuration into this environment, and name the kernel."
+    kernel = [sys.executable, "-m", "ipykernel", "install", "--prefix", sys.prefix, "--name", "python3",
               "--display-name", "python3"]
     subprocess.run(kernel, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    folder = prefix / "etc" / "jupyter"
+    folder = Path(sys.prefix) / "etc" / "jupyter"
     folder.mkdir(parents=True, exist_ok=True)
     text = CONFIGURATION.format(tools=str(ROOT / "tools"))
     (folder / "jupyter_server_config.py").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-    settle(*map(Path, sys.argv[1:]))
+    settle()

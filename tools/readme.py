@@ -14,7 +14,7 @@ TARGET = "README.md"
 NOTE = f"<!-- Made from {SOURCE} by tools/readme.py: edit the notebook. -->\n\n"
 
 
-def resolver(root: Path):
+def resolver():
     "Where an address of the notebook leads, seen from the root. Raises `SystemExit` for a file that is not there."
     folder = SOURCE.rpartition("/")[0]
 
@@ -22,7 +22,7 @@ def resolver(root: Path):
         target = local(address, folder)
         if target is None:
             return address
-        if not (root / target[0]).exists():
+        if not (ROOT / target[0]).exists():
             sys.exit(f"{SOURCE}: a link leads to {target[0]}, which does not exist")
         return "".join(target)
 
@@ -35,10 +35,10 @@ def shows_picture(cell) -> bool:
     return any(kind.startswith("image/") for kind in kinds)
 
 
-def readable(nb, root: Path = ROOT):
+def readable(nb):
     """The run notebook as a reader sees it: hidden cells gone, `#|` lines gone, links as seen from the root.
     Raises `SystemExit` for what README.md cannot show."""
-    resolve = resolver(root)
+    resolve = resolver()
     shown = []
     for i, cell in enumerate(nb.cells):
         own = flags(cell)
@@ -70,14 +70,12 @@ def executed(path: Path):
     return nb
 
 
-def readme(root: Path = ROOT) -> str:
-    "The text of README.md. Raises `SystemExit` when there is no index notebook or when it fails."
-    if not (root / SOURCE).is_file():
-        sys.exit(f"{SOURCE}: there is no such notebook")
+def readme() -> str:
+    "The text of README.md. Raises `SystemExit` when its notebook fails."
     preferred = ["text/markdown", "text/plain"]
     exporter = MarkdownExporter(config={"NbConvertBase": {"display_data_priority": preferred}})
-    nb = executed(root / SOURCE)
-    text, _ = exporter.from_notebook_node(readable(nb, root))
+    nb = executed(ROOT / SOURCE)
+    text, _ = exporter.from_notebook_node(readable(nb))
     text = re.sub(r"[ \t]+$", "", plain(text), flags=re.M)
     text = re.sub(r"\n{3,}", "\n\n", text)
     return NOTE + text.strip("\n") + "\n"

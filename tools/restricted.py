@@ -74,10 +74,10 @@ def corpus() -> set[bytes]:
     return of("quora/*.tsv") - of("askubuntu/*.t*") - of("antique/*.t*") - of("wikiqa/*.tsv") - of("selqa/*.tsv")
 
 
-def committed(root: Path = ROOT) -> list[Path]:
+def committed() -> list[Path]:
     "The files that a reader is offered."
-    names = subprocess.run(["git", "ls-files", "-z", *FOLDERS], cwd=root, capture_output=True, text=True, check=True)
-    return [root / name for name in names.stdout.split("\0") if name.endswith(TEXTS)]
+    names = subprocess.run(["git", "ls-files", "-z", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in names.stdout.split("\0") if name.endswith(TEXTS)]
 
 
 def text_of(path: Path) -> str:
