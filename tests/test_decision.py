@@ -80,13 +80,6 @@ def test_a_change_beyond_five_points_is_a_large_one(change, size):
     assert f"made the encoder {size} better on `like` and {size} worse on `new`" in decide(both, []).reason
 
 
-def test_a_gain_that_new_texts_do_not_show_is_told_and_no_other():
-    own = [result("like", BETTER), result("like", NONE, part=NEW, cases=70, share=.5)]
-    others = [result("new", NONE), result("new", NONE, part=NEW, cases=90, share=.5)]
-    told = decide([*own, *others], []).reason
-    assert told.count("the gain is not shown") == 1 and "On the 70 pairs of `like` that share no text with training" in told
-
-
 def record_sets(cases):
     "A comparison whose test shares texts with training; on the rest, forty noisy pairs, no change can be told."
     rng = np.random.default_rng(0)
@@ -178,7 +171,6 @@ def test_shares_are_measured_on_large_parts_too():
 
 @pytest.mark.parametrize("tuned, said", [
     (lambda base: .5 + 1e-5 * base, {"tuned": "all scores of the tuned model lie within"}),
-    (lambda base: np.where(np.arange(len(base)) % 3, base, 0.), {"tuned": "the tuned model gives 40 of 120 pairs one score, 0."}),
     (lambda base: base - .1, {}),
     (lambda base: 1e-3 * base + base.round(1), {}),
 ])

@@ -3,7 +3,6 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -93,12 +92,9 @@ def records_in(folder) -> list: # paths
 
 
 DAMAGED = {
-    "below zero": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": -.1, "ap": .5}}},
-    "of another id": lambda kept: kept | {"id": "another"},
     "cut short": lambda kept: json.dumps(kept)[:-1],
     "without a metric": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": .5}}},
     "of fewer resamples": lambda kept: kept | {"replicates": kept["replicates"] | {"iid": {"auc05": [.5] * 199, "ap": [.5] * 200}}},
-    "nobody writes": None,
 }
 
 
@@ -110,11 +106,8 @@ def test_a_record_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_pa
     path = next(path for path in records_in(tmp_path) if "-plain-s1-" in path.name)
     whole = json.loads(path.read_text())
     path.unlink()
-    if damage is None:
-        os.mkfifo(path)
-    else:
-        broken = damage(whole)
-        path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
+    broken = damage(whole)
+    path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
     with pytest.warns(UserWarning, match=f"{re.escape(str(path))} is left out"):
         again = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
     assert trained == [0, 1, 1] and comparable(json.loads(path.read_text())) == comparable(whole)
@@ -296,7 +289,7 @@ def test_words_say_what_the_numbers_say(level, word):
     found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "cannot tell" else .001)
     (row,) = found.differences().to_dict("records")
     assert row["difference"] == pytest.approx(100 * (level - .4)) and row["word"] == word
-    for call in (lambda: found.differences(metric="auc5"), lambda: found.means("auc5"), lambda: found.differences("outregs")):
+    for call in (lambda: found.differences(metric="auc5"), lambda: found.differences("outregs")):
         with pytest.raises(ValueError, match="did you mean '(auc05|outreg)'"):
             call()
 
@@ -315,15 +308,6 @@ def test_a_method_whose_seeds_agree_is_judged_with_the_others():
     together = of_values(dict.fromkeys(CALM, .4) | values, offsets=CALM).differences().set_index("method").loc["outreg"]
     assert alone.word == "better" and together.word == "cannot tell"
     assert together.difference == pytest.approx(alone.difference) and together.high - together.low > 2 * (alone.high - alone.low)
-
-
-def test_average_precision_has_a_verdict_of_its_own():
-    found = of_values({"plain": .4, "outreg": .4, "itvreg": .5}, in_ap={"plain": .4, "outreg": .5, "itvreg": .5})
-    rows = found.every_difference().set_index(["metric", "method"])
-    assert rows.loc["ap"].word.tolist() == ["better", "better"] and rows.loc[("ap", "outreg"), "difference"] == pytest.approx(10)
-    for metric in ("auc05", "ap"):
-        alone = found.differences(metric=metric).set_index("method")
-        assert (alone.p == rows.loc[metric].p).all() and (alone.found == rows.loc[metric].found).all()
 
 
 def test_what_few_seeds_do_not_find_is_told():
@@ -402,9 +386,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert set(told.against) == {"plain", "base"} and set(told.metric) == {"auc05", "ap"}
     for row in told.to_dict("records"):
         assert row["word"] in WORDS and f"{row['difference']:+.1f}".replace("-", "−") in page
-        assert f"{row['p']:.4f}" in page
-        assert f"<td class=\"n soft\">{row['found']:.1f}</td>" in page
-    assert page.count(">average precision</td>") == 4 * len(reported.results[["test", "part"]].drop_duplicates())
+        assert f"{row['p']:.4f}" in page and f"<td class=\"n\">{row['found']:.1f}</td>" in page
     said = [*twin["found"].values(), *twin["warnings"]]
     assert all(coded(text) in page for text in said) and "<code>&lt;i&gt;new&lt;/i&gt;</code>" in page
     for row in reported.levels().to_dict("records"):
@@ -516,7 +498,6 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     best = found.tried.sort_values("value", ascending=False, kind="stable").drop_duplicates("method")
     strengths = {method.name: method.strength for method in found.methods}
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
-    assert "which is no test" in found.html() and "0.01: " in found.html()
     turned = {"kept": held_out["kept"].assign(label=1 - held_out["kept"].label)}
     other = compared(encoder, pairs, methods="plain,wise-ft", validation=turned)
     assert other.methods[1].strength == other.tried.loc[other.tried.value.idxmax()].strength
@@ -629,13 +610,6 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
             held(new_kind, texts=given, **changes)
 
 
-def test_strengths_on_texts_are_chosen_as_others_are_and_those_that_are_given_are_not(new_kind, held_out):
-    found = held(new_kind, methods="outreg-texts,wise-ft:0.5", validation=held_out, epochs=.1)
-    choice, = found.choices()
-    assert found.tried.strength.tolist() == list(GRIDS["outreg"]) and choice["method"] == "outreg-texts"
-    assert found.facts["command"] is None and "texts=...)" in won_by("outreg-texts", found).snippet()
-
-
 @pytest.mark.parametrize("name, part", [("lora:2", {"rank": 2}), ("frozen:0.5", {"frozen": 0})])
 def test_a_part_of_a_transformer_alone_is_trained(tmp_path, name, part):
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
@@ -667,7 +641,7 @@ def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported
 
     both = judged(base=(.5, .5), plain=(.9, .1), outreg=(.8, .7))
     assert both.recommendation.method == "outreg" and both.validation == ["validation kept"]
-    shown = {*both.means().columns, *both.means("auc05").columns, *both.levels().test}
+    shown = {*both.means().columns, *both.levels().test}
     assert shown == set(both.tests) and "the validation pairs" in both.recommendation.reason
     worse = judged(base=(.9, .9), plain=(.5, .5), outreg=(.8, .7))
     assert worse.recommendation.call == "keep the base" and coded(worse.recommendation.heading) in worse.html()
@@ -690,7 +664,7 @@ def test_the_command_on_texts_says_what_it_held_on(new_kind, held_out, tmp_path)
     digest = hashlib.sha256((tmp_path / "new.txt").read_bytes()).hexdigest()
     assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
     page = (tmp_path / "out/index.html").read_text("utf-8")
-    assert f"{len(texts)} unlabeled texts" in page and digest in page and "(new.txt)" in page
+    assert digest in page and "(new.txt)" in page
     before = bytes_in(tmp_path / "out/runs")
     name, *command = shlex.split(facts["command"])
     assert command[command.index("--texts") + 1] == "new.txt" and {*further} <= {*command}
@@ -725,11 +699,10 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     assert execute(run, task)["extra"]["one score"] == ["new"]
     train, tests = pairs
     half = pd.concat([train.head(100), tests["unseen"].head(100)])
-    found = compared(encoder, (train, {"leaked": half, "again": half}), methods="base,plain")
+    found = compared(encoder, (train, {"leaked": half}), methods="base,plain")
     told = found.warnings()
-    assert told[0] == "leaked and again are the same pairs: one test under 2 names."
-    assert told[1].startswith("Provisional: 2 seeds")
-    assert told[2].startswith("leaked: 100 of 200 pairs stand in the training file too") and "often missed" in told[3]
+    assert told[0].startswith("Provisional: 2 seeds")
+    assert told[1].startswith("leaked: 100 of 200 pairs stand in the training file too") and "often missed" in told[2]
     assert told[0] in repr(found) and json.loads(found.json())["warnings"] == told
     some = compared(encoder, (train, {"leaked": half}), methods="base,plain", sample=120).warnings()
     shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "stand in the training file too" in text)
@@ -795,16 +768,6 @@ def test_a_text_with_more_matches_than_there_are_batches_waits():
     assert [len(batch) for batch in batches] == [1, 1, 1]
 
 
-def test_a_training_on_matches_has_batches_of_matches_apart(encoder, pairs, monkeypatch):
-    made = []
-    monkeypatch.setattr(ApartMatches, "__iter__", lambda self: made.append(self.left) or iter([list(range(8))]))
-    file = read_pairs_file(pairs[0])
-    for loss, count in ((OF_MATCHES[0], 1), (LOSSES[0], 0)):
-        made.clear()
-        tune(load_model(encoder), file, read_method("plain"), settings_for("static", loss=loss, epochs=1), 0)
-        assert len(made) == count
-
-
 # ---- a method of one's own
 
 OWN = """
@@ -864,8 +827,3 @@ def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, 
 def test_what_is_no_loss_of_ones_own_is_refused_before_training(encoder, pairs, own_module, nothing_trained, name, why):
     with pytest.raises(ConfigError, match=f"{own_module.stem}.{name}.*{why}"):
         compared(encoder, pairs, methods=f"base,{own_module.stem}.{name}")
-
-
-def test_a_regularizer_without_effect_is_warned_of(encoder, pairs):
-    with pytest.warns(UserWarning, match="outreg"):
-        compared(encoder, pairs, methods="plain,outreg:1e-9", epochs=60)

@@ -146,12 +146,13 @@ def from_twin(twin: dict):
     "The `Diagnosis` that a twin holds, its sentences as they are worded now."
     import pandas as pd
     from debias_nb.explain import changes, diagnosis as made
+    from debias_nb.explain.page import tables
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema")}
     frames = ("verdicts", "scores", "averaged", "thresholds", "unrelated", "slices", "shortcuts", "flaws")
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
     return made.Diagnosis(**parts | {
         "decision": decision_of(twin["decision"], parts["verdicts"]),
-        "sentences": [said for own in made.rows_by_test(parts["verdicts"]).values() for said in changes.sentences(own)],
+        "sentences": [said for own in tables(parts["verdicts"]).values() for said in changes.sentences(own)],
         "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
         "flips": {name: flips_of(lost) for name, lost in twin["flips"].items()},

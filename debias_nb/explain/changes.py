@@ -89,7 +89,7 @@ def verdicts(
     return table.drop(columns="paired")
 
 # %% ../../nbs/explain/03_changes.ipynb #297efd28
-def _change_told(row: dict) -> str: # row: of `verdicts`
+def _change_sentence(row: dict) -> str: # row: of `verdicts`
     "What a metric was, and is."
     told = f"{100 * row['base']:.1f} before, {100 * row['tuned']:.1f} after, {points(row['change'])} points"
     told += f", 95% confidence interval {points(row['low'])} to {points(row['high'])}"
@@ -104,7 +104,7 @@ def _change_told(row: dict) -> str: # row: of `verdicts`
     return f"{told}; in both models no match is among the pairs that score highest"
 
 
-def _words_told(rows: list[dict]) -> str: # rows: of one test and part
+def _words_sentence(rows: list[dict]) -> str: # rows: of one test and part
     "The word of a test; where its metrics differ, that of each."
     by_word = {}
     for row in rows:
@@ -126,16 +126,16 @@ def sentence(rows: list[dict]) -> str: # of `verdicts`, all metrics of all of on
     "The verdict on one test."
     first = rows[0]
     full = [row for row in rows if len(rows) <= MANY or row is first or row["verdict"] != first["verdict"]]
-    told = [f"{first['test']}: {_words_told(rows)}."]
-    told += [f"{capital(TITLES[row['metric']])}: {_change_told(row)}." for row in full]
+    told = [f"{first['test']}: {_words_sentence(rows)}."]
+    told += [f"{capital(TITLES[row['metric']])}: {_change_sentence(row)}." for row in full]
     if first["inverted"]:
         told.append("Matches score below other pairs in both models: are labels inverted?")
     return " ".join(told)
 
 # %% ../../nbs/explain/03_changes.ipynb #a255a3f4
-def sentences(rows: list[dict]) -> list[str]: # of `verdicts`, of one test
+def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
     "All that is said of one test: of all its cases, and of those that share no text with training where others do."
-    whole, new = ([row for row in rows if row["part"] == part] for part in (WHOLE, NEW))
+    whole, new = (table[table.part == part].to_dict("records") for part in (WHOLE, NEW))
     told = [sentence(whole)]
     if new:
         first = new[0]
@@ -143,7 +143,7 @@ def sentences(rows: list[dict]) -> list[str]: # of `verdicts`, of one test
         if pd.isna(first["change"]):
             told.append(f"{count}, too few to say what fine-tuning does to new texts.")
         else:
-            told.append(f"{count}. On these: {_words_told(new)}. {capital(TITLES[first['metric']])}: {_change_told(first)}.")
+            told.append(f"{count}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}.")
     return told
 
 # %% ../../nbs/explain/03_changes.ipynb #89ac99c4

@@ -11,8 +11,6 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-
 from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
@@ -20,10 +18,10 @@ from ..encoders.tokens import EncoderError, copied
 from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
-from .inputs import apart_of, check_named, made_of, read_files, shared_options, with_prompts
+from .inputs import apart_of, check_named, made_of, options_of, read_files, with_prompts
 from .methods import HOW, check_untested, fitting, ranking_notes, read_held_texts
 from .methods import Method, read_methods, settings_for, training_rows
-from .models import Model, Scorer, load_model, reading_doubts, scoring_notes
+from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
 from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials, keep
@@ -49,18 +47,6 @@ def _all_files(train, tests: dict, validation: dict, columns, **how) -> dict[str
     return files
 
 
-def _large_enough_apart(tests: dict, apart: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    "Of the cases that share no text with training, those of tests where an interval can be drawn from them."
-    found = {}
-    for name, rows in apart.items():
-        try:
-            tests[name].check_rows(rows)
-        except TooSmall:
-            continue
-        found[name] = rows
-    return found
-
-
 def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig) -> None:
     "Raises `ConfigError` for what cannot be trained, before anything is."
     model = copied(base.model)
@@ -69,14 +55,6 @@ def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig)
             make_loss(method.config(model), model, None, Course(0), method.training(settings), method.texts and method.texts.texts)
         except (TypeError, ValueError, EncoderError) as e:
             raise ConfigError(f"methods: {method.name}: {e}") from None
-
-
-def _training_options(methods: list[Method], settings: TrainConfig) -> dict:
-    "What is trained and how, as the command takes it."
-    return {
-        "methods": ",".join(method.name for method in methods), "learning-rate": f"{settings.learning_rate:g}",
-        "epochs": f"{settings.epochs:g}", "batch-size": settings.batch_size, "loss": settings.loss,
-    }
 
 
 def _redrawn(redraw: float | None) -> str:
@@ -94,13 +72,13 @@ def _told(methods: list[Method], settings: TrainConfig, tests: dict[str, Test], 
     for test in tests.values():
         known += doubts(test, shared_pairs(test.file, train))
     return {
-        "methods": [method.told() for method in methods],
+        "methods": [method.facts() for method in methods],
         "parts": {name: part for name, part in parts.items() if part},
         "settings": {name: getattr(settings, name) for name in HOW},
         "resamples": RESAMPLES,
         "drawn": {name: test.units.told for name, test in tests.items()},
         "cases": {name: len(test.cases) for name, test in tests.items()},
-        "doubts": [*known, *reading_doubts({"base": base}, tests.values())],
+        "doubts": [*known, *reading_warnings({"base": base}, tests.values())],
     }
 
 # %% ../../nbs/explain/15_compare.ipynb #b2571623
@@ -136,7 +114,12 @@ def planned(
     tested = {name: measured.pop(name) for name in tests}
     if sample is not None:
         tested = {name: test.fewer(sample) for name, test in tested.items()}
-    apart = _large_enough_apart(tested, apart_of(list(tested.values()), pairs))
+    apart = apart_of(list(tested.values()), pairs)
+    for name, rows in list(apart.items()):
+        try:
+            tested[name].check_rows(rows)
+        except TooSmall:
+            del apart[name]
     task = FilesTask(base, files, loss, tested | measured, apart, texts)
     return Trials(task, settings, folder, asked, range(seed, seed + seeds), list(measured), redraw)
 
@@ -269,8 +252,9 @@ def compare(
     tested = {name: task.tests[name] for name in tests}
     names = validation or {}
     options = {"validation": [f"{name}={files[VALIDATION + name].path}" for name in names]}
-    options |= shared_options(columns, seed, metric, prompts, sample, match, match_from, other_to, margin, like)
-    options |= _training_options(chosen, settings) | {"seeds": seeds, "redraw": redraw, "out": folder}
+    options |= options_of(
+        columns, prompts, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from, other_to=other_to, margin=margin, like=like,
+        methods=",".join(method.name for method in chosen), **{name: getattr(settings, name) for name in HOW}, seeds=seeds, redraw=redraw, out=folder)
     deciding = {name: test.metric for name, test in task.tests.items()}
     told = _told(chosen, settings, tested, base, pairs)
     told["cases"] |= {part_name(name): int(rows.sum()) for name, rows in apart.items()}

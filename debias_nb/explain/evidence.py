@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING', 'WEAK', 'FLIPS',
-           'thirds', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
+           'range_names', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
            'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs', 'doubts', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
@@ -23,7 +23,7 @@ MOST_GROUPS = 12
 FEWEST = 10 # pairs of either class, or queries, in a slice
 
 
-def thirds(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
+def range_names(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ranges, whose names are in order
     "Which third of the values each one is in; fewer parts where many are equal."
     edges = np.unique(np.quantile(values, [0, 1 / 3, 2 / 3, 1]))
     place = np.searchsorted(edges[1:-1], values, side="left")
@@ -47,10 +47,10 @@ def kinds_of_cases(test: Test, trained: set[str] | None) -> dict[str, np.ndarray
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
     lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
-    kinds = {"word overlap": thirds(word_overlap(left, right, words_of))}
-    kinds["words in both texts"] = thirds(np.array(lengths, float))
+    kinds = {"word overlap": range_names(word_overlap(left, right, words_of))}
+    kinds["words in both texts"] = range_names(np.array(lengths, float))
     if trained is not None:
-        kinds["share of words unseen in training"] = thirds(share_unseen(left, right, trained))
+        kinds["share of words unseen in training"] = range_names(share_unseen(left, right, trained))
     return kinds
 
 
@@ -218,7 +218,7 @@ def doubts(
         leaked = f"{shared:,} of {len(test.file):,} pairs stand in the training file too"
         told.append(f"{test.name}: {leaked}, and say nothing of new data.")
     if test.planned(comparisons) > WEAK:
-        told.append(f"{test.size_told(comparisons)}; a smaller one is often missed.")
+        told.append(f"{test.size_sentence(comparisons)}; a smaller one is often missed.")
     return told
 
 # %% ../../nbs/explain/04_evidence.ipynb #32686457

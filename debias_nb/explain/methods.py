@@ -61,7 +61,7 @@ class HeldTexts:
     sha256: str            # of the file; of the texts where they are in memory
     path: str | None = None # as it was given; None: they are in memory
 
-    def told(self) -> dict:
+    def facts(self) -> dict:
         "What a page says of them."
         return {"name": self.path or "texts", "path": self.path, "texts": len(self.texts), "sha256": self.sha256}
 
@@ -163,7 +163,7 @@ class Method:
             given += f", texts={self.texts.path!r}" if self.texts.path else ", texts=..."
         return f"{REGULARIZERS[self.kind].__name__}({given})"
 
-    def told(self) -> dict:
+    def facts(self) -> dict:
         "What a page says of it."
         about = ABOUT[self.kind]
         if self.texts is not None:

@@ -5,9 +5,11 @@ import os
 import platform
 import re
 import shlex
+from dataclasses import asdict, is_dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -54,11 +56,16 @@ def coded(text: str) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def percent(value: float, digits: int = 1) -> str:
+def percent(value: float) -> str:
     "A fraction in hundredths; a dash for what is not known."
     if pd.isna(value):
         return "–"
-    return f"{100 * value:.{digits}f}".replace("-", "−")
+    return f"{100 * value:.1f}".replace("-", "−")
+
+
+def exact(value: float) -> str:
+    "A number as it is; a dash for what is not known."
+    return "–" if pd.isna(value) else f"{value:g}"
 
 
 def signed(value: float) -> str:
@@ -68,6 +75,68 @@ def signed(value: float) -> str:
     return points(value)
 
 
+def examples(rows: list[dict]) -> str: # of `flaws`
+    return "; ".join(f"{row['line']} ({row['label']}): {row['left'][:80]} | {row['right'][:80]}" for row in rows)
+
+
+class Section(NamedTuple):
+    "A part of a page."
+    key: str                             # its address
+    title: str
+    sentences: list[str] = []            # its answer
+    tables: dict[str, pd.DataFrame] = {} # heading -> rows; `cell` shows them
+    picture: str = ""                    # HTML
+    program: str = ""
+    note: str = ""                       # how to read it
+
+
+def tables(found) -> dict: # found: a frame, or frames by name; the rows of each test by themselves
+    "The tables of a part of a page, by their headings."
+    if isinstance(found, dict):
+        return found
+    if "test" not in found:
+        return {"": found} if len(found) else {}
+    return dict(iter(found.groupby("test", sort=False)))
+
+
+def shown(found: dict, columns: list[str] | None = None) -> dict[str, pd.DataFrame]: # found: of `tables`; columns: None for all
+    "What a page shows of tables; of ranks how many moved how far."
+    frames = {name: pd.DataFrame(table["moves"].items(), columns=["first relevant text", "queries"]) if isinstance(table, dict) else table
+              for name, table in found.items()}
+    return {name: frame.filter(items=columns or frame.columns.drop("test", errors="ignore")) for name, frame in frames.items() if len(frame)}
+
+
+LABELS = { # of columns whose names say too little
+    "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned", "threshold": "at",
+    "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
+    "pass": "pass, %", "set again": "as many pass as before at", "both": "training pairs that both have it",
+    "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
+    "found": "smallest found, points",
+}
+UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a share in percent
+UNITS |= dict.fromkeys(("threshold", "middle", "5% reach", "1% reach", "set again"), "{:.3f}".format)
+UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after"), exact)
+UNITS |= {"metric": TITLES.get, "p": "{:.4f}".format, "words": len, "examples": examples}
+
+
+def is_shown(column: str, value) -> bool:
+    "Whether a column stands for itself, and not for an end of an interval or the importance of words."
+    return column.rpartition(" ")[2] not in ("low", "high") and (column in UNITS or not isinstance(value, list))
+
+
+def cell(row: dict, column: str) -> str:
+    "A value in the unit of its column, and the interval that the row has for it."
+    value = row[column]
+    if f"{column} after" in row:
+        return shaded(value, row[f"{column} before"], row[f"{column} after"])
+    unit = UNITS.get(column) or {int: "{:,}".format, float: percent}.get(type(value), str)
+    begin = "" if column == "change" or column == "value" and "change" not in row else f"{column} "
+    if f"{begin}low" not in row:
+        return f"{unit(value)}"
+    ends = [unit(row[begin + end]) for end in ("low", "high")]
+    return Markup('{} <span class="soft">({} to {})</span>').format(unit(value), *ends)
+
+
 @cache
 def environment() -> Environment:
     "How the templates are filled: on pages everything is escaped, and nothing undefined."
@@ -75,20 +144,45 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
-    env.globals |= {"shaded": shaded, "titles": TITLES, "between": between, "scale": scale, "side_of": side_of, "file_size": file_size}
+    env.globals |= {"between": between, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}
     return env
 
 
-def filled(template: str, **values) -> str: # values: frames become lists of their rows
+def filled(template: str, **values) -> str:
     "A page, or a program to copy."
-    for name, value in values.items():
-        if isinstance(value, pd.DataFrame):
-            values[name] = value.to_dict("records")
     return environment().get_template(template).render(values)
+
+
+def screen(decision, cards: list[dict], **values) -> str: # decision: a `Decision` or a `Recommendation`
+    "The answer and its cards, as a notebook shows them; with more values, the page that begins with them."
+    results = [vars(result) for card in cards for result in card["results"]]
+    template = "page.html.j2" if values else "cards.html.j2"
+    return filled(template, decision=decision, cards=cards, shared_scale=scale(results), alone=not values, **values)
+
+
+MEANING = { # of metrics that decide
+    "auc05": "the area under the ROC curve up to 5% false positives, in percent of the largest possible; chance is 2.5",
+    "ap": "the mean precision down to each match", "accuracy": "how often a relevant text stands first",
+    "ndcg10": "how high relevant texts stand among the first ten; 100 is best",
+}
+
+
+def page(sections: list[Section], metrics, **values) -> str: # metrics: those that decide; values: those of the template
+    "A page of the sections that have something to say; the answer and its cards come first."
+    filled_ones = [section for section in sections if section.sentences or section.tables or section.program]
+    meaning = " ".join(f"{TITLES[metric]}: {MEANING.get(metric, 'in percent of the best possible')}." for metric in dict.fromkeys(metrics))
+    return screen(sections=filled_ones, meaning=meaning, **values)
+
+
+def trade_picture(*values) -> str: # as the macro takes them
+    "What is gained on one kind of data for what is lost on another."
+    return environment().get_template("pictures.html.j2").module.trade(*values)
 
 
 def _known(value):
     "A value that JSON can hold; what is not known is None."
+    if is_dataclass(value):
+        value = asdict(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, pd.DataFrame):
@@ -140,21 +234,23 @@ def file_facts(file: PairFile) -> dict:
     return told | {name: getattr(file, name) for name in ("note", "left_out") if getattr(file, name)}
 
 
-def file_size(told: dict) -> str: # of `file_facts`
-    "How much a file has, in words."
-    if told["form"] == "pairs":
-        return f"{told['pairs']:,} pairs"
-    if "corpus" in told:
-        return f"{told['queries']:,} queries, {told['corpus']:,} texts"
-    return f"{told['queries']:,} queries, {told['pairs']:,} candidates"
-
-
 def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     "What is said of files that are written otherwise than their names say, and of what was left out."
     told = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
         told += [f"{name}: {count:,} {what} left out." for what, count in file.get("left_out", {}).items()]
     return told
+
+
+def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Section: # facts: of `made_of`
+    "What went in, the versions, and the command."
+    files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
+    for name, about in {"files": files, "models": facts["models"]}.items():
+        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out"], errors="ignore")
+        frame.insert(0, name, [*about])
+        tables[name] = frame
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    return Section("made", "How was this made?", notes, tables, program=facts["command"] or "", note=f"{versions}.")
 
 
 def command_line(
@@ -192,21 +288,13 @@ def write_whole(path: Path, text: str) -> None:
         raise ConfigError(f"{path}: not written: {e.strerror}") from None
 
 
-def check_targets(
-    targets,                 # paths; None: nothing is written
-    overwrite: bool = False, # whether files of ours may be there
-) -> None:
-    """Raises `ConfigError`, before the work begins, for a place that is no place for a file, two files in one place, and
-    what would be lost: a file that was not written here, which one that is read never was."""
-    taken = set()
-    for path in filter(None, targets):
-        real = Path(os.path.realpath(path))
-        for wrong, why in (
-            (not os.access(real.parent, os.W_OK), f"there is no folder {real.parent} that may be written to"),
-            (real in taken, "another file goes there too"),
-            (real.exists() and not is_ours(real), "the file exists, and is no page of debias-nb; give another name"),
-            (real.exists() and not overwrite, "the file exists; remove it, give another name, or add --overwrite"),
-        ):
-            if wrong:
-                raise ConfigError(f"{path}: {why}")
-        taken.add(real)
+def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwrite: whether files of ours may be there
+    """Raises `ConfigError`, before the work begins, where a file cannot be written, and for what would be lost: a file that was
+    not written here, which one that is read never was."""
+    for path in paths:
+        if not os.access(path.parent, os.W_OK):
+            raise ConfigError(f"{path}: there is no folder {path.parent} that may be written to")
+        if path.exists() and not is_ours(path):
+            raise ConfigError(f"{path}: the file exists, and is no page of debias-nb; give another name")
+        if path.exists() and not overwrite:
+            raise ConfigError(f"{path}: the file exists; remove it, give another name, or add --overwrite")

@@ -13,7 +13,6 @@ __all__ = ['AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', '
 import math
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -161,7 +160,7 @@ class Test:
         "The change that a test of this size finds four times in five, before any model has run; nan: not known."
         return math.nan
 
-    def size_told(self, tests: int) -> str:
+    def size_sentence(self, tests: int) -> str:
         "How large a test is, and what it finds, in words."
         return f"{self.name}: {len(self.cases):,} {self.counted}"
 
@@ -176,6 +175,13 @@ class Test:
     def suspects(self) -> np.ndarray: # rows of the file
         "What both models find wrong."
         return np.empty(0, int)
+
+    def lost(self, most: int) -> pd.DataFrame:
+        "The cases that fine-tuning lost most, the worst first."
+        before, after = (self.wrong(self.scores[model]) for model in ("base", "tuned"))
+        rows = np.argsort(before - after, kind="stable")[:most]
+        rows = rows[after[rows] > before[rows]]
+        return self.cases[PAIR_COLUMNS].iloc[rows].reset_index(drop=True).assign(**self.about(rows))
 
     def drawn(self, most: int) -> np.ndarray: # (comparisons,) booleans
         "Those of some of the cases, drawn at random; what is drawn together stays together."
@@ -193,13 +199,13 @@ class Test:
         "The test whose words are looked at."
         return self.fewer(self.sample)
 
-    def asked(self, scorers: dict[str, Scorer], progress: bool = False, folder: Path | None = None) -> dict:
+    def asked(self, scorers: dict[str, Scorer], progress: bool = False) -> dict:
         "What models say, as the metrics take it."
-        return pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress, folder)
+        return pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress)
 
-    def ask(self, scorers: dict[str, Scorer], progress: bool = False, folder: Path | None = None) -> None:
+    def ask(self, scorers: dict[str, Scorer], progress: bool = False) -> None:
         "Fill `scores` with what models say."
-        self.scores |= self.asked(scorers, progress, folder)
+        self.scores |= self.asked(scorers, progress)
 
     def ask_words(self, tfidf: TfidfVectorizer | None) -> None:
         "Fill `scores` with what needs no encoder."
@@ -287,7 +293,7 @@ class PairTest(Test):
     def planned(self, tests: int) -> float:
         return findable(self.matches, len(self.cases), self.units.count(), tests)
 
-    def size_told(self, tests: int) -> str:
+    def size_sentence(self, tests: int) -> str:
         pairs = len(self.cases)
         rarer, what = min((self.matches, "matches"), (pairs - self.matches, "pairs that are no matches"))
         drawn = f", drawn in {self.units.count():,} groups" if self.units.count() < pairs else ""
@@ -308,15 +314,14 @@ class PairTest(Test):
     def suspects(self) -> np.ndarray:
         return suspects(self.labels, self.scores)
 
-    def lost(self, most: int) -> pd.DataFrame:
-        "The pairs that fine-tuning put further on the wrong side, the worst first."
-        before = wrong_side(self.scores["base"], self.labels)
-        after = wrong_side(self.scores["tuned"], self.labels)
-        rows = np.argsort(before - after, kind="stable")[:most]
-        rows = rows[after[rows] > before[rows]]
-        found = self.file.frame[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
-        scores = {model: self.scores[model][rows] for model in ("base", "tuned")}
-        return found.assign(**{"wrong before": before[rows], "wrong after": after[rows]}, **scores)
+    def wrong(self, scores) -> np.ndarray: # (n,) in [0, 1]
+        return wrong_side(scores, self.labels)
+
+    def about(self, rows) -> dict:
+        "How far on the wrong side pairs are, and their scores."
+        sides = {f"wrong {when}": self.wrong(self.scores[model])[rows] for model, when in (("base", "before"), ("tuned", "after"))}
+        return sides | {model: self.scores[model][rows] for model in ("base", "tuned")}
+
 
 # %% ../../nbs/explain/00_tests.ipynb #c66390ac
 def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
@@ -353,15 +358,14 @@ class QueryTest(Test):
         weights = with_itself(self.weights[:, rows])[:, known].astype(float)
         return weights @ each[known] / weights.sum(1)
 
-    def lost(self, most: int) -> pd.DataFrame:
-        "The queries whose first relevant text lost most of its reciprocal rank, and what stands first now."
-        before = first_rank(self.levels(self.scores["base"]))
-        after = first_rank(self.levels(self.scores["tuned"]))
-        rows = np.argsort(1 / after - 1 / before, kind="stable")[:most]
-        rows = rows[after[rows] > before[rows]]
-        found = self.cases[PAIR_COLUMNS].iloc[rows].reset_index(drop=True)
-        instead = self.first_texts(self.scores["tuned"], rows)
-        return found.assign(**{"rank before": before[rows], "rank after": after[rows], "instead": instead})
+    def wrong(self, scores) -> np.ndarray: # (queries,)
+        "What the first relevant text lacks of its reciprocal rank."
+        return -1 / first_rank(self.levels(scores))
+
+    def about(self, rows) -> dict:
+        "Where the first relevant text of queries stood and stands, and what stands first now."
+        before, after = (first_rank(self.levels(self.scores[model]))[rows] for model in ("base", "tuned"))
+        return {"rank before": before, "rank after": after, "instead": self.first_texts(self.scores["tuned"], rows)}
 
     def by_query(self, scores, metric: str) -> np.ndarray: # (queries,)
         "A metric of each query."
@@ -406,8 +410,8 @@ class RetrievalTest(QueryTest):
     def first_texts(self, scores, queries) -> list[str]:
         return [self.file.corpus[place] for place in scores.first[queries, 0]]
 
-    def asked(self, scorers, progress=False, folder=None) -> dict:
-        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, folder, first=NEAREST)
+    def asked(self, scorers, progress=False) -> dict:
+        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=NEAREST)
 
     def ask_words(self, tfidf) -> None:
         "Nothing: words are looked at among the first texts, see `sampled`."

@@ -134,7 +134,7 @@ class FilesTask(PairTask):
         texts = None
         if run.method.texts:
             texts = self.texts.texts
-            about["held texts"] = self.texts.told()
+            about["held texts"] = self.texts.facts()
         course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts, watch=True)
         return Trained(model, identity, curve_summary(course.history), about, {"prompts": list(self.base.prefixes)})
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import made
@@ -24,7 +23,6 @@ from debias_nb.files import load_config
 from debias_nb.data import tables
 from debias_nb.data.registry import DataError
 from debias_nb.explain import diagnose as diagnosing, trials as trying
-from debias_nb.explain.changes import verdicts
 from debias_nb.explain.diagnosis import FILES
 from debias_nb.explain.compare import compare
 from debias_nb.repro.cli import app
@@ -173,39 +171,6 @@ def test_the_verdict_is_said_also_where_the_page_cannot_be_written(here, models,
     assert "\nnew: " in done.stdout and not list(here.glob("out/*"))
 
 
-@pytest.fixture
-def berts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("berts")
-    return {name: made.bert(folder / name, seed=seed) for seed, name in enumerate(("base", "tuned"))}
-
-
-def test_vectors_of_somebody_else_stay(here, berts):
-    (here / "out/vectors").mkdir(parents=True)
-    for name in ("0123456789abcdef.safetensors", "0123456789abcdef.part", "notes.txt"):
-        (here / "out/vectors" / name).write_text("my own")
-    save_file({"vectors": torch.ones(1, 2)}, here / "out/vectors/fedcba9876543210.safetensors")
-    theirs = contents(here / "out/vectors")
-    assert diagnosed(berts, "--out", "out").exit_code == 0
-    assert contents(here / "out/vectors") == theirs
-    assert {path.name for path in (here / "out").iterdir()} == {*FILES, "vectors"}
-
-
-def test_two_commands_write_into_one_folder(here, berts, monkeypatch):
-    "One of them reads what the other has removed meanwhile."
-    done = []
-
-    def other(*asked):
-        monkeypatch.setattr(diagnosing, "verdicts", verdicts)
-        done.append(diagnosed(berts, "--out", "out"))
-        assert not (here / "out/vectors").exists()
-        return verdicts(*asked)
-
-    monkeypatch.setattr(diagnosing, "verdicts", other)
-    done.append(diagnosed(berts, "--out", "out"))
-    assert [one.exit_code for one in done] == [0, 0], done
-    assert {path.name for path in (here / "out").iterdir()} == set(FILES)
-
-
 @pytest.mark.parametrize("command", ["diagnose", "compare", "demo"])
 @pytest.mark.parametrize("out", ["", "  ", "train.csv"])
 def test_a_folder_has_a_name(here, command, out):
@@ -214,27 +179,6 @@ def test_a_folder_has_a_name(here, command, out):
     done = shell(command, *files, *(["--tuned", "y"] if command == "diagnose" else []), "--out", out)
     refused(done, f"--out: a folder is expected, got {out!r}")
     assert contents(here) == there
-
-
-def test_an_interrupted_diagnosis_keeps_its_vectors_and_uses_them_again(here, berts, monkeypatch):
-    models = berts
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(diagnosing, "verdicts", interrupted)
-        done = diagnosed(models, "--out", "out")
-    assert done.exit_code == 130 and "vectors are kept in out/vectors, and the same command goes on" in done.stderr
-    kept = contents(here / "out/vectors")
-    assert kept
-    with monkeypatch.context() as patch:
-        patch.setattr(diagnosing, "verdicts", interrupted)
-        patch.setattr("debias_nb.explain.models.embed", lambda *_, **__: pytest.fail("a text was read again"))
-        assert diagnosed(models, "--out", "out").exit_code == 130
-    assert contents(here / "out/vectors") == kept
-    assert diagnosed(models, "--out", "out").exit_code == 0
-    assert {path.name for path in (here / "out").iterdir()} == set(FILES)
 
 
 def test_one_test_that_is_too_small_does_not_end_the_command(here, models):

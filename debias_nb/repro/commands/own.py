@@ -1,6 +1,5 @@
 "Commands for your own pairs: diagnose, demo, compare, data."
 import textwrap
-from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
@@ -96,35 +95,11 @@ def diagnose(
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
-    with _vectors_in(out) as vectors:
-        found = diagnosing.diagnose(
-            base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-            match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts, folder=vectors)
-        _answer(found, out)
+    found = diagnosing.diagnose(
+        base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
+        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts)
+    _answer(found, out)
     _fail(fail_on, found, margin / 100)
-
-
-@contextmanager
-def _vectors_in(out: Path | None):
-    "A folder for vectors, which are gone when the page is written; after Ctrl-C the same command goes on from there."
-    if out is None:
-        yield None
-        return
-    from ...explain.models import forget_vectors
-    folder = out / "vectors"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    except KeyboardInterrupt:
-        if any(folder.iterdir()):
-            end(f"interrupted; vectors are kept in {folder}, and the same command goes on from there", 130)
-        raise
-    else:
-        forget_vectors(folder)
-    finally:
-        with suppress(OSError): # they are not empty
-            folder.rmdir()
-            out.rmdir()
 
 
 def _fail(fail_on: str | None, found, margin: float) -> None:
