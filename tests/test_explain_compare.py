@@ -1,6 +1,5 @@
 "Methods compared on somebody's own pairs."
 import contextlib
-import hashlib
 import io
 import json
 import re
@@ -648,39 +647,6 @@ def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported
     assert judged(plain=(.5, .5), outreg=(.8, .7)).recommendation is None
 
 
-def test_the_command_on_texts_says_what_it_held_on(new_kind, held_out, tmp_path):
-    encoder, train, tests, texts = new_kind
-    encoder.save(str(tmp_path / "base"), create_model_card=False)
-    for name, rows in {"train": train, **tests, **held_out}.items():
-        rows.to_csv(tmp_path / f"{name}.csv", index=False)
-    (tmp_path / "new.txt").write_text("\n\n".join(texts))
-    asked = ("--test", "new=new.csv", "--seeds", 2, "--epochs", .1, "--methods", "base,outreg-texts:1", "--out", "out")
-    further = ("--validation", "kept=kept.csv", "--loss", "CoSENTLoss")
-    done = shell(tmp_path, *asked, "--texts", "new.txt", *further)
-    assert done.exit_code == 0 and "outreg-texts" in done.stdout, done.output
-    facts = json.loads((tmp_path / "out/report.json").read_text("utf-8"))["facts"]
-    about = {method["name"]: method["about"] for method in facts["methods"]}
-    assert about["outreg-texts:1"].endswith(", on other texts than those of training (new.txt)")
-    digest = hashlib.sha256((tmp_path / "new.txt").read_bytes()).hexdigest()
-    assert facts["texts"] == {"name": "new.txt", "path": "new.txt", "texts": len(texts), "sha256": digest}
-    page = (tmp_path / "out/index.html").read_text("utf-8")
-    assert digest in page and "(new.txt)" in page
-    before = bytes_in(tmp_path / "out/runs")
-    name, *command = shlex.split(facts["command"])
-    assert command[command.index("--texts") + 1] == "new.txt" and {*further} <= {*command}
-    with contextlib.chdir(tmp_path):
-        assert CliRunner().invoke(app, [*command, "--overwrite"]).exit_code == 0
-        found = compare("base", "train.csv", tests, texts="new.txt", methods="outreg-texts:1", seeds=2, epochs=.1, progress=False)
-        program = won_by("outreg-texts:1", found).snippet()
-        assert "[OutReg(1, texts='new.txt')]" in program
-        with contextlib.redirect_stdout(io.StringIO()):
-            exec(program, {})
-    assert bytes_in(tmp_path / "out/runs") == before and (tmp_path / "base-outreg-texts/model/modules.json").is_file()
-    for given, said in ((("--texts", "none.txt"), "none.txt"), ((), "--texts")):
-        refused = shell(tmp_path, *asked[:-1], "other", *given)
-        assert refused.exit_code == 2 and said in refused.stderr
-
-
 # ---- what is told
 
 def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
@@ -760,12 +726,6 @@ def test_no_batch_of_a_ranking_loss_has_a_match_as_a_negative():
     assert epochs[0] != epochs[1] and sampler.shared == 26
     by_chance = DefaultBatchSampler(RandomSampler(data, generator=torch.Generator()), **settings, seed=0)
     assert any(map(falsely_negative, by_chance)), "such matches would meet"
-
-
-def test_a_text_with_more_matches_than_there_are_batches_waits():
-    data = Dataset.from_list([{"left": "one", "right": str(i)} for i in range(9)])
-    batches = list(ApartMatches(data, batch_size=3, drop_last=False, generator=torch.Generator(), seed=0))
-    assert [len(batch) for batch in batches] == [1, 1, 1]
 
 
 # ---- a method of one's own

@@ -22,7 +22,7 @@ from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
-from debias_nb.encoders import interventions, tokens as encoders
+from debias_nb.encoders import interventions
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
@@ -317,29 +317,6 @@ def test_words_of_plain_latin_texts_are_runs_of_letters_and_digits():
     letters = "".join(map(chr, range(0x20, 0x250)))
     for text in [letters, "The HP-250's 3.5 inch disc, x_1 co-op’s a..b -c", "Größe ŒUVRE ǰǆ", "\tÅngström\n№ 5²"]:
         assert WORD.findall(text) == re.findall(r"\w+(?:[-'’.]\w+)*", text)
-
-
-@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_a_table_in_half_precision_has_importance(folders, tmp_path, kind):
-    texts = ["old kettle for the table", "lamp"]
-    exact = word_importance(load_model(folders["table"]), texts)
-    half = made.load(folders["table"]).to(getattr(torch, kind))
-    half.save(str(tmp_path / "half"), create_model_card=False)
-    for scorer in (load_model(half), load_model(str(tmp_path / "half"))):
-        assert all(np.allclose(one, other, atol=.01) for one, other in zip(word_importance(scorer, texts), exact))
-    assert next(half.parameters()).dtype == getattr(torch, kind), "a model stays as it is"
-
-
-def test_tokens_go_where_the_table_is(folders, monkeypatch):
-    def reached(ids, weights):
-        assert ids.device.type == weights.device.type == "meta"
-        raise InterruptedError
-
-    monkeypatch.setattr(encoders.F, "embedding", reached)
-    model = made.load(folders["table"])
-    model[0].embedding.to("meta")
-    with pytest.raises(InterruptedError):
-        word_importance(load_model(model), ["red lamp", "table"])
 
 
 @pytest.mark.parametrize("kind", ["bert", "table"])

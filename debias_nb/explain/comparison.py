@@ -33,7 +33,7 @@ RULE = (
     "another. Keep the base: every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: "
     "all else. What shares no text with training counts if it is worse, and, if it has half of the cases or more, if its interval reaches below "
     "minus the margin. It is a family of tests by itself, as is every metric: each finds a change where there is none in 5% of such pages. "
-    "Intervals are over the seeds and 200 resamples of the test that all methods share; where a method's seeds agree more than those of the others "
+    "Intervals are over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others "
     "on a test, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "word", "p", "found"]
 STEPS = { # of each answer
@@ -43,17 +43,6 @@ STEPS = { # of each answer
     "your call": "Weigh what is gained against what is lost; more seeds or more test data may decide it.",
     "cannot tell": "More seeds or more test data may decide it.",
 }
-COST = { # of a method; of others, which read the base too, below
-    "plain": "One training.", "wise-ft": "One training, then averaging.", "frozen": "One training, of a part.",
-    "lora": "One training, of adapters.",
-}
-
-
-def cost_of(method: Method) -> str:
-    "What a method takes, in words."
-    if method.texts is not None:
-        return "One training, and unlabeled texts."
-    return COST.get(method.kind, "One training, which reads the base too.")
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -288,12 +277,11 @@ class Comparison:
             return []
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
         roles = {"Recommended" if answer.call == "use a method" else "Gains most": answer.method, "Loses least": mildest, "For comparison": "plain"}
-        methods = {method.name: method for method in self.methods}
         cards = {}
         for role, name in roles.items():
             if name in answer.results and name not in cards:
-                foot = f"Points against the base. {cost_of(methods[name])}"
-                cards[name] = {"role": role, "name": name, "word": "", "pick": role == "Recommended", "results": answer.results[name], "notes": [], "foot": foot}
+                about = {"word": "", "pick": role == "Recommended", "notes": [], "foot": "Points against the base."}
+                cards[name] = {"role": role, "name": name, "results": answer.results[name]} | about
         return list(cards.values())
 
     def html(self) -> str:

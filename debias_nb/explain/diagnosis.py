@@ -77,7 +77,7 @@ RULE = (
     "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test shares texts with training, the rest counts too if it is "
     "worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. What shares texts and what does not are two "
     "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
-    "harm found is not harm ruled out. Intervals are 95% confidence intervals, over 200 resamples that both models share; the gray band is a change "
+    "harm found is not harm ruled out. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
     "within the margin. One training run each: another seed of the training is not covered.")
 PARTS = ( # field, title, what is said of each of its tables, how it is read, the columns that are shown where not all are
     ("verdicts", "What happened on each test?", None, RULE, ["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
