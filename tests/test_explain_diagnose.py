@@ -596,6 +596,19 @@ def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, t
         diagnose(folders["table"], folders["other table"], progress=False)
 
 
+def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text("---\ntags: [x]\n---\n\n# Mine\n", "utf-8")
+    for _ in range(2):
+        tables.to_model_card(tmp_path)
+    text = card.read_text("utf-8")
+    assert text.startswith("---\ntags: [x]\n---\n\n# Mine\n\n<!-- debias-nb -->") and text.count("What fine-tuning changed") == 1
+    assert tables.decision.heading in text
+    for result in tables.decision.results:
+        if result.part == "all":
+            assert f"| {result.name} (" in text and f"| {result.word} |" in text and result.sentence in text
+
+
 @pytest.mark.slow
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
     done = subprocess.run([sys.executable, "-c", tables.snippet], cwd=tmp_path, capture_output=True, text=True)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pyarrow as pa
@@ -15,7 +17,9 @@ from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
+from debias_nb.data.sentences import GENERAL
 from debias_nb.explain.compare import compare, read_held_texts
+from debias_nb.explain.methods import HeldTexts, general_notes, untested
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
@@ -284,3 +288,25 @@ def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path):
     done = subprocess.run([sys.executable, "-c", BEFORE_TORCH, *commands], capture_output=True, text=True)
     assert done.stdout.split() == ["2", "2", "2", "2", "False"], done.stderr
     assert done.stderr.count("pair.csv: no such file; did you mean 'pairs.csv'?") == 4
+
+
+def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
+    file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"], "label": [1, 0]}))
+    texts = ["lamps red", "old chairs", "kettles"]
+    with pytest.raises(DataError, match="1 of 3 stand in new too"):
+        untested(HeldTexts(texts, "0", "new.txt"), {"new": file})
+    kept = untested(HeldTexts(texts, "0", GENERAL), {"new": file})
+    assert kept.texts == texts[1:] and kept.sha256 != "0"
+    assert untested(kept, {"new": file}) is kept
+    (note,) = general_notes(kept)
+    assert "2" in note and "QNLI" in note and "Semantic Textual Similarity" in note
+    assert general_notes(None) == general_notes(HeldTexts(texts, "0", "new.txt")) == []
+
+
+def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypatch):
+    asked = SimpleNamespace(questions=["why?", "how?"], answers=["so", "thus", "why?"])
+    monkeypatch.setattr("debias_nb.data.answers.load_answers", lambda name, part, download: asked)
+    monkeypatch.setattr("debias_nb.data.sentences._left_over", lambda kind, download: [["a man", "so"], ["a word"]])
+    assert read_texts("general") == ["why?", "how?", "so", "thus", "a man", "a word"]
+    with pytest.raises((OSError, ValueError)):
+        read_texts(Path("general")) # a file of this name

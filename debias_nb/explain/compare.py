@@ -19,7 +19,7 @@ from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, options_of, read_files, with_prompts
-from .methods import HOW, check_untested, fitting, ranking_notes, read_held_texts
+from .methods import HOW, fitting, general_notes, ranking_notes, read_held_texts, untested
 from .methods import Method, read_methods, settings_for, training_rows
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
@@ -94,16 +94,15 @@ def planned(
         raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
     if redraw is not None:
         check_range("redraw", redraw, "()", 1)
-    texts = None if texts is None else read_held_texts(texts)
-    asked = read_methods(methods, texts)
-    if len(asked) == 1:
-        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base")
-    files = _all_files(train, tests, validation or {}, columns, match=match, match_from=match_from, other_to=other_to)
+    files = _all_files(train, tests, {} if validation is None else validation, columns, match=match, match_from=match_from, other_to=other_to)
     pairs = files["train"]
     to_measure = {name: file for name, file in files.items() if name != "train"}
     check_metric(metric, list(to_measure.values()))
     if texts is not None:
-        check_untested(texts, {f"the test {name}" if name in tests else name: file for name, file in to_measure.items()})
+        texts = untested(read_held_texts(texts), {f"the test {name}" if name in tests else name: file for name, file in to_measure.items()})
+    asked = read_methods(methods, texts)
+    if len(asked) == 1:
+        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base")
     base = with_prompts(load_model(base), prompts)
     loss = loss or usual_loss(pairs)
     asked = [fitting(method, loss) for method in asked]
@@ -188,7 +187,8 @@ def compare(
         Name to labeled pairs that are no test: each strength that is not given is the best of four there, and the method that
         is recommended has the highest mean there.
     texts : list of str, str or Path, optional
-        Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation: a list, a column,
+        Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation; where you do not know
+        the kind, "general", which are downloaded once and of which what is tested is left out. A list, a column,
         a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as
         outreg-texts hold the encoder there, instead of on training texts.
     metric, prompts, sample, match, match_from, other_to : optional
@@ -261,7 +261,7 @@ def compare(
     told |= {
         "seeds": seeds,
         "deciding": deciding,
-        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss) + [_redrawn(redraw)],
+        "notes": scoring_notes({"base": base}) + ranking_notes(pairs, settings.loss) + general_notes(task.texts) + [_redrawn(redraw)],
         "choice": CHOICE.format(pairs="the validation pairs" if names else "these tests"),
     }
     facts = made_of("compare", {"base": base}, files, tests, options, told, task.texts)

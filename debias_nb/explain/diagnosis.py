@@ -8,7 +8,7 @@ import pandas as pd
 from .changes import points
 from .decision import Decision, Result, cards, listed, results_of
 from .models import prompt_notes
-from .page import Section, csv_text, file_notes, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
 from .recommendation import trade_points
 from .scores import threshold_sentence
 
@@ -228,6 +228,16 @@ class Diagnosis:
     def json(self) -> str:
         "Write the same numbers, as fractions."
         return json_text({"schema": SCHEMA} | vars(self))
+
+    def to_model_card(self, folder: str | Path) -> None: # of a saved model
+        "Put the decision and a table of the tests into the card of a model, in place of those that are there."
+        path = Path(folder) / "README.md"
+        told = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
+                      version=self.facts["versions"]["debias-nb"])
+        card = path.read_text("utf-8") if path.exists() else ""
+        before, _, rest = card.partition("<!-- debias-nb -->")
+        behind = rest.partition("<!-- /debias-nb -->")[2].lstrip("\n")
+        write_whole(path, f"{before.rstrip()}\n\n{told.strip()}\n{behind}".lstrip())
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}

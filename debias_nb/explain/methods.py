@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'RANKING_GRIDS', 'PARTS', 'DEFAULTS', 'HOW', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'HeldTexts',
-           'read_held_texts', 'check_untested', 'Method', 'check_strength', 'register', 'read_method', 'read_methods',
-           'settings_for', 'fitting', 'grid_of', 'training_rows', 'ranking_notes', 'file_tokens', 'tune']
+           'read_held_texts', 'untested', 'general_notes', 'Method', 'check_strength', 'register', 'read_method',
+           'read_methods', 'settings_for', 'fitting', 'grid_of', 'training_rows', 'ranking_notes', 'file_tokens',
+           'tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
 import sys
@@ -19,7 +20,8 @@ from pydantic import ValidationError
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, texts_file
-from ..data.registry import DataError
+from ..data.registry import DataError, load_registry
+from ..data.sentences import GENERAL, GENERAL_SETS
 from ..encoders.tokens import Tokens, copied, from_features, is_static, to_features, tokenize
 from ..encoders.trained_part import layers_of
 from ..encoders.trained_part import adapters_package
@@ -74,24 +76,41 @@ def read_held_texts(
         found = read_texts(texts)
     except (ValueError, OSError) as e:
         raise DataError(str(e)) from None
+    if isinstance(texts, str) and texts == GENERAL:
+        return HeldTexts(found, fingerprint(found), GENERAL)
     if isinstance(texts, (str, Path)):
         path, _ = texts_file(texts)
         return HeldTexts(found, sha256_file(path), str(texts))
     return HeldTexts(found, fingerprint(found))
 
 
-def check_untested(
+def untested(
     texts: HeldTexts,
     files: dict[str, PairFile], # tests, and pairs to choose strengths on, where a held text looks better than a new one
-) -> None:
-    "Raises `DataError` for texts that stand in a file, on either side; case, spaces and punctuation apart."
+) -> HeldTexts:
+    """The texts, of which none stands in a file, on either side; case, spaces and punctuation apart. General ones that do are
+    left out. Raises `DataError` for others that do."""
     folded = [fold(text, True) for text in texts.texts]
+    left = set()
     for name, file in files.items():
         tested = set().union(*file.folded)
         shared = [text for text, key in zip(texts.texts, folded) if key in tested]
-        if shared:
+        if shared and texts.path != GENERAL:
             found = f"{len(shared):,} of {len(folded):,} stand in {name} too (the first is {quoted(shared[0])})"
             raise DataError(f"texts: {found}. What is tested must not be held: leave them out")
+        left.update(shared)
+    if not left:
+        return texts
+    kept = [text for text in texts.texts if text not in left]
+    return replace(texts, texts=kept, sha256=fingerprint(kept))
+
+
+def general_notes(texts: HeldTexts | None) -> list[str]:
+    "Whose the general texts are, and what may be done with them; nothing where others are held."
+    if texts is None or texts.path != GENERAL:
+        return []
+    sets = [load_registry().datasets[name] for name in GENERAL_SETS]
+    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{one.title}: {one.licence}." for one in sets)]
 
 # %% ../../nbs/explain/08_methods.ipynb #22340f07
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each tes
 Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
 OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
-TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a column text, or another one as in new.csv:question."
+TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a column text, or another one as in new.csv:question; general: the "\
+    "general texts of this library, downloaded once."
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
 TrainingsAtATime = Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")]
