@@ -275,4 +275,4 @@ def test_a_group_of_queries_is_cut_by_what_decides(models):
     assert set(rows.index) == {"x", "y", "x y"} and (rows.cases == 30).all()
     first = found.verdicts[found.verdicts.decides].iloc[0]
     assert rows.base.mean() == pytest.approx(first.base) and rows.tuned.mean() == pytest.approx(first.tuned)
-    assert "topic: x y" in found.html()
+    assert ">x y</td>" in found.html()
