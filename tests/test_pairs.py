@@ -13,8 +13,8 @@ from tokenizers.models import WordLevel
 from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from debias_nb.runs import pair_encoders as pairs
-from debias_nb.encoders import loading, tokens as encoders
-from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.encoders import tokens as encoders
+from debias_nb.settings import EncoderConfig
 from debias_nb.runs.pair_encoders import AlignmentEncoder, CrossEncoder, attention, directions
 from debias_nb.runs.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
 from debias_nb.encoders.tokens import EncoderError
@@ -263,22 +263,6 @@ def test_the_seed_decides_alone(models, loaded, name):
     assert not torch.allclose(hidden(other, inputs), hidden(again, inputs), atol=1e-3)
     other.load_state_dict(again.state_dict())
     assert torch.equal(hidden(other, inputs), hidden(again, inputs))
-
-
-@pytest.mark.parametrize("name, kind", [("tiny", "cross"), ("tiny-static", "alignment")])
-def test_planted_encoders_are_those_of_single_texts(tmp_path, monkeypatch, name, kind):
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
-    planted = dict(
-        name=name, world=WorldConfig(types=8, unseen_types=4, broad_pairs=100), pretrain=PretrainConfig(steps=2, batch_size=8))
-    found = load_pair_encoder(EncoderConfig(kind=kind, units=4 if kind == "alignment" else None, **planted))
-    base = loading.load_encoder(EncoderConfig(kind="transformer" if kind == "cross" else "static", **planted))
-    assert len([path for path in (tmp_path / "encoders").iterdir() if path.is_dir()]) == 1, "made once"
-    if kind == "cross":
-        its_own = base[0].auto_model.state_dict() # with a pooler
-        assert all(torch.equal(value, its_own[name]) for name, value in found.transformer.state_dict().items())
-    else:
-        rows = [torch.nn.functional.normalize(one, dim=1) for one in (base[0].embedding.weight, found.vectors.weight)]
-        assert torch.allclose(*rows, atol=1e-5)
 
 
 ONE_TEXT = "of kind 'transformer', which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"

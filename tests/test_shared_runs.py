@@ -9,7 +9,7 @@ from debias_nb.runs.config import TableConfig, TrainConfig
 from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
-from debias_nb.runs.runner import narrow, run_all
+from debias_nb.runs.runner import run_all
 from debias_nb.runs.tasks.labeled_pairs import _part_of, planted_catalog
 from debias_nb.runs.tasks.titles import title_split
 from made import METHODS, STATIC, WORLD
@@ -73,13 +73,6 @@ def test_every_borrowed_run_of_this_project_has_an_owner(paper):
             for r in e.runs():
                 assert r.experiment in own, f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
                 assert r.id in own[r.experiment], f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
-
-
-def test_what_takes_long_is_left_out_unless_asked_for():
-    e = experiment(full=True)
-    assert narrow(e, full=False).runs() == []
-    assert len(narrow(e).runs()) == 3
-    assert all(c.command.endswith(" --full") for c in study_of(e, Store("nowhere")).cells)
 
 
 def test_rows_by_rate_and_columns_by_epochs(tmp_path):

@@ -165,16 +165,6 @@ def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_the
     assert otherwise != batches
 
 
-@pytest.mark.parametrize("settings", [{"regularizer": "outreg"}, {"regularizer": "itvreg", "mask_share": .5}])
-def test_a_regularizer_stands_next_to_a_ranking_loss(tiny, settings):
-    plain, *_ = ranked(tiny)
-    held, *_ = ranked(tiny, method=MethodConfig(name="x", weight=100., **settings))
-    start = tiny[0].embedding.weight
-    assert (held - start).norm() < (plain - start).norm()
-    nothing, *_ = ranked(tiny, method=MethodConfig(name="x", weight=0., **settings))
-    assert torch.allclose(nothing, plain, atol=1e-6)
-
-
 def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
     labeled = pair_tokens(tiny, ["a"], ["b"], [1])
     plain = MethodConfig(name="x")

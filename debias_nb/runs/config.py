@@ -213,7 +213,7 @@ class TrainConfig(Settings):
 # Gradient norms of each regularizer; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
 # duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
-# apart by that; what can be said of a shift before training; replicates in which pairs that share texts are drawn together.
+# apart by that; replicates in which pairs that share texts are drawn together.
 Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "shared texts"]
 
 
