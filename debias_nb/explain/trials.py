@@ -44,7 +44,7 @@ TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # pac
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training
 
 
-KEPT = "comparison.yaml" # in the folder of a comparison
+SETTINGS = "comparison.yaml" # in the folder of a comparison
 
 
 class _Plain(yaml.SafeDumper):
@@ -54,18 +54,18 @@ class _Plain(yaml.SafeDumper):
 _Plain.add_multi_representer(Path, lambda dumper, path: dumper.represent_str(str(path)))
 
 
-def keep(asked: dict, folder: Path) -> None: # asked: what `compare` takes
+def write_settings(asked: dict, folder: Path) -> None: # asked: what `compare` takes
     "Write down what a comparison was asked; nothing where a model or pairs were given in memory, which no file has."
     try:
         text = yaml.dump(asked, Dumper=_Plain, sort_keys=False)
     except yaml.representer.RepresenterError:
         return
-    write(folder / KEPT, text.encode())
+    write(folder / SETTINGS, text.encode())
 
 
-def kept(folder: Path) -> dict:
+def read_settings(folder: Path) -> dict:
     "What a comparison was asked. Raises `ConfigError` where nothing says it."
-    return load_yaml(folder / KEPT)
+    return load_yaml(folder / SETTINGS)
 
 
 def origin_of(
@@ -265,7 +265,7 @@ class Trials:
             runs += self._runs(self._todo(methods), list(self.task.tests))
         return list({run.id: run for run in runs}.values())
 
-    def made(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
+    def finish(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
         "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `rows_of`."
         methods, tried = self._chosen(progress, workers)
         return methods, tried, self._results(self._todo(methods), list(self.task.tests), progress, workers)
@@ -288,7 +288,7 @@ class Trials:
     ) -> pd.DataFrame: # as of `rows_of`
         "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
         runs = self._runs(todo, tests)
-        out = self._all_made(list({run.id: run for run in runs}.values()), progress, workers)
+        out = self._make_all(list({run.id: run for run in runs}.values()), progress, workers)
         if out.failed:
             stopped = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
             raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
@@ -298,7 +298,7 @@ class Trials:
         "Make some runs; those that are there are not made again."
         return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)
 
-    def _all_made(self, runs: list[RunConfig], progress: bool, workers: int | None) -> Outcome:
+    def _make_all(self, runs: list[RunConfig], progress: bool, workers: int | None) -> Outcome:
         "The first training here; the others at the same time, where they take longer than it takes to begin."
         known = finished(runs, self.store)
         missing = [run for run in runs if run.id not in known or self.task.is_stale(known[run.id], run)]

@@ -226,12 +226,12 @@ def resume(
     "Go on with a comparison from its folder alone, or make one of its runs, as a job of a cluster."
     from ...explain import compare as comparing
     from ...explain.comparison import FILES
-    from ...explain.trials import kept
-    asked = kept(comparison)
+    from ...explain.trials import read_settings
+    asked = read_settings(comparison)
     if not list_ and only is None:
         _check_free(comparison, FILES, overwrite)
         return _answer(comparing.compare(**asked, folder=comparison, workers=workers), comparison)
-    trials = comparing.planned(comparison, **asked)
+    trials = comparing.plan(comparison, **asked)
     runs = {run.id: run for run in trials.runs()}
     if list_:
         return echo("\n".join(runs))
