@@ -10,7 +10,7 @@ from debias_nb.data import pairs as p
 from debias_nb.data import registry as r
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
-from debias_nb.data.registry import DataError, MissingData
+from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import CorpusConfig, load_experiment
 from debias_nb.runs.tasks import labeled_pairs as task
 
@@ -71,36 +71,6 @@ def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
     assert task.evaluation_pairs("news", None, None).labels.tolist() == [1, 0]
     with pytest.raises(ConfigError, match="takes no `holdout`"):
         task.training_pairs(CorpusConfig(name="news", holdout=.1))
-
-
-@pytest.mark.parametrize("text, words", [
-    ("5.1\ta\tb\n", "1: '5.1' is not a grade from 0 to 5"),
-    ("nan\ta\tb\n", "1: 'nan' is not a grade"),
-    ("4\ta\tb\n4\ta\n", "2: 2 columns, expected 3"),
-    ("4\ta\t \n", "1: the right text is empty"),
-    ("", "the file is empty"),
-])
-def test_a_line_that_is_no_graded_pair_is_named(tmp_path, text, words):
-    path = tmp_path / "graded.tsv"
-    path.write_text(text)
-    with pytest.raises(DataError, match=f"graded.tsv:? ?{words}"):
-        s.read_graded(path)
-
-
-@pytest.mark.parametrize("contents, words", [
-    (b"Quality\tleft\tright\n", ":1: columns: '#1 ID' must be there once"),
-    (NEWS.format(rows="2\t1\t2\ta\tb\r\n").encode(), ":2: '2' is not a label"),
-    (NEWS.format(rows="1\t1\t2\ta\r\n").encode(), ":2: 4 columns, expected 5"),
-    (NEWS.format(rows="1\t1\t2\ta\t \r\n").encode(), ":2: the right text is empty"),
-    (NEWS.format(rows="").encode(), ": no pair below the header"),
-    (b"Quality\xff", ":1: not UTF-8 at byte 8"),
-    (b"", ": the file is empty"),
-])
-def test_a_file_of_news_that_is_none_is_refused(tmp_path, contents, words):
-    path = tmp_path / "news.tsv"
-    path.write_bytes(contents)
-    with pytest.raises(DataError, match=f"news.tsv{words}"):
-        s.read_news(path)
 
 
 def test_unknown_kinds_are_refused(made):
