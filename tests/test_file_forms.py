@@ -46,10 +46,7 @@ def found(file):
 
 PAIRS = { # name of the file, content, options, labels
     "sentence-transformers": ("a.csv", "sentence1,sentence2,label\n" + TWO, {}, [1, 0]),
-    "floats": ("a.csv", "sentence1,sentence2,score\na,b,1.0\nc,d,0.0\n", {}, [1, 0]),
-    "plural, as in MTEB": ("a.jsonl", lines({"sentence1": "a", "sentence2": "b", "labels": 1}, {"sentence1": "c", "sentence2": "d", "labels": 0}), {}, [1, 0]),
     "Quora": ("a.tsv", 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta "b\tc\t1\n1\t3\t4\td\te"\t0\n', {}, [1, 0]),
-    "AnglE": ("a.jsonl", lines({"text1": "a", "text2": "b", "label": 1}, {"text1": "c", "text2": "d", "label": 0}), {}, [1, 0]),
     "capitals": ("a.tsv", "QuestionID\tQuestion\tSentence\tLabel\nQ0\ta\tb\t1\nQ0\ta\tc\t0\n", {}, [1, 0]),
     "Microsoft's paraphrases": ("a.tsv", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta\tb\n0\t3\t4\tc\td\n", {}, [1, 0]),
     "SNLI": ("a.jsonl", lines(*({"premise": "a", "hypothesis": "b", "gold_label": x} for x in ("entailment", "neutral", "-"))),
@@ -347,7 +344,7 @@ BAD = { # files, what is given, options, words of the message
     "a grade in words": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\tyes\n"}, "", {}, "test.tsv:6: a grade is expected, found 'yes'"),
     "a grade without bounds": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t1e7\n"}, "", {}, "test.tsv:6: a grade is expected, found '1e7'"),
     "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
-    "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv:1: six cells, as in a TREC run"),
+    "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv: judgments are expected"),
     "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 3 or 4 cells"),
     "a query without an id": ({"corpus.jsonl": CORPUS, "topics.txt": "q\n", "qrels.txt": TREC}, "", {}, "topics.txt: an id and a text are expected"),
     "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),

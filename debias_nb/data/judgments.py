@@ -96,9 +96,6 @@ def _judgments_file(path: Path) -> pd.DataFrame:
     if ending(path) not in (".tsv", ".txt", ".qrels", ".qrel"):
         return _judgments(str(path), read_table(path))
     frame = bare_rows(path)
-    if frame.shape[1] == 6:
-        why = "six cells, as in a TREC run; judgments have four: query, 0, document, grade"
-        raise DataError(f"{path}:{frame.index[0]}: {why}")
     if not frame.empty and number_of(frame.iloc[0].dropna().iloc[-1]) is None: # a header
         frame = frame.iloc[1:].set_axis(frame.iloc[0], axis=1)
     else:
@@ -262,42 +259,59 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     return np.where((place >= 0) & same, place, -1)
 
 
+def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options, least: float):
+    "Each pair that is judged once, with its places and its grade; and how many judgments there were besides."
+    found = found.assign(line=found.index, grade=_grades(name, found, asked.match_from is None))
+    found = found.assign(asks=queries.index.get_indexer(found["query"]), place=corpus.index.get_indexer(found.document))
+    found, counts = _usable(name, queries, corpus, found, least)
+    first = found.groupby(["asks", "place"])[["line", "grade"]].transform("first")
+
+    def twice(row):
+        return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"
+
+    _refuse(name, found.assign(before=first.line), found.grade != first.grade, twice)
+    again = found.duplicated(["asks", "place"])
+    return found[~again], counts | {"judgments that stand twice": again.sum()}
+
+
+def _check_answered(name: str, judgments: pd.DataFrame, unanswered: pd.DataFrame) -> None:
+    "Raises `DataError` where more than one query in a hundred has no relevant text."
+    if unanswered.asks.nunique() > tolerated(judgments.asks.nunique()):
+        row = unanswered.iloc[0]
+        grades = f"none of its {(judgments.asks == row.asks).sum():,} grades is 1 or more"
+        raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
+
+
 def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
     """Queries with their relevant texts; queries and corpus by id, `found` has query, document and grade. Raises `DataError`
     naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
     least = 1 if asked.match_from is None else asked.match_from
-    asks, place = queries.index.get_indexer(found["query"]), corpus.index.get_indexer(found.document)
-    grade = _grades(name, found, asked.match_from is None)
-    found, counts = _usable(name, queries, corpus, found.assign(line=found.index, grade=grade, asks=asks, place=place), least)
-    first = found.groupby(["asks", "place"])[["line", "grade"]].transform("first")
-    _refuse(name, found.assign(before=first.line), found.grade != first.grade, lambda row: (
-        f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"))
-    whole = (found.grade % 1 == 0).all()
-    again = found.duplicated(["asks", "place"])
-    kept = found[~again]
+    judgments, counts = _placed(name, queries, corpus, found, asked, least)
+    whole = (judgments.grade % 1 == 0).all()
     itself = _own_place(queries, corpus)
-    relevant = kept.grade >= least
-    own = relevant & (kept.place == itself[kept.asks])
-    answered = relevant.groupby(kept.asks).transform("any")
-    unanswered = kept[~answered]
-    if asked.match_from is None and unanswered.asks.nunique() > tolerated(kept.asks.nunique()):
-        row = unanswered.iloc[0]
-        grades = f"none of its {(kept.asks == row.asks).sum():,} grades is 1 or more"
-        raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
+    relevant = judgments.grade >= least
+    own = relevant & (judgments.place == itself[judgments.asks])
+    unanswered = judgments[~relevant.groupby(judgments.asks).transform("any")]
+    if asked.match_from is None:
+        _check_answered(name, judgments, unanswered)
     readable = corpus.text.map(is_text).to_numpy()
     counts |= {
-        "judgments that stand twice": again.sum(), f"judgments with a grade below {least:g}": (~relevant).sum(), "judgments of a query's own text": own.sum(),
+        f"judgments with a grade below {least:g}": (~relevant).sum(),
+        "judgments of a query's own text": own.sum(),
         f"queries without a grade of {least:g} or more": unanswered.asks.nunique(),
-        "queries without a judgment": len(queries) - kept.asks.nunique(),
-        "texts of the corpus that have nothing to read": (~readable).sum()}
-    kept = kept[relevant & ~own].sort_values("asks", kind="stable")
+        "queries without a judgment": len(queries) - judgments.asks.nunique(),
+        "texts of the corpus that have nothing to read": (~readable).sum(),
+    }
+    kept = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
     if kept.empty:
         raise DataError(f"{name}: no query with a relevant text")
+    frame = pd.DataFrame({"left": queries.text.to_numpy()[kept.asks], "right": corpus.text.to_numpy()[kept.place]})
+    frame["line"] = kept.line
+    frame["label"] = kept.grade.clip(lower=1).astype(int) if whole else 1
+    frame["query"] = pd.factorize(kept.asks)[0]
     moved = np.append(readable.cumsum() - 1, -1) # places among texts that can be read; a query that is kept can be
-    frame = pd.DataFrame({
-        "left": queries.text.to_numpy()[kept.asks], "right": corpus.text.to_numpy()[kept.place], "line": kept.line.to_numpy(),
-        "label": kept.grade.clip(lower=1).astype(int).to_numpy() if whole else 1,
-        "query": pd.factorize(kept.asks)[0], "document": moved[kept.place], "itself": moved[itself[kept.asks]]})
+    frame["document"] = moved[kept.place]
+    frame["itself"] = moved[itself[kept.asks]]
     if asked.group:
         if asked.group not in queries:
             raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
