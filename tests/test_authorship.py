@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings, strategies as st
 from debias_nb.settings import AuthorsWorldConfig
 from debias_nb.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics, paper_split
 from debias_nb.data.author_splits import query_target, topic_model
-from debias_nb.data.authors import SOURCES, Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
+from debias_nb.data.authors import Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
 from debias_nb.data.authors import read_texts, strip_quotes, strip_signatures
-from debias_nb.data.registry import DataError, MissingData, load_registry
+from debias_nb.data.registry import DataError, MissingData
 
 SMALL = {"authors": 80, "test_authors": 60, "tokens": 40, "topics": 6, "unseen_topics": 4}
 few = settings(max_examples=40)
@@ -200,12 +200,6 @@ TRUTH = {"id": "x", "authors": [1, 2]}
 def test_bad_pairs_are_named(tmp_path, pairs, truths, named):
     with pytest.raises(DataError, match=named):
         read_pan_pairs(jsonl(tmp_path / "pairs.jsonl", pairs), jsonl(tmp_path / "truth.jsonl", truths))
-
-
-def test_every_corpus_is_in_the_registry():
-    registry = load_registry()
-    for name, (_, *files) in SOURCES.items():
-        assert [registry.entry(name, file).file for file in files] == files
 
 
 def test_files_placed_by_hand_are_read(tmp_path, monkeypatch):

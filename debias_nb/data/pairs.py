@@ -20,7 +20,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from ..checks import check_known, check_range
-from .registry import DataError, Table, load_registry, locate, parsed_lines, without_end
+from .registry import DataError, Table, corpora, load_registry, locate, parsed_lines, without_end
 
 # %% ../../nbs/data/01_pairs.ipynb #e2fab56e
 @dataclass(frozen=True, eq=False, repr=False)
@@ -274,8 +274,8 @@ def split_questions(
 
 # %% ../../nbs/data/01_pairs.ipynb #afdd1058
 def question_corpora() -> list[str]:
-    "The data sets whose layout is that of questions, your own among them. Raises `ConfigError` for a registry that cannot be read."
-    return [name for name, about in load_registry().datasets.items() if about.layout]
+    "The data sets that are pairs of questions, your own among them. Raises `ConfigError` for a registry that cannot be read."
+    return corpora("questions")
 
 
 def _read(dataset, file, download) -> QuestionPairs:

@@ -24,7 +24,7 @@ from ...losses.authors import history_summary
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
 from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ...data.author_splits import query_target, random_split
-from ...data.authors import SOURCES, Texts, describe, load_texts, planted_texts
+from ...data.authors import Texts, author_corpora, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
@@ -54,7 +54,7 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """The texts of a corpus in parts.
     Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
-    check_known("corpus", corpus.name, (*SOURCES, "authors"), ConfigError)
+    check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
     settings = corpus.split
     if corpus.world:
         train = planted_texts(corpus.world, "train")
