@@ -39,7 +39,7 @@ from debias_nb.explain.tests import Measured, as_test, average_precision, differ
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.measures.stats import holm
-from debias_nb.explain.words import WORD, _stretches, replaced, word_importance, word_owners, word_pairs, words_of
+from debias_nb.explain.words import WORD, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -308,8 +308,8 @@ def test_a_word_that_stands_next_to_itself_alone_has_a_share(folders):
 ])
 def test_the_marks_of_a_word_belong_to_it(text, words):
     assert words_of(text) == words and len(WORD.findall(text)) == len(words)
-    assert not words_of(replaced(text, dict.fromkeys(words, " ")))
-    assert replaced(f"{text} red table", dict.fromkeys(words, " ")).endswith("red table")
+    assert not words_of(replace_words(text, dict.fromkeys(words, " ")))
+    assert replace_words(f"{text} red table", dict.fromkeys(words, " ")).endswith("red table")
 
 
 def test_words_of_plain_latin_texts_are_runs_of_letters_and_digits():
@@ -511,7 +511,7 @@ def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkey
     ):
         with pytest.raises(EncoderError, match=words):
             found_with(models, files, base, tuned)
-    monkeypatch.setattr(diagnosing, "loaded", lambda *models: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(diagnosing, "load_pair", lambda *models: pytest.fail("a model was loaded"))
     pairs = made.some_pairs()
     smiling = pairs.assign(left=["😀" * (i % 7 + 1) for i in range(120)], right=["🎉 !"] * 120)
     for train, test, words in (

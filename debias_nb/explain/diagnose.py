@@ -24,7 +24,7 @@ from .decision import LIKE, Averaged, Decision, Result, averaged, decide, result
 from .diagnosis import Diagnosis, reason
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips
 from .evidence import ranked_words, shortcuts, slices
-from .inputs import apart_of, grown_from, loaded, made_of, options_of, read_files, settings_of
+from .inputs import apart_of, grown_from, load_pair, made_of, options_of, read_files, settings_of
 from .methods import read_held_texts
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
@@ -393,7 +393,7 @@ def diagnose(
     if sample is not None:
         tests = [test.fewer(sample) for test in tests]
     tfidf = None if trained is None else tfidf_model([*trained.left[:TRAINED], *trained.right[:TRAINED]])
-    scorers = loaded(base, tuned, prompts)
+    scorers = load_pair(base, tuned, prompts)
     mixes = {} # none for models of different make
     with suppress(ValueError):
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}

@@ -15,7 +15,7 @@ from ..data.pairs import word_overlap
 from .tests import PAIR_COLUMNS, Measured, Test, difference, figures, split_halves
 from .models import Scorer, pair_scores
 from ..data.pairs_file import PairFile
-from .words import WordPairs, label_ties, replaced, shared_tie, word_pairs, words_of
+from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
 from ..measures.stats import Paired, judge
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
@@ -147,8 +147,8 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
         others = dict.fromkeys(ties.index[misleading], " ")
         found.update(others)
         for i in np.flatnonzero(half):
-            left[i] = replaced(left[i], others)
-            right[i] = replaced(right[i], others)
+            left[i] = replace_words(left[i], others)
+            right[i] = replace_words(right[i], others)
     return left, right, [word for word in words if word in found]
 
 

@@ -69,7 +69,7 @@ def grown_from(base: Scorer, tuned: Scorer) -> bool:
     return len(after) > len(before) and before.items() <= after.items()
 
 
-def loaded(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
+def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
     """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice,
     `ValueError` where one computes with the weights of the other."""
     models = load_model(base), load_model(tuned)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['QUERIES', 'DOCUMENTS', 'Model', 'BLOCK', 'AT_ONCE', 'DECIMALS', 'NO_LIMIT', 'PRODUCTS', 'SHARE_NAMED', 'UNKNOWN',
            'Scorer', 'side_prompts', 'prompts_by_name', 'prompt_notes', 'kind_of', 'load_model', 'layers', 'limit',
-           'cutting', 'vectors_of', 'rounded', 'pair_scores', 'check_finite', 'search_corpus', 'reading_warnings',
+           'cutting', 'vectors_of', 'round_scores', 'pair_scores', 'check_finite', 'search_corpus', 'reading_warnings',
            'scoring_notes', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
@@ -244,7 +244,7 @@ def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:
     return list(groups.values())
 
 
-def rounded(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
+def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
     "Scores to what float32 can tell apart."
     scores = scores.double().numpy()
     if similarity == "cosine":
@@ -274,7 +274,7 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
                 one = of_left[name][lefts[rows:rows + BLOCK]]
                 other = of_right[name][rights[rows:rows + BLOCK]]
                 scores = (one * other).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(one, other)
-                parts.append(rounded(scores, scorer.similarity))
+                parts.append(round_scores(scores, scorer.similarity))
             out[name] = np.concatenate([np.empty(0), *parts])
     return out
 
