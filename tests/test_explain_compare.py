@@ -602,7 +602,7 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
         ([*texts, "A11, A0"], {}, r"^texts: 1 of \d+ stand in the test new too \(the first is 'A11, A0'\)"),
         ([*texts, "b11 b0", "a1  a0"], {}, "^texts: 2 of .* the test new too"),
         ([*texts, kept.right[0]], {"validation": {"kept": kept}}, "^texts: 1 of .* validation kept too"),
-        (["one"], {}, "two or more"), ([*texts, "half \ud83d"], {}, f"number {len(texts)} has NUL or half"),
+        (["one"], {}, "two or more"), ([*texts, "half \ud83d"], {}, f"number {len(texts)} has nothing to be seen in it, or NUL or half"),
         (tmp_path / "none.txt", {}, "none.txt"), (pd.DataFrame({"text": texts}), {}, "one of them"),
     ):
         with pytest.raises(DataError, match=said):

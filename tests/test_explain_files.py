@@ -304,7 +304,7 @@ def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
 def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypatch):
     asked = SimpleNamespace(questions=["why?", "how?"], answers=["so", "thus", "why?"])
     monkeypatch.setattr("debias_nb.data.answers.load_answers", lambda name, part, download: asked)
-    monkeypatch.setattr("debias_nb.data.sentences._left_over", lambda kind, download: [["a man", "so"], ["a word"]])
+    monkeypatch.setattr("debias_nb.data.sentences._left_over", lambda kind, download: ["a man", "so", "a word"])
     assert read_texts("general") == ["why?", "how?", "so", "thus", "a man", "a word"]
     with pytest.raises((OSError, ValueError)):
         read_texts(Path("general")) # a file of this name
