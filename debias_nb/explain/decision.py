@@ -185,6 +185,13 @@ def _more(results: list[Result], margin: float) -> str:
     return " ".join(parts)
 
 
+def _not_on_new_texts(results: list[Result]) -> list[str]:
+    "Gains that what shares no text with training does not show."
+    better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
+    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain is not shown."
+            for result in results if result.part == NEW and result.test in better and result.word != "better"]
+
+
 def contradicting(results: list[Result], others: list[Result], words: tuple[str, ...]) -> list[Result]:
     "What metrics that do not decide show, and those that do not."
     decided = {(result.test, result.word) for result in results}
@@ -230,7 +237,7 @@ def decide(
         if void or broken:
             return Decision(call, heading, reason, None, margin, results, best, list(not_tested))
         shown = contradicting(results, others, ("better", "worse") if call in ("either", "cannot tell") else ("worse",))
-        told = [reason]
+        told = [reason, *_not_on_new_texts(results)]
         if shown and call in ("ship", "either", "cannot tell"):
             heading += not_by_all(results, shown)
             told.append(f"To decide by another metric: --metric {shown[0].metric}.")
