@@ -62,14 +62,14 @@ def first_of_each_corpus(place):
 
 
 def once(places):
-    "The run and the data of as many records as it takes to have what each says, where several places say the same."
+    "The run and the data of as many records as it takes to have what each says, where several places say the same; of runs that can be made."
     asked = {}
     for config, data in (found for place in places for found in first_of_each_corpus(place)):
         for name, about in data.items():
             about.pop("ranked", None) # what the loss makes of the pairs
             asked.setdefault((name, json.dumps(about)), (config, data))
-    runs = dict(asked.values())
-    return [(RunConfig.model_validate_json(config), data) for config, data in runs.items()]
+    runs = [(RunConfig.model_validate_json(config), data) for config, data in dict(asked.values()).items()]
+    return [(run, data) for run, data in runs if not run.of_before]
 
 
 @pytest.mark.parametrize("places", [

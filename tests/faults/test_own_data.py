@@ -156,7 +156,7 @@ def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
     for _ in range(2):
         done = diagnosed(models, "--out", "out", "--overwrite")
         assert done.exit_code == 0, done.output
-        assert (here / "out/index.html").is_symlink() and 'id="verdict-by-test"' in (here / "kept/page.html").read_text("utf-8")
+        assert (here / "out/index.html").is_symlink() and 'id="verdicts"' in (here / "kept/page.html").read_text("utf-8")
         assert "verdicts" in json.loads((here / "out/report.json").read_text("utf-8"))
         assert {path.name for path in (here / "out").iterdir()} == set(FILES)
 
