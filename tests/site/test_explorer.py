@@ -59,7 +59,7 @@ def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
 
 
 def test_a_grid_shows_tests_by_methods_as_differences_from_the_base_encoder(explorer):
-    tab = explorer("view=grid&table=matrix&encoder=potion-base-2M")
+    tab = explorer("view=grid&table=shifts&encoder=potion-base-2M")
     assert tab.input_value("[name=minus]") == "Base"
     rows = shown(tab)
     assert tab.locator("#picture rect").count() == len(rows) > 5 * 13
