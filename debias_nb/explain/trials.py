@@ -94,7 +94,7 @@ def drawn(
     return replace(file, frame=file.frame[np.isin(group, kept)].reset_index(drop=True))
 
 
-_TOKENS = {} # encoder and rows -> of a training, which all runs of a process share
+_TOKENS = {} # encoder and rows -> of a training, and what a record says of them; all runs of a process share them
 
 
 @dataclass
@@ -113,7 +113,7 @@ class FilesTask(PairTask):
 
     def data(self, run: RunConfig):
         corpus = run.corpus
-        key = run.encoder, corpus, self.loss in OF_MATCHES
+        key = run.encoder, corpus.files.train, corpus.files.matches, corpus.share, corpus.share_seed # whatever the method
         if key not in _TOKENS:
             file = self.files["train"]
             if corpus.share < 1:
@@ -230,10 +230,8 @@ class Trials:
         config = method.config(task.base.model, shares)
         trained = {"eval_corpus": corpus}
         if config.trained:
-            own = corpus
-            if self.redraw is not None:
-                own = corpus.model_copy(update={"share": self.redraw, "share_seed": seed})
-            trained = {"corpus": own, "training": method.training(self.settings)}
+            draw = {} if self.redraw is None else {"share": self.redraw, "share_seed": seed}
+            trained = {"corpus": corpus.model_copy(update=draw), "training": method.training(self.settings)}
         return RunConfig(
             paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed,
             **trained)

@@ -78,7 +78,8 @@ def outcomes(
     rows = []
     for encoder, own in new.groupby("encoder", sort=False):
         own = own.set_index("method")
-        width = (own.high - own.low) / (own.high - own.low)[PLAIN]
+        width = own.high - own.low
+        width = width / width[PLAIN]
         nearest = (own.kept[list(SHARES)] - own.kept[GENERAL]).abs().idxmin()
         is_narrow = width[GENERAL] <= .5 and own.kept[GENERAL] >= .85
         is_as_good = width[OWN] <= .75 and own.kept[OWN] >= .85
