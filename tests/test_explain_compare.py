@@ -32,7 +32,7 @@ from debias_nb.explain import trials as trying
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, REGULARIZERS, STRENGTH, HeldTexts, read_method, read_methods
+from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, RANKING_GRIDS, REGULARIZERS, STRENGTH, HeldTexts, read_method, read_methods
 from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
@@ -121,6 +121,8 @@ def test_a_strength_stands_behind_the_name():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
     assert others == {"wise-ft": .5, "l2sp": 1e-6, "frozen": .5, "lora": 8}
+    for grid in (GRIDS, RANKING_GRIDS):
+        assert all(read_method(f"{name}:{one!r}").strength == one for name in grid for one in grid[name])
     assert "0.1; of wise-ft 0.5, of l2sp 1e-6, frozen 0.5 of the layers, lora rank 8" in METHODS_HELP
 
 
@@ -145,6 +147,8 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     assert counts.to_dict() == {"base": 1, "plain": 2, "wise-ft": 2, "wise-ft:0": 2, "outreg:1": 2}
     means = found.means()
     assert list(means.index) == ["base", "plain", "wise-ft", "wise-ft:0", "outreg:1"] and list(means.columns) == ["iid", "unseen"]
+    decides = found.scores.query("metric == 'auc05' and part == 'all' and method == 'base'")
+    assert means.loc["base"].tolist() == [f"{100 * value:.1f}" for value in decides.value], "what decides, no other metric"
     base, none_of_tuned = (found.scores.query("method == @name").value.to_numpy() for name in ("base", "wise-ft:0"))
     assert np.allclose(np.tile(base, 2), none_of_tuned)
     differences = found.differences()

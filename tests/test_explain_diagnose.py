@@ -418,6 +418,17 @@ def test_models_of_different_make_are_compared_without_mixing(folders, files):
     assert all(any(said in note for note in found.notes) for said in ("different make", "different tokens"))
     assert not any(name.startswith("WiSE") for name in found.scores.scorer) and "wise_ft" not in found.snippet
     assert len(found.words["gained"])
+    adapted = SentenceTransformer(folders["bert"], device="cpu")
+    adapted[0].base_layer = torch.nn.Linear(1, 1) # as PEFT puts it
+    grown = diagnose(folders["bert"], adapted, tests={"new": made.some_pairs()}, progress=False)
+    assert not any("different make" in text for text in grown.warnings), "its adapter is not merged, and it is the base's all the same"
+
+
+def test_scores_that_float32_cannot_tell_apart_are_ties():
+    scores = torch.tensor([1234.5678, 1234.5679, 1234.6, .00012345678, .0001234568, .0001235])
+    first, second, third, *small = scoring.round_scores(scores, "dot")
+    assert first == second != third and small[0] == small[1] != small[2]
+    assert scoring.round_scores(torch.tensor([.1234567, .1234568]), "cosine").tolist() == [.123457, .123457]
 
 
 def test_settings_and_scripts_are_told(folders):

@@ -1,5 +1,6 @@
 "`diagnose` and `compare` on queries with candidates, on retrieval, and on what shares no text with training."
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,7 @@ def test_a_sample_has_whole_queries_and_whole_groups(models):
     assert len(few.cases) == 20 and few.file.frame.groupby("left")["query"].nunique().eq(2).all()
     assert few.file.frame.groupby("query").size().eq(2).all() and set(few.file.frame["query"]) == set(range(20))
     found = diagnose(*models, tests={"new": retrieval(), "pairs": made.some_pairs(200)}, progress=False, sample=50)
+    assert re.search(r"Of 50 queries \d+ won, \d+ lost and \d+ stayed", found.html())
     assert set(found.verdicts.cases) == {50} and "--sample" not in str(found.facts["command"])
 
 

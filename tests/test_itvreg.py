@@ -10,7 +10,7 @@ from debias_nb.encoders.tokens import embed, encode_tokens, from_features, token
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import HINGE, Hinge, LeastSquares, hinge
 from debias_nb.losses.regularized import Regularized, Regularizer
-from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg
+from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
 from debias_nb.runs.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
 from debias_nb.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table
@@ -147,6 +147,9 @@ def test_the_terms_by_loops(model, base, vectors):
     assert terms == {"base": erm, "outreg": near(2 * mean_of(apart))}
     assert {name: float(value) for name, value in step.items()} == {
         "erm": terms["base"], "raw": near(terms["outreg"] / 2), "weighted": terms["outreg"]}
+    first, second = torch.nn.functional.normalize(torch.randn(2, 4, 8), dim=2)
+    passes = SimpleNamespace(fx=first, tokens=None, batch=SimpleNamespace(static=False), encode=lambda tokens: second)
+    assert float(SimCSE(1.).term(passes)) == near(mean_of(squares(first, second, [1] * 4)))
     assert terms_of(model, base, "l2sp")[0]["l2sp"] == pytest.approx(.5 * float(moved.detach()), rel=1e-5)
 
 
