@@ -406,6 +406,32 @@ def test_the_command_on_the_page_gives_the_same_trials(reported, files):
     assert done.exit_code == 0 and name == "debias-nb" and bytes_in(files / "out/runs") == before
 
 
+def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_path, monkeypatch):
+    def no_network(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setattr("pooch.retrieve", no_network)
+    monkeypatch.setattr("debias_nb.data.registry.cache_dir", lambda _: tmp_path / "cache")
+    options = ("--test", "like=iid.csv", *QUICK[:-2], "--out", tmp_path)
+    done = shell(files, *options)
+    lines = [line for line in done.stdout.splitlines() if "was left out: nli/qnli-dev.tsv is missing: the download failed. " in line]
+    assert done.exit_code == 0 and "general_texts()'` gets them." in lines[0], done.output
+    twin = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert lines[0] in twin["warnings"]
+    assert coded(lines[0]) in (tmp_path / "index.html").read_text("utf-8")
+    refused = shell(files, *options, "--texts", "general", "--overwrite")
+    assert refused.exit_code == 2 and "qnli-dev.tsv is missing" in refused.output
+
+    monkeypatch.setattr("debias_nb.data.sentences.general_texts", lambda: ["an old lamp", "red chairs", "a kettle"])
+    done = shell(files, *options, "--overwrite")
+    both = json.loads((tmp_path / "report.json").read_text("utf-8"))["facts"]
+    assert done.exit_code == 0 and "left out" not in done.stdout and both["texts"]["path"] == "general", done.output
+    assert [row["name"] for row in twin["facts"]["methods"]] == list(DEFAULTS)
+    assert [row["name"] for row in both["methods"]] == [*DEFAULTS[:4], "outreg-texts:1", "itvreg"]
+    assert both["command"].endswith("--texts general")
+
+
 def test_a_comparison_is_made_run_by_run_from_what_its_folder_says(reported, files, tmp_path, monkeypatch):
     def resume(*words):
         return CliRunner().invoke(app, ["resume", str(tmp_path), *words])
@@ -589,9 +615,8 @@ def test_methods_on_texts_are_of_regularizers_and_have_texts():
         "base", "plain", "wise-ft", "outreg", "outreg-texts", "itvreg"]
     assert [method.name for method in read_methods(None)] == list(DEFAULTS)
     for name, given, said in (
-        ("l2sp-texts", texts, "only itvreg, maskreg, outreg, simcse"), ("worddropout-texts:0.2", texts, "only itvreg"),
-        ("wise-ft-texts", texts, "only itvreg"), ("plain-texts", texts, "only itvreg"),
-        ("outreg-texts-texts", texts, "only itvreg"), ("outregg-texts", texts, "'outreg"), ("outreg-text", texts, "'outreg-texts'"),
+        ("l2sp-texts", texts, "no method called 'l2sp-texts'"), ("worddropout-texts:0.2", texts, "no method"), ("plain-texts", texts, "no method"),
+        ("outreg-texts-texts", texts, "'outreg-texts'"), ("outregg-texts", texts, "'outreg"), ("outreg-text", texts, "'outreg-texts'"),
         ("outreg-texts", None, r"give texts \(--texts\)"), ("base,outreg", texts, r"^texts \(--texts\): no method"),
         ("outreg-texts:-1", texts, "lambda"),
     ):

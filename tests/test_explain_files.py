@@ -17,7 +17,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
-from debias_nb.data.sentences import GENERAL
+from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.explain.compare import compare, read_held_texts
 from debias_nb.explain.methods import HeldTexts, general_notes, untested
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
@@ -293,7 +293,7 @@ def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
     texts = ["lamps red", "old chairs", "kettles"]
     with pytest.raises(DataError, match="1 of 3 stand in new too"):
         untested(HeldTexts(texts, "0", "new.txt"), {"new": file})
-    kept = untested(HeldTexts(texts, "0", GENERAL), {"new": file})
+    kept = untested(HeldTexts(texts, "0", GENERAL_TEXTS), {"new": file})
     assert kept.texts == texts[1:] and kept.sha256 != "0"
     assert untested(kept, {"new": file}) is kept
     (note,) = general_notes(kept)

@@ -279,8 +279,9 @@ def _download(registry, dataset, entry) -> Path:
     "A file from its pinned address, with the pinned hash."
     import pooch
     folder = data_folders()[-1] / dataset
+    loader = pooch.HTTPDownloader(timeout=(5, 30)) # seconds until a server answers, and between parts of a file
     try:
-        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder))
+        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder, downloader=loader))
     except OSError as e: # no net, 404, broken off, disk full
         why = f"the download failed ({type(e).__name__}: {e})"
         raise _missing(registry, dataset, entry, why) from e

@@ -14,13 +14,14 @@ from pathlib import Path
 from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
+from ..data.sentences import GENERAL_TEXTS
 from ..encoders.tokens import EncoderError, copied
 from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, options_of, read_files, with_prompts
-from .methods import HOW, fitting, general_notes, ranking_notes, read_held_texts, untested
-from .methods import Method, read_methods, settings_for, training_rows
+from .methods import DEFAULTS, HOW, Method, fitting, general_notes, missing_general, ranking_notes, read_held_texts
+from .methods import read_methods, settings_for, training_rows, untested
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
 from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
@@ -169,8 +170,8 @@ def compare(
         lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share
         of the tuned weights, in [0, 1]), frozen:0.5 (share of the layers, in (0, 1)) or lora:8 (rank). With `texts` a
         regularizer can be held there, as outreg-texts. `mymodule.Name` is a
-        loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts where there
-        are texts, itvreg.
+        loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts, itvreg;
+        without `texts` the general ones are taken, with lambda 1, and where they are neither here nor to be downloaded outreg-texts is left out.
     seeds : int
         How often each method is trained, 2 or more. With 2, or with 3 of one method alone, what is found is provisional.
     learning_rate, epochs, batch_size : float, float, int, optional
@@ -241,6 +242,10 @@ def compare(
     """
     asked = {name: value for name, value in locals().items() if name not in ("folder", "progress", "workers")}
     check_range("margin", margin, "(]", 100)
+    missing = []
+    if methods is None and texts is None:
+        missing = missing_general()
+        asked |= {"methods": [*DEFAULTS]} if missing else {"texts": GENERAL_TEXTS}
     with tempfile.TemporaryDirectory() as nowhere:
         trials = plan(Path(folder or nowhere), **asked)
         if folder is not None:
@@ -257,6 +262,7 @@ def compare(
         methods=",".join(method.name for method in chosen), **{name: getattr(settings, name) for name in HOW}, seeds=seeds, redraw=redraw, out=folder)
     deciding = {name: test.metric for name, test in task.tests.items()}
     told = _told(chosen, settings, tested, base, pairs)
+    told["doubts"] += missing
     told["cases"] |= {part_name(name): int(rows.sum()) for name, rows in apart.items()}
     told |= {
         "seeds": seeds,

@@ -227,9 +227,9 @@ def read_texts(
 ) -> list[str]: # two or more, without the empty lines of a file
     "Unlabeled texts, on which a regularizer holds an encoder instead of those of a batch. Raises `ValueError`, `OSError`."
     from debias_nb.data.pairs_file import read_texts_file
-    from debias_nb.data.sentences import GENERAL, general_texts
+    from debias_nb.data.sentences import GENERAL_TEXTS, general_texts
     from debias_nb.data.tables import is_text
-    if isinstance(texts, str) and texts == GENERAL:
+    if isinstance(texts, str) and texts == GENERAL_TEXTS:
         return general_texts()
     where = "texts"
     if isinstance(texts, (str, Path)):

@@ -41,9 +41,10 @@ Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and table
 def _files(test: list[str], columns: list[str] | None, train: str | None, texts: str | None) -> tuple[dict, object]:
     "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
     from ...data.pairs_file import check_file, columns_by_name, named_tests, texts_file
+    from ...data.sentences import GENERAL_TEXTS
     if train is not None:
         check_file(Path(train))
-    if texts is not None:
+    if texts not in (None, GENERAL_TEXTS):
         texts_file(texts)
     usual, by_name = columns_by_name(columns or [])
     return named_tests(test), {None: usual, **by_name} if by_name else usual
@@ -159,7 +160,7 @@ def compare(
     test: Tests,
     columns: Columns = None,
     methods: Annotated[str | None, Option(
-        help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,itvreg; with --texts outreg-texts too")] = None,
+        help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,outreg-texts,itvreg; without --texts with outreg-texts:1 on the general ones")] = None,
     seeds: Annotated[int, Option(
         min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
         "What rests on 2 is provisional.")] = 3,

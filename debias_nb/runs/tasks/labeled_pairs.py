@@ -199,7 +199,7 @@ def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig 
     return _of_texts(load_questions(name, "test"), name)
 
 
-GENERAL = ("qnli",) # sentences of no corpus that anybody trains on here
+QNLI = "qnli" # sentences of no corpus that anybody trains on here
 
 
 def training_texts(
@@ -209,10 +209,10 @@ def training_texts(
     """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
     Raises `MissingData`, and `ConfigError` for an unknown corpus."""
     planted = PLANTED if world else ()
-    check_known("corpus of texts", name, (*question_corpora(), *CATEGORIES, *KINDS, *TEXTS_ONLY, *GENERAL, *planted), ConfigError)
+    check_known("corpus of texts", name, (*question_corpora(), *CATEGORIES, *KINDS, *TEXTS_ONLY, QNLI, *planted), ConfigError)
     if name in planted:
         return [title.text for title in planted_catalog(world).unlabeled(name)]
-    if name in GENERAL:
+    if name == QNLI:
         general = load_answers(name, "dev")
         return [*general.questions, *general.answers]
     if name in (*KINDS, *TEXTS_ONLY):
