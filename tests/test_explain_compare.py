@@ -375,12 +375,12 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert written_in(out) == WRITTEN
     page = (out / "index.html").read_text("utf-8")
     read_page(page)
-    assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 4 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
+    assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 5 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "<i>" not in page and "&lt;i&gt;new" in page and "Verdict: " in page
     told = read_card(reported._repr_html_())
     assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    parts = {"schema", "recommendation", "warnings", "found", "levels", "differences", "choices", "next", "facts"}
+    parts = {"schema", "recommendation", "prior", "warnings", "found", "levels", "differences", "choices", "next", "facts"}
     assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
     told = pd.DataFrame(twin["differences"])
@@ -394,6 +394,20 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert all(coded(text) in page for text in said) and "<code>&lt;i&gt;new&lt;/i&gt;</code>" in page
     for row in reported.levels().to_dict("records"):
         assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
+
+
+@pytest.mark.parametrize("call, kind, rows", [("cannot tell", "static", 12), ("cannot tell", "transformer", 0), ("your call", "static", 0)])
+def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, call, kind, rows):
+    models = {"base": reported.facts["models"]["base"] | {"kind": kind}}
+    found = replace(reported, facts=reported.facts | {"models": models})
+    vars(found)["recommendation"] = replace(reported.recommendation, call=call)
+    twin = json.loads(found.json())["prior"]
+    assert len(found.prior) == len(twin["rows"]) == rows and len(twin["sentences"]) == bool(rows)
+    for sentence in twin["sentences"]:
+        assert sentence.startswith("Prior, no measurement of yours") and sentence in repr(found) and str(coded(sentence)) in found.html()
+    other = replace(found, settings=settings_for("static", loss=OF_MATCHES[0]))
+    vars(other)["recommendation"] = found.recommendation
+    assert len(other.prior) == rows and (not rows or other.prior.change.tolist() != found.prior.change.tolist())
 
 
 def test_the_command_on_the_page_gives_the_same_trials(reported, files):

@@ -176,7 +176,9 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if args.papers:
         from debias_nb.repro.commands.reproduction import write_pages
+        from debias_nb.repro.pages.shifts import write_prior
         write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
+        write_prior(ROOT)
         return 0
     known = notebooks()
     asked = [Path(name).resolve() for name in args.notebooks] or known

@@ -281,7 +281,7 @@ def _download(registry, dataset, entry) -> Path:
     folder = data_folders()[-1] / dataset
     loader = pooch.HTTPDownloader(timeout=(5, 30)) # seconds until a server answers, and between parts of a file
     try:
-        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder, downloader=loader))
+        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder, downloader=loader)) # pyrefly: ignore[bad-argument-type]
     except OSError as e: # no net, 404, broken off, disk full
         why = f"the download failed ({type(e).__name__}: {e})"
         raise _missing(registry, dataset, entry, why) from e

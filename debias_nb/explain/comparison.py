@@ -16,6 +16,7 @@ from .page import Section, csv_text, file_notes, filled, json_text, made_section
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from ..runs.config import TrainConfig
+from ..files import package_file
 from ..measures.stats import judge, paired_together
 
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
@@ -43,6 +44,12 @@ STEPS = { # of each answer
     "your call": "Weigh what is gained against what is lost; more seeds or more test data may decide it.",
     "cannot tell": "More seeds or more test data may decide it.",
 }
+
+
+PRIOR = (
+    "Prior, no measurement of yours: how a new kind of text changed {encoder} in our records, trained with {loss} on {sets} sets of pairs of "
+    "other kinds, {seeds} draws of each. Points of AUC(0.05) from the base; 95% of new ones lie between low and high. Kept: the share of the gain "
+    "of plain fine-tuning on data like training.")
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -248,6 +255,17 @@ class Comparison:
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         return recommend(results, self._means(self.validation or self.tests), picked_on, self.margin / 100, others)
 
+    @cached_property
+    def prior(self) -> pd.DataFrame: # encoder, texts, method, change, low, high (points), kept
+        "What a new kind of text brought to static encoders in our records; nothing but where this comparison cannot tell."
+        rows = pd.read_csv(package_file("explain/prior.csv"))
+        is_static = self.facts.get("models", {"base": {}})["base"].get("kind") == "static"
+        is_open = self.recommendation is not None and self.recommendation.call == "cannot tell"
+        rows = rows[(rows.loss == self.settings.loss) & is_static & is_open]
+        rests_on = rows[["encoder", "loss", "sets", "seeds"]].astype(str).agg(lambda column: " and ".join(column.unique()))
+        rows.attrs["sentences"] = [PRIOR.format(**rests_on)] * bool(len(rows))
+        return rows.drop(columns=["loss", "sets", "seeds"])
+
     def snippet(self) -> str:
         "Write a program that trains with the method that is recommended, or did best of those that are trained."
         trained = {method.name: method for method in self.methods if method.kind != "base"}
@@ -311,10 +329,13 @@ class Comparison:
         made = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
         if self.tried is not None:
             made["strengths that were tried, on validation pairs, which are no test"] = self.tried
+        likely = self.prior.copy()
+        likely[["change", "low", "high"]] /= 100
         how = self.settings
         trained = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
         return [
             Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
+            Section("prior", "What is likely, before more is measured?", likely.attrs["sentences"], tables(likely)),
             Section("levels", "What did each method reach?", [], shown(frames["levels"])),
             Section("next", "If it is fine-tuned, how?", [self.facts["choice"]], {}, program=self.snippet()),
             made_section(self.facts, [*self.notes, trained], **made)]
@@ -346,6 +367,7 @@ class Comparison:
         for against in self.compared_with:
             shown = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
             parts.append(f"\nMinus {AGAINST[against]}, in points\n{shown.to_string(index=False)}")
+        parts += [f"\n{sentence}\n{self.prior.round(2).to_string(index=False)}" for sentence in self.prior.attrs["sentences"]]
         return "\n".join([*parts, "", *self.found().values()])
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
@@ -356,7 +378,7 @@ class Comparison:
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
-            "schema": SCHEMA, "recommendation": self.recommendation, "warnings": self.warnings(),
+            "schema": SCHEMA, "recommendation": self.recommendation, "prior": {"rows": self.prior, **self.prior.attrs}, "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })

@@ -111,7 +111,7 @@ LABELS = { # of columns whose names say too little
     "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
     "pass": "pass, %", "set again": "as many pass as before at", "both": "training pairs that both have it",
     "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
-    "found": "smallest found, points",
+    "found": "smallest found, points", "kept": "gain kept, %",
 }
 UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a share in percent
 UNITS |= dict.fromkeys(("threshold", "middle", "5% reach", "1% reach", "set again"), "{:.3f}".format)
