@@ -52,6 +52,7 @@ class Options:
     match: object
     match_from: float | None
     other_to: float | None
+    scores: tuple[str, str] | None = None # of the base and of the tuned model
 
     def __post_init__(self):
         if self.form is not None:
@@ -64,7 +65,7 @@ class Options:
                 raise DataError(f"{option}: a number is expected, got {quoted(value)}")
         if self.other_to is not None and (self.match_from is None or self.other_to >= self.match_from):
             raise DataError("other_to: it needs match_from, and must be below it")
-        names = [*(self.columns or []), *filter(None, [self.group])]
+        names = [*(self.columns or []), *filter(None, [self.group]), *(self.scores or ())]
         if self.columns and (len(self.columns) < 2 or len(set(names)) < len(names)):
             needed = "three different names are needed, left, right and label, or two, anchor and positive"
             raise DataError(f"columns: {needed}, got {', '.join(names)}")
@@ -80,7 +81,7 @@ class Options:
         if self.form not in (None, form):
             raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({told})")
         graded = form == "pairs" or told == JUDGMENTS
-        for option, is_there in (("match", form == "pairs"), ("match_from", graded), ("other_to", form == "pairs")):
+        for option, is_there in (("match", form == "pairs"), ("match_from", graded), ("other_to", form == "pairs"), ("scores", graded)):
             if getattr(self, option) is not None and not is_there:
                 raise DataError(f"{name}: {option} is given, and there are no labels that it could read ({told})")
 
@@ -133,7 +134,7 @@ def columns_of(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
         readings = f"as {ways[0].told}, or as {ways[1].told}"
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
-    for column in [*(asked.columns or ways[0].names), *filter(None, [asked.group])]:
+    for column in [*(asked.columns or ways[0].names), *filter(None, [asked.group]), *(asked.scores or ())]:
         if UNREAD.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if header.count(column) != 1:

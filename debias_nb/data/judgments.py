@@ -311,9 +311,10 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.
     frame["query"] = pd.factorize(kept.asks)[0]
     moved = np.append(readable.cumsum() - 1, -1) # places among texts that can be read; a query that is kept can be
     frame["document"] = moved[kept.place]
+    frame["query_id"] = queries.index.to_numpy()[kept.asks]
     frame["itself"] = moved[itself[kept.asks]]
     if asked.group:
         if asked.group not in queries:
             raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
         frame["group"] = groups_in(queries.attrs["name"], queries[asked.group]).to_numpy()[kept.asks]
-    return frame, corpus.text[readable].tolist(), {what: int(n) for what, n in counts.items() if n}
+    return frame, corpus.text[readable], {what: int(n) for what, n in counts.items() if n}

@@ -15,6 +15,7 @@ from .columns import JUDGMENTS, NAME_THEM, Columns, Options, columns_of
 from .judgments import grades_advice, read_dicts, read_folder
 from .pairs import fold
 from .registry import DataError
+from .run_files import MODELS
 from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, folder_and_split, groups_in, in_memory
 from .tables import is_retrieval, is_text, number_of, read_table, texts_in
 
@@ -32,6 +33,8 @@ class PairFile:
     form: str = "pairs" # one of `FORMS`; candidates have `query` too, retrieval `query`, `document` and `itself`
     corpus: list[str] | None = None # of retrieval: every text that is searched
     left_out: dict[str, int] = field(default_factory=dict) # what was left out, in words -> how many
+    ids: pd.Index | None = None # of the texts of a corpus, where they have some; those of queries are `query_id`
+    scores: tuple[str, str] | None = None # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
 
     def __len__(self):
         return len(self.frame)
@@ -131,6 +134,9 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
     labels, left_out = labels_of(name, frame[columns.label], asked)
     found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
     found = found.assign(group=groups_in(name, frame[asked.group])) if asked.group else found
+    for model, column in zip(MODELS, asked.scores or ()):
+        found[model] = pd.to_numeric(frame[column], errors="coerce").astype(float)
+        check(name, frame[column], np.isfinite(found[model]), "a finite score is expected")
     found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if found.empty:
         told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
@@ -188,7 +194,7 @@ def _matches(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
     first = pd.factorize(found.left)[0]
     found = found.assign(query=first).sort_values("query", kind="stable").reset_index(drop=True).drop(columns="row")
     counts = {"pairs of a text with itself": int(itself.sum()), "pairs that stand twice": int(twice.sum())}
-    return found, corpus.tolist(), {what: n for what, n in counts.items() if n}
+    return found, corpus, {what: n for what, n in counts.items() if n}
 
 
 # ---------------------------------------------------------------- any of them
@@ -206,6 +212,7 @@ OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 def read_pairs_file(
     source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *,
     form: str | None = None, match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
+    scores: tuple[str, str] | None = None,
 ) -> PairFile:
     """Read a test or training data: labeled pairs, candidates of queries, or retrieval.
 
@@ -244,6 +251,8 @@ def read_pairs_file(
         The grade from which on a pair is a match, or a text relevant.
     other_to : float, optional
         The grade up to which a pair is no match; pairs between are left out and counted. Default: all below `match_from`.
+    scores : tuple of two str, optional
+        Columns of labeled pairs with the scores of a base and of a tuned model.
 
     Returns
     -------
@@ -271,7 +280,7 @@ def read_pairs_file(
     if isinstance(source, PairFile):
         return source
     given = columns.split(",") if isinstance(columns, str) else columns
-    asked = Options(tuple(given) if given else None, group or None, form, match, match_from, other_to)
+    asked = Options(tuple(given) if given else None, group or None, form, match, match_from, other_to, scores)
     path = str(source) if isinstance(source, (str, os.PathLike)) else None
     folder, table, used, names, form = None, None, [], (), "retrieval"
     if path:
@@ -296,12 +305,14 @@ def read_pairs_file(
         frame, corpus, left_out = OF_FORM[form](path or name or "pairs", table, found, asked)
         usual = form == "pairs" and (asked.columns or names == ("left", "right", "label"))
         note = "; ".join(filter(None, [table.attrs.get("note"), "" if usual else f"read as {found.told}"]))
+    ids = corpus.index if "query_id" in frame else None
+    corpus = None if corpus is None else corpus.tolist()
     if used:
         sha256 = fingerprint({file.relative_to(at).as_posix(): sha256_file(file) for file in used})
     else:
-        sha256 = sha256_file(path) if path else fingerprint([frame.to_numpy().tolist(), corpus])
+        sha256 = sha256_file(path) if path else fingerprint([frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), corpus])
     note = "; ".join(filter(None, [note, asked.told]))
-    return PairFile(name or label, frame, sha256, names, path, group, note, form, corpus, left_out)
+    return PairFile(name or label, frame, sha256, names, path, group, note, form, corpus, left_out, ids, scores)
 
 
 # ---------------------------------------------------------------- what the command line gives

@@ -123,7 +123,7 @@ def bare_rows(path: Path) -> pd.DataFrame: # without a header: cells between tab
     return pd.DataFrame(list(filled), [*lines], dtype=object)
 
 
-def _objects(path: Path, text: str) -> pd.Series: # index: the line; in one list or object the place
+def json_values(path: Path, text: str) -> pd.Series: # index: the line; in one list or object the place
     "The values of JSON, one a line or all in one list."
     number, found = 1, {}
     try:
@@ -168,7 +168,7 @@ def read_table(path: Path, wanted=len) -> pd.DataFrame | dict: # wanted: how man
         return _parquet(path)
     if ending(path) in (".csv", ".tsv", ".txt"):
         return _delimited(path, wanted)
-    rows = _objects(path, decoded(path))
+    rows = json_values(path, decoded(path))
     wrong = rows[~rows.map(lambda row: isinstance(row, dict)).astype(bool)]
     if len(wrong):
         bad = [(line, f"an object is expected, found {type(row).__name__}") for line, row in wrong.items()]

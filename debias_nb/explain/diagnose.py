@@ -24,7 +24,8 @@ from .decision import LIKE, Averaged, Decision, Result, averaged, decide, result
 from .diagnosis import Diagnosis, reason
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips
 from .evidence import ranked_words, shortcuts, slices
-from .inputs import apart_of, grown_from, load_pair, made_of, options_of, read_files, settings_of
+from .given import NO_WEIGHTS, ask_given, given_scores
+from .inputs import apart_of, check_models, grown_from, load_pair, made_of, options_of, read_files, settings_of
 from .methods import read_held_texts
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
@@ -111,7 +112,7 @@ class WordFindings:
 # %% ../../nbs/explain/11_diagnose.ipynb #ae043ba1
 def _word_findings(scorers, train: PairFile | None, tests: list[Test], others: list[str], seed: int, progress: bool) -> WordFindings:
     "Words that moved, and shortcuts, which need pairs of training of both classes."
-    if not _knows_words(scorers):
+    if not scorers or not _knows_words(scorers):
         return WordFindings()
     kind = scorers["tuned"].kind
     texts = sampled_texts(train, tests, SAMPLE[kind], seed, SAMPLE_WORDS[kind], others)
@@ -147,6 +148,8 @@ def _flipped(tests: list[Test], scorers, words: bool) -> dict[str, pd.DataFrame]
 # %% ../../nbs/explain/11_diagnose.ipynb #36ac6350
 def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
     "How the models are read, and what cannot be said of them."
+    if not scorers:
+        return [NO_WEIGHTS]
     base, tuned = scorers.values()
     notes = []
     if base.kind == "cross":
@@ -176,13 +179,13 @@ def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, test
         notes.append("No training file was given: what of the tests stands in training, unseen words and shortcuts are left out.")
     elif not has_both_classes(train):
         notes.append("The training file has no pairs that are no match: shortcuts are left out.")
-    searched = [test.name for test in tests if test.file.form == "retrieval"]
+    searched = [test.name for test in tests if scorers and test.file.form == "retrieval"]
     if searched:
         notes.append(f"Words and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
                      "the first others of either model, as candidates of the query, by their accuracy; word overlap and TF-IDF are "
                      "left out there.")
     for test in tests:
-        if len(test.cases) > test.sample:
+        if scorers and len(test.cases) > test.sample:
             notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
                          f"{len(test.cases):,} {test.counted} of {test.name}.")
     notes += _notes_of_models(scorers, mixed)
@@ -211,7 +214,7 @@ TRAINED = 200_000 # pairs of training that word frequencies are learned from, at
 
 def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, seed: int, progress: bool) -> np.ndarray: # rows
     "Pairs of training whose label both models find wrong, among so many at most."
-    if train is None or train.form != "pairs" or not has_both_classes(train):
+    if train is None or not scorers or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
     rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:most])
     some = train.frame.iloc[rows]
@@ -221,6 +224,8 @@ def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, see
 # %% ../../nbs/explain/11_diagnose.ipynb #62cac87a
 def _other_reading(scorers: dict[str, Scorer], mixed: bool) -> tuple[str, str]: # what stands before heading, and before reason
     "A change that is no fine-tuning, or not of weights alone."
+    if not scorers:
+        return "", ""
     base, tuned = scorers.values()
     cut = "the two models cut texts into different tokens"
     if base.kind == tuned.kind and base.fingerprint == tuned.fingerprint:
@@ -282,8 +287,8 @@ FEWEST_TEXTS = 20
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f34fe901
 def diagnose(
-    base: Model,
-    tuned: Model,
+    base: "Model | None" = None,
+    tuned: "Model | None" = None,
     train: Source | None = None,
     tests: dict | None = None,
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
@@ -301,6 +306,7 @@ def diagnose(
     like: str = LIKE,
     threshold: float | None = None,
     texts: str | Path | Iterable[str] | None = None,
+    scores: dict | None = None,
 ) -> Diagnosis:
     """Say whether, where and why fine-tuning made a model worse.
 
@@ -308,7 +314,8 @@ def diagnose(
     ----------
     base, tuned : str, Path, SentenceTransformer or CrossEncoder
         The model before and after fine-tuning: a folder, a name of `debias-nb list`, a hub id (`name@commit`), or a
-        model in memory. Both are sentence encoders, or both cross-encoders.
+        model in memory. Both are sentence encoders, or both cross-encoders. Without them, scores are needed: `scores`, or two
+        columns of each table of pairs.
     train : str, Path or table, optional
         What it was trained on, in any form that `read_pairs_file` takes. Without it leakage, unseen words and shortcuts
         are left out.
@@ -317,7 +324,7 @@ def diagnose(
         tells them apart. One of them like training, others that are new.
     columns : tuple of str, or dict, optional
         What all files call their columns, such as left, right, label, or file name to its columns; by default told by
-        their names.
+        their names. Without models, left, right, label and the scores of base and tuned.
     group : str, optional
         A column of the tests to cut them by.
     seed : int
@@ -345,6 +352,10 @@ def diagnose(
     texts : list of str, str or Path, optional
         Texts without labels, as `compare` takes them: how the scores of unrelated ones moved. With them, there may be no
         test.
+    scores : dict, optional
+        In place of models, for tests with queries, corpus and judgments: `base` and `tuned`, each with a run of TREC,
+        predictions of mteb 2 or of sentence-transformers (`write_predictions`), a dict of query, text and score, or these by
+        test. A text that is not ranked counts as not found.
 
     Returns
     -------
@@ -379,13 +390,14 @@ def diagnose(
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
     check_range("margin", margin, "(]", 100)
+    check_models(base, tuned, scores, texts, prompts)
     if threshold is not None and not np.isfinite(threshold):
         raise ConfigError(f"threshold: a number is expected, got {threshold}")
     unlabeled = None if texts is None else read_held_texts(texts)
     others = [] if unlabeled is None else unlabeled.texts
     if unlabeled and len(set(others)) < FEWEST_TEXTS:
         raise DataError(f"texts: {len(set(others))} different texts are too few to say how scores moved; {FEWEST_TEXTS} are needed")
-    files = read_files(train, tests or {}, columns, group, texts is not None, match=match, match_from=match_from, other_to=other_to)
+    files = read_files(train, tests or {}, columns, group, texts is not None, base is None, match=match, match_from=match_from, other_to=other_to)
     trained = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}
     check_metric(metric, list(of_tests.values()))
@@ -393,16 +405,24 @@ def diagnose(
     if sample is not None:
         tests = [test.fewer(sample) for test in tests]
     tfidf = None if trained is None else tfidf_model([*trained.left[:TRAINED], *trained.right[:TRAINED]])
-    scorers = load_pair(base, tuned, prompts)
-    mixes = {} # none for models of different make
-    with suppress(ValueError):
-        mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
+    scorers, mixes, given = {}, {}, {}
+    remarks = [], [] # warnings and notes about scores that were given
+    if base is None:
+        given = given_scores(scores, of_tests)
+        for test in tests:
+            for said, told in zip(remarks, ask_given(test, given)):
+                said.extend(told)
+    else:
+        scorers = load_pair(base, tuned, prompts)
+        with suppress(ValueError): # models of different make
+            mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
+        for test in tests:
+            test.ask(scorers | mixes, progress)
     for test in tests:
-        test.ask(scorers | mixes, progress)
         test.ask_words(tfidf)
     apart = apart_of(tests, trained)
     found = verdicts(tests, apart, margin / 100)
-    smaller = [test.sampled() for test in tests]
+    smaller = [test if given and test.file.form == "retrieval" else test.sampled() for test in tests]
     for test in smaller:
         if not test.scores:
             test.ask(scorers, progress)
@@ -420,23 +440,23 @@ def diagnose(
     if tests:
         decides, further = (results_of(found[rows], like) for rows in (found.decides, ~found.decides))
         wrong = _void(tests, flawed, read)
-        decision = decide(decides, along, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
+        decision = decide(decides, along if scorers else None, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
         before_heading, before_reason = _other_reading(scorers, bool(mixes))
         decision = replace(decision, heading=before_heading + decision.heading, reason=before_reason + decision.reason)
     picked = decision.averaged and decision.averaged.share
-    program = snippet(scorers, trained, picked, (found.verdict == "worse").any()) if tests else ""
+    program = snippet(scorers, trained, picked, (found.verdict == "worse").any()) if tests and scorers else ""
     names = {"base": "base", "tuned": "tuned"} | {name: f"averaged, {share:g}" for name, share in shares.items() if share == picked}
 
     options = options_of(
         columns, prompts, group=group, threshold=threshold, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from,
         other_to=other_to, margin=margin, like=like)
     told = {"seed": seed, "resamples": RESAMPLES, "sample": words.read, "threshold": threshold}
-    facts = made_of("diagnose", scorers, files, of_tests, options, told, unlabeled)
-    same_make = bool(mixes) or grown_from(**scorers)
-    warnings = [*_warnings(tests, left_out, flawed, same_make), *read]
+    facts = made_of("diagnose", scorers or given, files, of_tests, options, told, unlabeled)
+    same_make = bool(mixes) or not scorers or grown_from(**scorers)
+    warnings = [*_warnings(tests, left_out, flawed, same_make), *read, *remarks[0]]
     said = [text for rows in tables(found).values() for text in sentences(rows)]
     reasons = [reason(row) for row in words.shortcuts.to_dict("records") if row["shortcut"]]
-    notes = file_notes(facts["files"]) + _notes(scorers, bool(mixes), trained, tests, others)
+    notes = file_notes(facts["files"]) + remarks[1] + _notes(scorers, bool(mixes), trained, tests, others)
     return Diagnosis(
         decision, found, said, warnings, reasons,
         scores=score_table(tests),

@@ -205,9 +205,10 @@ class Diagnosis:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
+        step = STEPS[call] if self.snippet or call != "do not ship" else "Train again, held to the base (`debias-nb compare`)."
         return page(
             self.sections(), [result.metric for result in self.decision.results], title=f"{call.capitalize()}: {base}, fine-tuned",
-            about=f"`{base}` before, `{tuned}` after.", decision=self.decision, cards=self.cards, steps=[STEPS[call]],
+            about=f"`{base}` before, `{tuned}` after.", decision=self.decision, cards=self.cards, steps=[step],
             not_tested=self.decision.not_tested, warnings=self.warnings, margin=self.decision.margin)
 
     def trade(self) -> list[dict]: # as of `trade_points`
@@ -227,7 +228,7 @@ class Diagnosis:
 
     def json(self) -> str:
         "Write the same numbers, as fractions."
-        return json_text({"schema": SCHEMA} | vars(self))
+        return json_text({"schema": SCHEMA, "verdict": self.decision.verdict()} | vars(self))
 
     def to_model_card(self, folder: str | Path) -> None: # of a saved model
         "Put the decision and a table of the tests into the card of a model, in place of those that are there."

@@ -7,6 +7,7 @@ from ..checks import ConfigError, quoted
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart
+from .given import Given
 from .methods import HeldTexts
 from .models import Scorer, prompts_by_name, cutting, layers, load_model
 from .page import command_line, file_facts, versions
@@ -20,9 +21,11 @@ def check_named(option: str, files) -> None:
         raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {found}")
 
 
-def read_files(train, tests: dict, columns=None, group: str | None = None, may_lack: bool = False, **how) -> dict[str, PairFile]:
+def read_files(
+    train, tests: dict, columns=None, group: str | None = None, may_lack: bool = False, scored: bool = False, **how,
+) -> dict[str, PairFile]:
     """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name, None for the others;
-    `may_lack`: whether there may be no test; `how`: match and the like.
+    `may_lack`: whether there may be no test; `scored`: of five columns the last two are scores; `how`: match and the like.
     Raises `DataError` also for names that cannot be told apart."""
     check_named("tests", tests)
     if not tests and not may_lack:
@@ -37,11 +40,24 @@ def read_files(train, tests: dict, columns=None, group: str | None = None, may_l
         raise DataError(f"columns: there is no file called {name!r}")
     usual = of_file.get(None) if isinstance(columns, dict) else columns
     files = {}
-    if train is not None:
-        files["train"] = read_pairs_file(train, of_file.get("train", usual), None, "train", **how)
-    for name, source in tests.items():
-        files[name] = read_pairs_file(source, of_file.get(name, usual), group, name, **how)
+    for name, source in [*([] if train is None else [("train", train)]), *tests.items()]:
+        own, scores = of_file.get(name, usual), ()
+        if scored and own is not None and len(own) == 5:
+            own, scores = own[:3], own[3:]
+        of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None}
+        files[name] = read_pairs_file(source, own, name=name, **of_test, **how)
     return files
+
+
+def check_models(base, tuned, scores, texts, prompts) -> None:
+    "Raises `ConfigError` for one model alone, for models and scores, and for what only models can answer."
+    if (base is None) != (tuned is None):
+        raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
+    if base is not None and scores is not None:
+        raise ConfigError("base and tuned, or scores: one of them is expected, got both")
+    for option, given in (("texts", texts), ("prompts", prompts)):
+        if base is None and given is not None:
+            raise ConfigError(f"{option}: this needs both models, base and tuned")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that share texts with it
@@ -104,7 +120,7 @@ def options_of(columns, prompts: tuple[str, str] | None, **options) -> dict:
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict[str, Scorer],
+    scorers: dict[str, Scorer] | dict[str, Given],
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
@@ -114,6 +130,9 @@ def made_of(
     "What went in, and the command that gives it again; none where something is in memory alone."
     facts = {name: file_facts(file) for name, file in files.items()}
     sources = {name: scorer.source for name, scorer in scorers.items()}
+    asked = sources
+    if any(isinstance(one, Given) for one in scorers.values()):
+        asked = {"scores": [text for own in sources.values() for text in own or ()]}
     train = files["train"].path if "train" in files else None
     given = {"train": train, "test": [f"{name}={files[name].path}" for name in tests], **options, "texts": texts and texts.path}
     paths = [*sources.values(), *(file.path for file in files.values())]
@@ -125,5 +144,5 @@ def made_of(
         **told,
         "texts": texts and texts.facts(),
         "versions": versions(),
-        "command": None if None in paths else command_line(command, sources | given),
+        "command": None if None in paths else command_line(command, asked | given),
     }

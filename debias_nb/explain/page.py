@@ -65,7 +65,7 @@ def percent(value: float) -> str:
 
 def exact(value: float) -> str:
     "A number as it is; a dash for what is not known."
-    return "–" if pd.isna(value) else f"{value:g}"
+    return "–" if pd.isna(value) else f"{value:g}".replace("inf", "not ranked")
 
 
 def signed(value: float) -> str:

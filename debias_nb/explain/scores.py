@@ -131,7 +131,9 @@ def rank_moves(tests: list[Test]) -> dict[str, dict]: # of each test of queries
         if not isinstance(test, QueryTest):
             continue
         levels = {model: test.levels(test.scores[model]) for model in ("base", "tuned")}
-        down = first_rank(levels["tuned"]) - first_rank(levels["base"])
+        before, after = (first_rank(levels[model]) for model in ("base", "tuned"))
+        same = before == after # also where both are infinity, as of a text that is not ranked
+        down = np.where(same, 0, after - np.where(same, 0, before))
         change = test.by_query(test.scores["tuned"], test.metric) - test.by_query(test.scores["base"], test.metric)
         first = []
         for k in FIRST_K:

@@ -325,9 +325,10 @@ class PairTest(Test):
 
 # %% ../../nbs/explain/00_tests.ipynb #c66390ac
 def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
-    "The rank of the first relevant text of each query, expected over all orders of what ties with it."
+    "The rank of the first relevant text of each query, expected over all orders of what ties with it; infinity where none is ranked."
     best = np.searchsorted(levels.query, np.arange(len(levels.texts)))
-    return levels.above[best] + (levels.tied[best] + 1) / (levels.right[best] + 1)
+    rank = levels.above[best] + (levels.tied[best] + 1) / (levels.right[best] + 1)
+    return np.where(levels.above[best] < rankings.NOWHERE, rank, math.inf)
 
 
 class QueryTest(Test):
@@ -408,7 +409,7 @@ class RetrievalTest(QueryTest):
         return scores
 
     def first_texts(self, scores, queries) -> list[str]:
-        return [self.file.corpus[place] for place in scores.first[queries, 0]]
+        return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]] # -1: it is not in the corpus
 
     def asked(self, scorers, progress=False) -> dict:
         return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=NEAREST)

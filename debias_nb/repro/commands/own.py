@@ -35,6 +35,9 @@ TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a colum
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
 TrainingsAtATime = Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")]
+SCORES_HELP = "In place of models, on tests with queries, corpus and qrels: base=FILE and tuned=FILE, or base:TEST=FILE; runs of TREC, "\
+    "predictions of mteb 2 or of sentence-transformers. Pairs have scores as columns: --columns left,right,label,base,tuned."
+VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 
 
@@ -69,8 +72,9 @@ def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
 
 @app.command(rich_help_panel=OWN)
 def diagnose(
-    base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
-    tuned: Annotated[str, Option(help="Model after fine-tuning.")],
+    base: Annotated[str | None, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")] = None,
+    tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
+    scores: Annotated[list[str] | None, Option(help=SCORES_HELP)] = None,
     test: Annotated[list[str] | None, Option(help=TEST_HELP)] = None,
     train: Annotated[str | None, Option(help="What it was trained on, in any of these forms.")] = None,
     columns: Columns = None,
@@ -90,25 +94,32 @@ def diagnose(
         help="Score from which on you call a pair a match.", show_default="5% false positives in the base")] = None,
     texts: Annotated[str | None, Option(help=f"{TEXTS_HELP} Says how the scores of unrelated texts moved.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
+    verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
+    from ...data.run_files import named_runs
+    runs = named_runs(scores) if scores else None
     tests, names = _files(test or [], columns, train, texts)
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
     found = diagnosing.diagnose(
         base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts)
+        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts,
+        scores=runs)
     _answer(found, out)
-    _fail(fail_on, found, margin / 100)
+    _end(fail_on, found, margin / 100, found.decision.verdict(verdict_words))
 
 
-def _fail(fail_on: str | None, found, margin: float) -> None:
-    "End with status 1 where a test fails."
+def _end(fail_on: str | None, found, margin: float, verdict: str | None = None) -> None:
+    "Say which tests fail and, last, what a monitor reads; end with status 1 where a test fails."
     failing = found.failing(fail_on, margin) if fail_on else []
     if failing:
         echo(f"--fail-on {fail_on}: {', '.join(failing)}")
+    if verdict:
+        echo(verdict)
+    if failing:
         raise Exit(1)
 
 
@@ -144,6 +155,7 @@ def demo(
     _check_free(out, FILES, overwrite)
     found = demonstrating.demo(progress=False)
     _answer(found, out)
+    _end(None, found, 0., found.decision.verdict())
 
 
 METHODS_HELP = (
@@ -213,7 +225,7 @@ def compare(
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
-    _fail(fail_on, found, margin)
+    _end(fail_on, found, margin)
 
 
 @app.command(rich_help_panel=OWN)

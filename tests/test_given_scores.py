@@ -1,0 +1,189 @@
+"`diagnose` without weights: runs of a search and columns of scores give the numbers that the models themselves give."
+import json
+import re
+from itertools import permutations
+
+import made
+import numpy as np
+import pandas as pd
+import pytest
+from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
+from sentence_transformers.util import cos_sim
+from typer.testing import CliRunner
+
+from debias_nb.checks import ConfigError
+from debias_nb.data.registry import DataError
+from debias_nb.explain.demo import offers, small_encoder
+from debias_nb.explain.diagnose import diagnose
+from debias_nb.explain.given import NO_WEIGHTS
+from debias_nb.explain.models import load_model, pair_scores
+from debias_nb.repro.cli import app
+
+NUMBERS = ["base", "tuned", "change", "low", "high", "p"]
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {"base": small_encoder(0), "tuned": small_encoder(1)}
+
+
+@pytest.fixture(scope="module")
+def folder(models, tmp_path_factory):
+    "Forty queries on eighty texts; what either model says, as each program writes it: every text of each query, or the first twenty."
+    folder = tmp_path_factory.mktemp("runs")
+    pairs = offers(120, 5, .5, .5).query("label == 1").drop_duplicates("left").reset_index(drop=True)
+    corpus = {f"d{place}": text for place, text in enumerate(dict.fromkeys([*pairs.right, *offers(60, 6, .5, .5).right]))}
+    places = {text: one for one, text in corpus.items()}
+    queries = {f"q{number}": text for number, text in enumerate(pairs.left)}
+    relevant = {f"q{number}": {places[text]} for number, text in enumerate(pairs.right)}
+    (folder / "new/qrels").mkdir(parents=True)
+    for name, texts in (("queries", queries), ("corpus", corpus)):
+        (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
+    rows = [f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts]
+    (folder / "new/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    for name, model in models.items():
+        evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, map_at_k=[len(corpus)], write_csv=False, write_predictions=True)
+        evaluator(model, output_path=str(folder / name))
+        found = cos_sim(model.encode([*queries.values()]), model.encode([*corpus.values()])).double().numpy().round(6)
+        scores = {query: dict(zip(corpus, row.tolist())) for query, row in zip(queries, found)}
+        (folder / f"{name}.json").write_text(json.dumps({"mteb_model_meta": {"revision": None}, "default": {"test": scores}}))
+        for depth, tag in ((len(corpus), "trec"), (20, "20.trec")):
+            (folder / f"{name}.{tag}").write_text("".join(
+                f"{query} Q0 {text} {rank} {score} {name}\n" for query, own in scores.items()
+                for rank, (text, score) in enumerate(sorted(own.items(), key=lambda item: -item[1])[:depth], 1)))
+    return folder
+
+
+def given(folder, pattern):
+    return {name: folder / pattern.format(name) for name in ("base", "tuned")}
+
+
+@pytest.mark.parametrize("pattern", [
+    "{}.trec", "{}.json", "{}/Information-Retrieval_evaluation_predictions_cosine.jsonl"])
+def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
+    train = offers(30, 5, .5, .5) # has a fourth of the queries
+    tests = {"new": folder / "new"}
+    by_runs = diagnose(train=train, tests=tests, scores=given(folder, pattern), progress=False)
+    by_models = diagnose(**models, train=train, tests=tests, progress=False)
+    assert by_runs.verdicts.part.tolist() == by_models.verdicts.part.tolist() and by_runs.verdicts.part.nunique() == 2
+    assert np.allclose(by_runs.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-6, equal_nan=True)
+    assert by_runs.verdicts.verdict.tolist() == by_models.verdicts.verdict.tolist()
+    assert by_runs.ranks == by_models.ranks and NO_WEIGHTS in by_runs.notes
+    assert not by_runs.words and by_runs.averaged.empty and by_runs.snippet == ""
+    page = by_runs.html()
+    made.read_page(page)
+    assert str(folder / pattern.format("tuned")) in page
+
+
+def trec_eval(run, relevant): # run: text -> score
+    "nDCG@10, reciprocal rank up to 10, recall@10 and average precision of one order, equal scores by falling ids as trec_eval has them."
+    order = sorted(run, key=lambda text: (run[text], text), reverse=True)
+    hits = [place for place, text in enumerate(order, 1) if text in relevant]
+    best = sum(1 / np.log2(place + 1) for place in range(1, 1 + min(10, len(relevant))))
+    ndcg = sum(1 / np.log2(place + 1) for place in hits if place <= 10) / best
+    precisions = [number / place for number, place in enumerate(hits, 1)]
+    return ndcg, next((1 / place for place in hits if place <= 10), 0), sum(place <= 10 for place in hits) / len(relevant), sum(precisions) / len(relevant)
+
+
+def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
+    "Twelve queries on four texts of which up to three are ranked, some with equal scores."
+    rng = np.random.default_rng(0)
+    texts, names = ["a", "b", "c", "d"], [f"q{number}" for number in range(12)]
+    relevant = {query: rng.choice(texts, 1 + number % 2, replace=False).tolist() for number, query in enumerate(names)}
+    scores = {model: {query: {text: int(rng.integers(2)) for text in rng.choice(texts, 3, replace=False)} for query in names} for model in ("base", "tuned")}
+    test = {"queries": {query: f"asked {query}" for query in names}, "corpus": {text: f"text {text}" for text in texts}, "relevant_docs": relevant}
+    found = diagnose(tests={"new": test}, scores=scores, progress=False).verdicts.set_index("metric")
+    for model, run in scores.items():
+        values = []
+        for order in permutations(texts):
+            other = dict(zip(texts, order))
+            values += [trec_eval({other[text]: score for text, score in run[query].items()}, {other[text] for text in relevant[query]}) for query in names]
+        assert found.loc[["ndcg10", "mrr10", "recall10", "map"], model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
+
+
+def test_depth_ties_and_what_is_not_ranked_are_said(folder):
+    runs = given(folder, "{}.20.trec")
+    full = diagnose(tests={"new": folder / "new"}, scores=given(folder, "{}.trec"), progress=False).verdicts.set_index("metric")
+    lines = runs["tuned"].read_text().splitlines(True)
+    changed = folder / "changed.trec" # without the first query, with one that nobody asked and a text that is not there
+    changed.write_text("".join(["other Q0 d1 1 .5 x\n", *lines[20:-1], re.sub(" d[0-9]+ ", " strange ", lines[-1])]))
+    with pytest.raises(DataError, match=r"changed.trec ranks nothing for 1 queries that .*base.20.trec answers, such as 'q0'"):
+        diagnose(tests={"new": folder / "new"}, scores=runs | {"tuned": changed}, progress=False)
+    both = folder / "both.trec"
+    both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
+    found = diagnose(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed}, progress=False)
+    assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
+        f"new: 1 of 40 queries have no text in {changed}, and count as 0.", f"new: 1 texts that {changed} ranks are not in the corpus.",
+        f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+    assert any("the runs rank 20 of " in note for note in found.notes)
+    shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False).verdicts.set_index("metric")
+    assert shallow.base["ndcg10"] == pytest.approx(full.base["ndcg10"]) and shallow.base["recall100"] < full.base["recall100"]
+
+
+def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
+    pairs = offers(300, 3, .2, .4)
+    scorers = {name: load_model(model) for name, model in models.items()}
+    scored = pairs.assign(**pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist()))
+    scored.rename(columns={"base": "old", "tuned": "mine"}).to_csv(tmp_path / "scored.csv", index=False)
+    columns = ("left", "right", "label", "old", "mine")
+    by_columns = diagnose(tests={"new": tmp_path / "scored.csv"}, columns=columns, progress=False)
+    by_models = diagnose(**models, tests={"new": pairs}, progress=False)
+    assert np.allclose(by_columns.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-9)
+    pd.testing.assert_frame_equal(by_columns.thresholds, by_models.thresholds[by_models.thresholds.model.isin(["base", "tuned"])])
+    assert by_columns.facts["command"].startswith("debias-nb diagnose --test new=") and by_columns.facts["models"]["tuned"]["name"] == "mine"
+    (tmp_path / "scored.csv").write_text((tmp_path / "scored.csv").read_text().replace("old,mine", "old,mine").rpartition(",")[0] + ",nan\n")
+    with pytest.raises(DataError, match=r"scored.csv:301: column 'mine': a finite score is expected, found 'nan'"):
+        diagnose(tests={"new": tmp_path / "scored.csv"}, columns=columns, progress=False)
+
+
+@pytest.mark.parametrize(("run", "why"), [
+    ("q0 Q0 d1 1 .5\n", r":1: six cells are expected"),
+    ("q0 Q0 d1 1 nan x\nq0 Q0 d2 2 inf x\n", r":1: a finite score is expected, found 'nan'; .*:2: .* found 'inf'"),
+    ("q0 Q0 d1 1 .5 x\n\nq0 Q0 d1 2 .4 x\n", r":3: query 'q0' ranks text 'd1' twice"),
+    ("q0 Q0 d1 1 .5 x\nq1 Q0 d1 1 .9 x\nq0 Q0 d2 2 .6 x\n", r":3: rank 2 of query 'q0' scores higher than the rank before; if scores are distances"),
+    ("q0 Q0 d1 first .5 x\n", r":1: a rank is expected, found 'first'"),
+    ("other Q0 d1 1 .5 x\n", r":1: query 'other' is not in new, and no other of the run is"),
+    ("q0 Q0 D1 1 .5 x\n", r":1: text 'D1' is not in the corpus of new; 1 of 1 are not"),
+    ("", "nothing is ranked"),
+])
+def test_what_is_no_run_of_the_test_is_refused(folder, run, why):
+    path = folder / "bad.trec"
+    path.write_text(run)
+    with pytest.raises(DataError, match=f"bad.trec.*{why}"):
+        diagnose(tests={"new": folder / "new"}, scores={"base": path, "tuned": folder / "tuned.trec"}, progress=False)
+
+
+def test_what_lacks_or_contradicts_is_refused(folder, models):
+    tests = {"new": folder / "new"}
+    run = folder / "base.20.trec"
+    for error, why, asked in [
+        (DataError, "new: base and tuned have the same scores", {"scores": {"base": run, "tuned": run}}),
+        (DataError, "no such file", {"scores": {"base": run, "tuned": folder / "none.trec"}}),
+        (DataError, "one run is expected, found 'a/test', 'b/test'", {"scores": {"base": run, "tuned": {"a": {"test": {"q": {"d": 1}}}, "b": {"test": {"q": {"d": 1}}}}}}),
+        (ConfigError, "a run of each model is expected", {"scores": {"base": run}}),
+        (ConfigError, "base and tuned, or scores", {"scores": given(folder, "{}.20.trec"), **models}),
+        (ConfigError, "tuned: a model is expected", {"base": models["base"]}),
+        (ConfigError, "texts: this needs both models", {"scores": given(folder, "{}.20.trec"), "texts": ["a", "b"]}),
+        (ConfigError, "more: a run of each model is expected: --scores base:more=FILE", {
+            "scores": {"base": {"new": run}, "tuned": run}, "tests": tests | {"more": folder / "new"}}),
+        (ConfigError, "like: labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
+    ]:
+        with pytest.raises(error, match=why):
+            diagnose(**{"tests": tests, "progress": False} | asked)
+
+
+def test_the_last_line_is_the_verdict(folder, tmp_path):
+    asked = [f"--scores={name}:new={folder / name}.20.trec" for name in ("base", "tuned")] + [f"--test=new={folder / 'new'}"]
+    done = CliRunner().invoke(app, ["diagnose", *asked, f"--out={tmp_path / 'page'}", "--fail-on=unsure"])
+    assert done.exit_code in (0, 1), done.output
+    report = json.loads((tmp_path / "page/report.json").read_text())
+    row = report["verdicts"][0]
+    line = done.output.splitlines()[-1]
+    assert line == report["verdict"]
+    number = r"[-+]?[01]\.\d{4}"
+    found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| tuned=({number}) \| change=({number}) "
+                         rf"\[({number}), ({number})\] \| test=new", line)
+    assert [float(one) for one in found.groups()[1:]] == pytest.approx([row[name] for name in NUMBERS[:5]], abs=6e-5)
+    words = CliRunner().invoke(app, ["diagnose", *asked, "--verdict-words"]).output.splitlines()[-1]
+    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| delta={re.escape(found[4])} \|", words)
+    assert CliRunner().invoke(app, ["diagnose", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
