@@ -5,12 +5,13 @@ import pytest
 
 from cells import a_run
 from debias_nb.runs.config import load_experiment
+from debias_nb.measures.stats import paired
+from debias_nb.repro.pages.answers import answer, answered, asked, by_method, outcomes, reach
 from debias_nb.repro.pages.cells import Cell, measured, status_of, table_cells
 from debias_nb.repro.pages.frame import best_settings, scales, stored
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
-from debias_nb.repro.pages.tables import OUT, differences, means, missing, pairs, shared_texts, strength_of
-from debias_nb.repro.pages.tables import tally, told
+from debias_nb.repro.pages.tables import differences, means, missing, pairs, shared_texts, strength_of
 
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
@@ -68,23 +69,51 @@ def test_tables_and_sentences_of_records(recorded):
     table = recorded["table3"]
     assert "SuperUser -> Quora" not in means(table), "nothing was trained there"
     found = differences(table)
-    assert sum(map(int, tally(found).loc["ITVReg, minus Finetuned", OUT].split(" / "))) == 6
-    assert pairs(table).replicates.tolist() == [f"{n} seeds{' (provisional)' * (n < 4)}" for n in found.n]
-    assert told(found, method="OutReg", shift="ood").startswith("significantly higher in ")
-    assert told(found[:1]).endswith("]"), "one has its interval"
-    assert told(found, test="SuperUser -> Quora") == told(found[:0], method="ITVReg") == "no comparison", "not run, or once"
+    assert by_method(found).loc["ITVReg − Finetuned, out of distribution"].iloc[:4].sum() == 6
+    known = pairs(table)
+    assert known.replicates.tolist() == [f"{n} seeds" for n in found.n] and known.is_few.tolist() == (found.n < 4).tolist()
+    assert asked(found, test="SuperUser -> Quora").empty and asked(found[:0], method="ITVReg").empty, "not run, or once"
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
-            told(found, **where)
+            asked(found, **where)
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
-    same = found[:3].assign(difference=[.04, -.2, .1], low=[-3., -4., -2.], high=[1., 2., 5.], p=.5)
-    assert told(same) == "no significant difference in 3 (differences up to 0.2, intervals from −4.0 to +5.0)"
-    mixed = same.assign(difference=[1., -2., 3.], p=[.001, .001, .9], seeds_alone=[False, True, True])
-    assert told(mixed) == "significantly higher in 1 of 3 (by up to 1.0) and lower in 1 (by up to 2.0; 1 over seeds alone)"
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
     assert shared_texts({"no corpus": "askubuntu"}) == ""
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded]).keys()
+
+
+def of_size(*differences, spread=.1, unit="percent"):
+    "Differences with these means over four seeds."
+    over_seeds = [paired([mean - spread, mean, mean, mean + spread], [0] * 4) for mean in differences]
+    columns = {name: [getattr(one, name) for one in over_seeds] for name in ("difference", "low", "high", "p")}
+    return pd.DataFrame(columns | {"paired": over_seeds, "unit": unit})
+
+
+@pytest.mark.parametrize("found, yes, said", [
+    (of_size(2, 3, 4), "better", "Yes: this is 2.0 to 4.0 points above that."),
+    (of_size(2, 3, 4), "worse", "No: this is 2.0 to 4.0 points above that."),
+    (of_size(-2, -3), "worse", "Yes: this is 2.0 to 3.0 points below that."),
+    (of_size(-2, 3, 4), "better", "It depends: this is between 2.0 points below and 4.0 above that."),
+    (of_size(.3, -.4, .5), "better", "No: this stays within 0.5 points of that."),
+    (of_size(.003, .004, spread=.001, unit="fraction"), "better", "No: this stays within 0.4 points of that."),
+    (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
+    (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; such tests find 21.4 points, four times in five."),
+    (of_size(), "better", "Cannot tell: this was not run."),
+])
+def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):
+    told = answer(found, "this", "that", yes)
+    assert told.startswith(said) and answered(f"# Title\n\n**Answer.** {told}")
+    assert not answered("**Answer.** Nothing else.") and not answered("**Answer.** Nobody knows.")
+
+
+def test_counts_of_words_stand_in_columns():
+    found = outcomes({"a − b": of_size(2, -3, .1), "c − b": of_size()}, {"a − b": pd.Series([1.5, 2.])})
+    first, second = found.to_dict("records")
+    assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
+    assert first["difference, points"] == "−3.0 to +2.0" and first["the paper prints, points"] == "+1.5 to +2.0"
+    assert second["difference, points"] == "not run" and reach(of_size()) == "not measured"
 
 
 def test_printed_numbers_to_calculate_with():

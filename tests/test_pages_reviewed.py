@@ -10,6 +10,7 @@ from debias_nb.repro.pages.details import is_shown
 from debias_nb.repro.pages.frame import came_of
 from debias_nb.runs.pairing import Made
 from debias_nb.repro.pages import tables
+from debias_nb.repro.pages.answers import BEGINNINGS, answered
 from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
 from cells import a_run, defined_in
@@ -110,8 +111,9 @@ ANSWERING = [path for path in ANSWERING if path.stem not in ("claims", "errata")
 
 @pytest.mark.parametrize("path", ANSWERING, ids=lambda path: path.relative_to(ROOT / "reports").as_posix())
 def test_a_page_answers_first_and_in_few_numbers(path):
-    answer = answer_of(path.read_text("utf-8")).replace("AUC(0.05)", "AUC")
-    assert answer
+    page = path.read_text("utf-8")
+    answer = answer_of(page).replace("AUC(0.05)", "AUC")
+    assert answered(page), f"begins with none of {BEGINNINGS}: {answer}"
     assert len(NUMBER.findall(answer)) <= 12, answer # a comparison has up to four: how many, the largest, how far intervals reach
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
 

@@ -169,19 +169,22 @@ def reword(name: str) -> None:
 
 HEAD = """# Diagnoses
 
-Each page is one HTML file with its figures inside, as `debias-nb diagnose` writes it: a code host shows its source, so download it and open it in a browser. The JSON file beside it has the same numbers. An encoder was fine-tuned on one set of pairs and tested on several; `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
+Five encoders, each fine-tuned on one set of pairs and tested on several, as `debias-nb diagnose` reports them. A page is one HTML file with its figures inside; a code host shows its source, so download it and open it in a browser. `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
 
 
 def listed() -> str:
-    "Markdown: what each diagnosis says of its tests, and where its page is."
+    "Markdown: what each diagnosis decides, where its page is, and folded, what it says of its tests."
     parts = [HEAD]
     for name, case in CASES.items():
         twin = json.loads((OUT / f"{name}.json").read_text("utf-8"))
         trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f}% of {case.corpus}"
         how = ", tested by retrieval" if case.search else ""
-        parts.append(f"## {name}: {case.encoder}, trained on {trained}{how}")
-        parts.append(f"[Page](./{name}.html), [numbers](./{name}.json).")
-        parts.append("\n".join(f"- {sentence}" for sentence in twin["sentences"]))
+        parts.append(f"## {case.encoder}, trained on {trained}{how}")
+        parts.append(f"**{twin['decision']['heading']}** [Page](./{name}.html) · [numbers](./{name}.json)")
+        if (OUT / f"{name}.png").exists():
+            parts.append(f"[![The first screen of this diagnosis](./{name}.png)](./{name}.html)")
+        sentences = "\n".join(f"- {sentence}" for sentence in twin["sentences"])
+        parts.append(f'<details markdown="1"><summary>What each test found</summary>\n\n{sentences}\n\n</details>')
     return "\n\n".join(parts) + "\n"
 
 

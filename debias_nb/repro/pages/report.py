@@ -157,7 +157,7 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
     yield ".settings", chosen_settings(study.records)
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
-            found = differences(runs, metric=metric).drop(columns=["family", "strength"]) # the name says all
+            found = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
             found.insert(0, "table", table)
             yield ".differences", found
     for table in study.experiment.tables:
@@ -255,12 +255,54 @@ def write_notebook(
 ) -> list[Path]: # what was written
     "What a notebook shows, as a page. Raises as `run_cells`."
     shown = executed(_notebooks() / f"{name}.ipynb", parameters or {}, keep)
-    files = files_of(name, shown) | (beside or {})
+    files = files_of(name, shown)
+    if beside is not None:
+        page = page_path(name).name
+        files[page] = arranged(files[page].decode(), doors(name, beside)).encode()
+        files |= beside
     folder = (out / page_path(name)).parent
     folder.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
         (folder / file).write_bytes(data)
     return [folder / file for file in files]
+
+
+def doors(
+    name: str,               # `paper/experiment`
+    beside: Collection[str], # files next to the page
+) -> str: # Markdown, a line
+    "Where a reader of a page goes on."
+    known = profiles_of(name)
+    stem = page_path(name).stem
+    parts = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
+    for profile, what in (("planted", "without data"), ("small", "with data")):
+        if profile in known:
+            parts.append(f"{what}: `debias-nb run {name} --profile {profile}`")
+    for file, what in ((f"{stem}.differences.csv", "all differences"), (f"{stem}.csv", "all numbers")):
+        if file in beside:
+            parts.append(f"[{what}](./{file})")
+    return " · ".join([*parts, f"[settings](../../configs/{name}.{richest(name)}.yaml)"])
+
+
+LONG = 40 # lines of a section that a page folds
+FOLDED = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
+
+
+def arranged(
+    page: str, # Markdown
+    line: str, # of `doors`
+) -> str:
+    "A page with its doors above the first section, whose later sections are folded where they are long, or asked for by few."
+    top, *sections = re.split(r"(?m)^## ", page)
+    parts = [top.strip(), line]
+    for section in sections:
+        title, _, text = section.partition("\n")
+        if title in FOLDED or text.count("\n") > LONG:
+            anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+            parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
+        else:
+            parts.append(f"## {title}\n\n{text.strip()}")
+    return "\n\n".join(parts) + "\n"
 
 
 def write_page(

@@ -7,8 +7,7 @@ import pandas as pd
 
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
-from ...runs.config import load_experiment
-from .cells import UNTRAINED, is_printed, reasons, row_name, table_cells
+from .cells import UNTRAINED, is_printed, reasons, row_name
 from .expected import load_expected
 from .frame import Study, only, stored
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
@@ -113,11 +112,11 @@ def differences(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # a method; None: the one that each row names
     metric: str | None = None,  # a further one; None: the table's own
-) -> pd.DataFrame: # one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected
+) -> pd.DataFrame: # one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected; `paired`
     """Paired differences, over the same seeds and the same resampled test items; only of what is complete.
     What cannot be paired is left out, and `rests_on` says so."""
     found = pairs(runs, against, metric)
-    found = found.loc[found.difference.notna(), DIFFERENCES].reset_index(drop=True)
+    found = found.loc[found.difference.notna(), [*DIFFERENCES, "paired"]].reset_index(drop=True)
     found = found.astype({"n": int, "seeds_alone": bool})
     found.attrs = runs.attrs
     return found
@@ -164,59 +163,9 @@ def intervals(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
     return wide(found.assign(method=_named(found), text=texts))
 
 
-IN = "in distribution: gains / neither / losses"
-OUT = "out of distribution: gains / neither / losses"
-
-
 def gains_and_losses(found: pd.DataFrame) -> pd.Series: # of `differences`; 1, -1 or 0 for each
     "Gains (1) and losses (-1) that are significant at 5% after Holm's correction over these differences."
     return np.sign(found.difference).where(significant(found.p.fillna(1).tolist()), 0).astype(int)
-
-
-def tally(found: pd.DataFrame) -> pd.DataFrame: # of `differences`
-    """Count the significant gains and losses of each method, in distribution and out of it, as `gains_and_losses` of the whole
-    table, and the replicates of each difference."""
-    titles = {shift: {"iid": IN, "ood": OUT}[shift] for shift in found["shift"].unique()}
-    found = found.assign(side=gains_and_losses(found))
-    rows = {}
-    for method, own in found.groupby(_minus(found), sort=False):
-        row = dict.fromkeys(titles.values(), "—")
-        for shift, part in own.groupby("shift"):
-            row[titles[shift]] = " / ".join(str((part.side == side).sum()) for side in (1, 0, -1))
-        ends = dict.fromkeys([str(own.n.min()), str(own.n.max())]) # one where they are the same
-        rows[method] = row | {"n": " to ".join(ends)}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
-
-
-def told(found: pd.DataFrame, **where) -> str: # of `differences`; as `only`
-    """Say in a few numbers how some differences turned out: of one, its interval; of several, how many are significant, as
-    `gains_and_losses` of these, and how large the largest of them is; where none is, how far all intervals reach. What is
-    configured and was not run, or was run once, is no comparison. Raises `KeyError` for what the configuration does not have."""
-    found = only(found, **where)
-    if found.empty:
-        configured = load_experiment(*found.attrs["study"])
-        cells = [vars(cell) for table in configured.tables for cell in table_cells(configured, table, {})]
-        if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **where).empty:
-            raise KeyError(f"{configured.name} at {configured.profile} has nothing with {where}")
-        return "no comparison"
-    digits = DIGITS[found.unit.iloc[0]]
-    if len(found) == 1:
-        return bracket(found.iloc[0], digits)
-    count = len(found)
-    sizes = found.difference.abs()
-    side = gains_and_losses(found)
-    parts = []
-    for sign, word in ((1, "higher"), (-1, "lower")):
-        own = sizes[side == sign]
-        if len(own):
-            of = "" if parts else f" of {count}"
-            alone = found.seeds_alone[side == sign].sum()
-            ring = f"; {alone} over seeds alone" if alone else ""
-            parts.append(f"{word} in {len(own)}{of} (by up to {own.max():.{digits}f}{ring})")
-    if parts:
-        return f"significantly {' and '.join(parts)}"
-    reach = f"intervals from {signed(found.low.min(), digits)} to {signed(found.high.max(), digits)}"
-    return f"no significant difference in {count} (differences up to {sizes.max():.{digits}f}, {reach})"
 
 
 def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: one, or several that are one elsewhere
@@ -235,16 +184,16 @@ def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`
     return f"{what}: {'; '.join(said)}"
 
 
-PROVISIONAL = " (provisional)"
+FEW_SEEDS = "On two or three seeds intervals can be too narrow."
 
 
 def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-    # `DIFFERENCES`, missing where its runs make no pairs; replicates (words), left_out (words), all_runs
+    # `DIFFERENCES`, missing where its runs make no pairs; paired, replicates (words), is_few, left_out (words), all_runs
 ) -> pd.DataFrame: # a row a comparison
-    """Every comparison, and how many replicates it rests on (`10 seeds`, `3 seeds (provisional)`, `5 synthetic datasets`,
+    """Every comparison, and how many replicates it rests on (`10 seeds`, `5 synthetic datasets`,
     `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
     rows = []
     for place, base, sides in compared(runs, against, metric):
@@ -252,11 +201,11 @@ def pairs(
         drawn = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
         worlds = {world for world, _ in kept}
         words = f"{len(worlds)} {drawn}" if len(worlds) > 1 else f"{len(kept)} seeds"
-        row = dict(zip(PLACE, place), against=base)
+        row = dict(zip(PLACE, place), against=base, paired=None, is_few=False)
         if is_enough(sides, kept):
             d = paired_runs(kept)
-            row = vars(d) | row | {"p": math.nan if math.isnan(d.error) else threshold_p(d)} # the method is that of the row
-            words += PROVISIONAL * d.provisional
+            p = math.nan if math.isnan(d.error) else threshold_p(d)
+            row = vars(d) | row | {"p": p, "paired": d, "is_few": d.provisional} # the method is that of the row
         else:
             words = f"too few: {words}"
         by_reason = {}
@@ -267,7 +216,7 @@ def pairs(
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
         rows.append(row | {"replicates": words, "left_out": without, "all_runs": all_runs})
     numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
-    return pd.DataFrame(rows, columns=[*DIFFERENCES, "replicates", "left_out", "all_runs"]).astype(numbers)
+    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
 
 
 APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
@@ -298,8 +247,8 @@ def rests_on(
             shown.append("left_out")
         table = table[shown].rename(columns={"test": "tests", "replicates": "n", "left_out": "left out"})
         said = f"Replicates of each difference:\n\n{markdown(table)}"
-    if known.replicates.str.endswith(PROVISIONAL).any():
-        said += "\n\nProvisional: on two or three seeds, whose intervals can be too narrow."
+    if known.is_few.any():
+        said += f"\n\n{FEW_SEEDS}"
     if known.all_runs.all():
         return said
     return f"{said}\n\n{APART}"

@@ -1,0 +1,153 @@
+"""What a page answers: a word by one rule for all pages, how far differences go, and how many of them got which word."""
+import re
+
+import pandas as pd
+
+from ...measures.stats import WORDS, judge
+from ...runs.config import load_experiment
+from ...runs.pairing import scaled, signed
+from .cells import table_cells
+from .frame import only
+from .printed import POINTS
+
+
+BEGINNINGS = ("Yes", "No", "It depends", "Cannot tell")
+SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
+COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
+OF_CLAIMS = { # what a claim came out as -> the beginning of an answer to it
+    "better": "Yes", "worse": "No", "within the margin": "No", "depends": "It depends", "cannot tell": "Cannot tell", "not run": "Cannot tell",
+}
+TOO_MANY = 2 / 3 # of the tests cannot tell
+COUNTED = (
+    "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
+    "*Cannot tell:* the test is too small; *would be found* is what it finds four times in five. "
+    "[CLAIMS](../claims.ipynb#what-to-do) corrects over all comparisons of a claim."
+)
+
+
+def asked(
+    found: pd.DataFrame, # of `differences`
+    **where,             # as `only`
+) -> pd.DataFrame:
+    "The differences that are asked for; none of what was not run. Raises `KeyError` for what the configuration does not have."
+    own = only(found, **where)
+    if own.empty:
+        configured = load_experiment(*found.attrs["study"])
+        cells = [vars(cell) for table in configured.tables for cell in table_cells(configured, table, {})]
+        if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **where).empty:
+            raise KeyError(f"{configured.name} at {configured.profile} has nothing with {where}")
+    return own
+
+
+def judged(
+    found: pd.DataFrame, # of `differences`: those that are corrected together
+) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, what would be found four times in five
+    "Each difference with its word."
+    paired = [scaled(one, POINTS[unit]) for one, unit in zip(found.paired, found.unit)]
+    words = judge(paired, delta=1.)
+    ends = {name: [getattr(one, name) for one in paired] for name in ("difference", "low", "high")}
+    return found.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
+
+
+def _ends(values: pd.Series) -> tuple[float, float]:
+    "The least and the largest as they are shown; there is no minus zero."
+    low, high = round(values.min(), 1), round(values.max(), 1)
+    return low + 0., high + 0.
+
+
+def sized(
+    differences: pd.Series, # in points
+    other: str,             # what they are from; empty where the sentence has said it
+) -> str: # `0.8 to 8.4 points above plain fine-tuning`
+    "How far differences go, in words."
+    low, high = _ends(differences)
+    if low < 0 < high:
+        return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
+    sizes = " to ".join(f"{size:.1f}" for size in sorted({abs(low), abs(high)}))
+    return f"{sizes} points {'below' if low < 0 else 'above'} {other}".strip()
+
+
+def reach(
+    found: pd.DataFrame, # of `differences`
+    other: str = "plain fine-tuning", # as `sized`
+) -> str:
+    "How far differences go, in words, or that there are none."
+    return "not measured" if found.empty else sized(judged(found).difference, other)
+
+
+def answer(
+    found: pd.DataFrame, # of `differences`
+    subject: str,        # what was changed, in words
+    other: str = "plain fine-tuning", # what it is compared with
+    yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
+) -> str: # it begins with one of `BEGINNINGS`
+    """What some differences answer: No where all lie within a point; It depends where some are better and others worse, or as
+    many within a point; Cannot tell where two of three tests or more are too small; else what most of the others say."""
+    if found.empty:
+        return f"Cannot tell: {subject} was not run."
+    own = judged(found)
+    if (own.low > -1).all() and (own.high < 1).all():
+        largest = own.difference.abs().max()
+        return f"No: {subject} stays within {largest:.1f} points of {other}."
+    said = f"{subject} is {reach(found, other)}"
+    unsure = own[own.word == "cannot tell"]
+    decided = own.word.drop(unsure.index).value_counts()
+    if {"better", "worse"} <= set(decided.index):
+        return f"It depends: {said}."
+    if len(unsure) >= TOO_MANY * len(own):
+        sizes = " to ".join(f"{size:.1f}" for size in sorted(set(_ends(unsure.finds))))
+        return f"Cannot tell: {said}; such tests find {sizes} points, four times in five."
+    if len(decided) > 1 and decided.iloc[0] == decided.iloc[1]:
+        return f"It depends: {said}."
+    if decided.index[0] == "within the margin":
+        return f"No: {said}, mostly within a point."
+    return f"{'Yes' if decided.index[0] == yes else 'No'}: {said}."
+
+
+def _from_to(values: pd.Series) -> str:
+    "`−0.1 to +8.4`; empty without values."
+    if values.empty:
+        return ""
+    return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())]))
+
+
+def outcomes(
+    rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `judged`
+    printed: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
+) -> pd.DataFrame:
+    "How many differences of each row got which word, how far they go, what could have been found, and what the paper prints."
+    lines = []
+    for found in rows.values():
+        if found.empty:
+            lines.append({"difference, points": "not run"})
+            continue
+        own = found if "word" in found else judged(found)
+        counts = own.word.value_counts()
+        line = {column: int(counts.get(word, 0)) for word, column in COLUMNS.items()}
+        unsure = own.finds[own.word == "cannot tell"]
+        lines.append(line | {"difference, points": _from_to(own.difference), "would be found, points": _from_to(unsure).replace("+", "")})
+    columns = [*COLUMNS.values(), "difference, points", "would be found, points"]
+    table = pd.DataFrame(lines, index=pd.Index(rows, name="method"), columns=columns)
+    table = table.astype({column: "Int64" for column in COLUMNS.values()})
+    if printed:
+        table["the paper prints, points"] = [_from_to(pd.Series(printed.get(name, []), dtype=float).dropna()) for name in rows]
+    return table.rename_axis("test", axis=1)
+
+
+def by_method(
+    found: pd.DataFrame, # of `differences` of a table, which are corrected together
+) -> pd.DataFrame: # as `outcomes`
+    "Every method of a table, in distribution and out of it."
+    if found.empty:
+        return pd.DataFrame()
+    own = judged(found)
+    rows = {}
+    for (method, against, shift), part in own.groupby(["method", "against", "shift"], sort=False):
+        rows[f"{method} − {against}, {SHIFTS[shift]}"] = part
+    return outcomes(rows)
+
+
+def answered(page: str) -> str: # page: Markdown
+    "How the answer of a page begins; empty for a page without one."
+    found = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b", page, re.M)
+    return found[1] if found else ""
