@@ -1,7 +1,9 @@
 "README.md is short, and its commands are those that exist."
 import json
+import os
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -51,6 +53,28 @@ def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
     asked = understood(command, folder).params
     assert asked["fail_on"] == "worse" and job["steps"][-1]["if"] == "always()"
     assert job["steps"][-1]["with"]["path"] == str(asked["out"])
+
+
+def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
+    "Its script with a command in place of ours: an option for each line, a blank in a name, nothing that a shell would run."
+    action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
+    assert all(f"uses: {step['uses']} #" in own for step in action["runs"]["steps"] if "uses" in step)
+    [step] = [step for step in action["runs"]["steps"] if step.get("id") == "diagnose"]
+    inputs = {name: re.search(r"inputs\.([\w-]+)", value)[1] for name, value in step["env"].items()}
+    assert {*inputs.values()} == {*action["inputs"]}
+    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse", "out": "page"}
+    (tmp_path / "debias-nb").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\necho "VERDICT: worse | metric=ap"\nexit 1\n')
+    (tmp_path / "debias-nb").chmod(0o755)
+    env = {name: given.get(asked, "") for name, asked in inputs.items()} | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "diagnose", "--out", "page", "--overwrite", "--base=my base", "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
+    assert (tmp_path / "output").read_text() == "verdict=VERDICT: worse | metric=ap\n" and not (tmp_path / "ran").exists()
+    [use] = re.findall(r"```yml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in json.loads((ROOT / "nbs/in_ci.ipynb").read_text("utf-8"))["cells"]), flags=re.S)
+    assert {*yaml.safe_load(use)[0]["with"]} <= {*action["inputs"]}
 
 
 def test_targets_of_make_exist():
