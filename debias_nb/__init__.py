@@ -8,7 +8,7 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
 _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom)}

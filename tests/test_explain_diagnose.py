@@ -614,7 +614,7 @@ def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_p
         tables.to_model_card(tmp_path)
     text = card.read_text("utf-8")
     assert text.startswith("---\ntags: [x]\n---\n\n# Mine\n\n<!-- debias-nb -->") and text.count("What fine-tuning changed") == 1
-    assert tables.decision.heading in text
+    assert tables.decision.heading in text and tables.decision.verdict() in text
     for result in tables.decision.results:
         if result.part == "all":
             assert f"| {result.name} (" in text and f"| {result.word} |" in text and result.sentence in text
