@@ -205,20 +205,20 @@ def grades_advice(numbers) -> str:
     return f"; grades are read by --match-from {upper[0]:g} (match_from={upper[0]:g})" if upper else ""
 
 
-def _refuse(name: str, found: pd.DataFrame, wrong, told, more: str = "") -> None: # told: a row -> what is wrong with it
-    "Raises `DataError` naming lines of judgments."
+def refuse(name: str, found: pd.DataFrame, wrong, told, more: str = "") -> None: # told: a row -> what is wrong with it
+    "Raises `DataError` naming lines of judgments or of a run."
     bad = [(line, told(row)) for line, row in found[wrong].iterrows()]
     if bad:
-        raise DataError(f"{bad_lines(name, bad, len(found), 'judgments')}{more}")
+        raise DataError(f"{bad_lines(name, bad, len(found), 'rows')}{more}")
 
 
 def _grades(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
     grade = pd.to_numeric(found.grade.map(number_of)).astype(float)
     wrong = grade.isna() | (grade.abs() > MOST)
-    _refuse(name, found, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
+    refuse(name, found, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
     if whole:
         advice = grades_advice(grade)
-        _refuse(name, found, grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
+        refuse(name, found, grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
     return grade
 
 
@@ -242,7 +242,7 @@ def _usable(name, queries, corpus, found, least):
 
     wrong = no_query | no_text | empty
     if wrong.sum() > tolerated(len(found)):
-        _refuse(name, found, wrong, told, "; up to one in a hundred would be left out")
+        refuse(name, found, wrong, told, "; up to one in a hundred would be left out")
     return found[~wrong], {
         "judgments of a query that is not there": no_query.sum(),
         "judgments of a text that is not there": (no_text & ~no_query).sum(),
@@ -269,7 +269,7 @@ def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.Da
     def twice(row):
         return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"
 
-    _refuse(name, found.assign(before=first.line), found.grade != first.grade, twice)
+    refuse(name, found.assign(before=first.line), found.grade != first.grade, twice)
     again = found.duplicated(["asks", "place"])
     return found[~again], counts | {"judgments that stand twice": again.sum()}
 

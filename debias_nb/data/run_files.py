@@ -8,82 +8,63 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, nearest, quoted
-from ..files import check_regular
-from .judgments import as_id
-from .registry import DataError, bad_lines
+from ..checks import ConfigError, check_known, quoted
+from .judgments import as_id, refuse
+from .registry import DataError
 from .tables import decoded, ending, in_order, is_rows, json_values
 
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 MODELS = ("base", "tuned")
 JSON = (".json", ".jsonl", ".ndjson")
 TREC = ["query", "Q0", "document", "rank", "score", "tag"]
-META = "mteb_model_meta" # stands beside the runs of mteb
-OF_MTEB = "mteb writes {subset: {split: {query: {text: score}}}}"
-WANTED = f"a run of TREC, or predictions of mteb or sentence-transformers, are expected; {OF_MTEB}, sentence-transformers query_id and results"
+META = "mteb_model_meta" # stands next to the runs of mteb
+WANTED = "one run is expected, as lines of TREC, as {query: {text: score}}, or as query_id and results of sentence-transformers"
 
 
 def _trec(path: Path) -> pd.DataFrame:
-    text = StringIO(decoded(path))
     as_it_is = {"dtype": str, "quoting": csv.QUOTE_NONE, "keep_default_na": False, "skip_blank_lines": False}
     try:
-        frame = pd.read_csv(text, sep=r"\s+", names=[*TREC, "more"], **as_it_is)
+        frame = pd.read_csv(StringIO(decoded(path)), sep=r"\s+", names=[*TREC, "more"], **as_it_is)
     except pd.errors.ParserError as e:
         raise DataError(f"{path}: {str(e).strip()}") from None
     frame = in_order(frame.fillna(""))
     frame = frame[frame["query"] != ""]
     wrong = (frame.tag == "") | (frame.more != "")
-    if wrong.any():
-        raise DataError(f"{path}:{wrong.idxmax()}: six cells are expected, as in a run of TREC: {', '.join(TREC)}")
+    refuse(str(path), frame, wrong, lambda row: f"six cells are expected, as in a run of TREC: {', '.join(TREC)}")
     return frame
 
 
-def _result_lists(name: str, lines: pd.Series) -> pd.DataFrame: # lines: of sentence-transformers, each with results, the best first
+def _result_lists(name: str, lines: pd.Series) -> pd.DataFrame: # lines: of sentence-transformers, the best result first
     rows = []
     for line, found in lines.items():
-        query = found["query_id"]
         if not is_rows(found["results"]):
             raise DataError(f"{name}:{line}: results are expected, each with corpus_id and score, found {quoted(found['results'])}")
+        query = found["query_id"]
         rows += [(line, query, one.get("corpus_id"), rank, one.get("score")) for rank, one in enumerate(found["results"], 1)]
     return pd.DataFrame(rows, columns=["line", "query", "document", "rank", "score"]).set_index("line")
 
 
-def _runs_in(given: dict, place: str = "") -> dict[str, dict]: # place in the dict -> query -> text -> score
+def _runs_in(given: dict) -> list[dict]: # query -> text -> score
     "The runs in dicts of dicts, however deep they are."
     inner = {key: value for key, value in given.items() if key != META and isinstance(value, dict)}
     if not any(isinstance(cell, dict) for value in inner.values() for cell in value.values()):
-        return {place: inner}
-    found = {}
-    for key, value in inner.items():
-        found |= _runs_in(value, f"{place}/{key}".strip("/"))
-    return found
-
-
-def _dict(name: str, given: dict) -> pd.DataFrame:
-    runs = {place: run for place, run in _runs_in(given).items() if run}
-    if len(runs) != 1:
-        raise DataError(f"{name}: one run is expected, found {', '.join(map(quoted, runs)) or 'none'}; {OF_MTEB}")
-    rows = [(query, query, text, score) for run in runs.values() for query, scores in run.items() for text, score in scores.items()]
-    return pd.DataFrame(rows, columns=["line", "query", "document", "score"]).set_index("line")
+        return [inner]
+    return [run for value in inner.values() for run in _runs_in(value)]
 
 
 def _rows(name: str, source: Path | dict) -> pd.DataFrame:
-    if isinstance(source, dict):
-        return _dict(name, source)
-    if ending(source) not in JSON:
-        return _trec(source)
-    values = json_values(source, decoded(source))
-    if values.map(lambda value: isinstance(value, dict) and {"query_id", "results"} <= value.keys()).all():
-        return _result_lists(name, values)
-    if len(values) == 1 and isinstance(values.iloc[0], dict):
-        return _dict(name, values.iloc[0])
-    raise DataError(f"{name}: {WANTED}")
-
-
-def _check(name: str, frame: pd.DataFrame, wrong, told) -> None: # wrong: (rows,) booleans; told: a row -> what is wrong with it
-    bad = [(line, told(row)) for line, row in frame[np.asarray(wrong, bool)].iterrows()]
-    if bad:
-        raise bad_lines(name, bad, len(frame))
+    if isinstance(source, Path):
+        if ending(source) not in JSON:
+            return _trec(source)
+        values = json_values(name, decoded(source))
+        if values.map(lambda value: isinstance(value, dict) and {"query_id", "results"} <= value.keys()).all():
+            return _result_lists(name, values)
+        source = values.iloc[0] if len(values) == 1 else {}
+    runs = _runs_in(source) if isinstance(source, dict) else []
+    if len(runs) != 1:
+        raise DataError(f"{name}: {WANTED}; found {len(runs)}")
+    rows = [(query, query, text, score) for query, scores in runs[0].items() for text, score in scores.items()]
+    return pd.DataFrame(rows, columns=["line", "query", "document", "score"]).set_index("line")
 
 
 def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, document, score; index: line, or the query of a dict
@@ -91,25 +72,24 @@ def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, d
     twice, and for scores that rise from rank to rank."""
     if not isinstance(source, dict):
         name, source = str(source), Path(source)
-        check_regular(source, DataError)
-        if not source.exists():
+        if not source.is_file():
             raise DataError(f"{name}: no such file")
     frame = _rows(name, source)
     if frame.empty:
         raise DataError(f"{name}: nothing is ranked")
-    read = frame.assign(**{column: frame[column].map({cell: as_id(cell) for cell in frame[column].unique()}) for column in ("query", "document")})
-    read["score"] = pd.to_numeric(frame.score, errors="coerce").astype(float)
-    _check(name, frame, read[["query", "document"]].isna().any(axis=1), lambda row: "ids of a query and a text are expected")
-    _check(name, frame, ~np.isfinite(read.score), lambda row: f"a finite score is expected, found {quoted(row.score)}")
-    twice = read.duplicated(["query", "document"])
-    _check(name, read, twice, lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
+    read = frame.copy()
+    for column in ("query", "document"):
+        read[column] = frame[column].map({cell: as_id(cell) for cell in frame[column].unique()})
+    for column in {"score", "rank"} & {*frame}:
+        read[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
+        refuse(name, frame, ~np.isfinite(read[column]), lambda row, column=column: f"a finite {column} is expected, found {quoted(row[column])}")
+    refuse(name, frame, read[["query", "document"]].isna().any(axis=1), lambda row: "ids of a query and a text are expected")
+    refuse(name, read, read.duplicated(["query", "document"]), lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
     if "rank" in read:
-        read["rank"] = pd.to_numeric(frame["rank"], errors="coerce")
-        _check(name, frame, read["rank"].isna(), lambda row: f"a rank is expected, found {quoted(row['rank'])}")
         ranked = read.sort_values(["query", "rank"], kind="stable")
         rises = (ranked.score.diff() > 0) & (ranked["query"] == ranked["query"].shift())
         advice = "if scores are distances, write them with a minus sign"
-        _check(name, ranked, rises, lambda row: f"rank {row['rank']:g} of query {row['query']!r} scores higher than the rank before; {advice}")
+        refuse(name, ranked, rises, lambda row: f"rank {row['rank']:g} of query {row['query']!r} scores higher than the rank before; {advice}")
     return read[["query", "document", "score"]]
 
 
@@ -117,14 +97,11 @@ def named_runs(given: list[str]) -> dict: # of `base=FILE` or `base:TEST=FILE` -
     "Raises `ConfigError` naming the option."
     found = {}
     for text in given:
-        key, sign, path = text.partition("=")
-        model, colon, test = key.partition(":")
-        if not (sign and path) or colon and not test:
-            raise ConfigError(f"--scores wants base=FILE and tuned=FILE, or base:TEST=FILE, got {text!r}")
-        if model not in MODELS:
-            raise ConfigError(f"--scores: no model is called {model!r}{nearest(model, MODELS)}")
-        of_model = found.setdefault(model, {})
-        if (test or None) in of_model:
-            raise ConfigError(f"--scores {key} is given twice")
-        of_model[test or None] = path
-    return {model: runs[None] if [*runs] == [None] else runs for model, runs in found.items()}
+        key, _, path = text.partition("=")
+        model, _, test = key.partition(":")
+        check_known("--scores: model", model, MODELS, ConfigError)
+        own = found.setdefault(model, {})
+        if not path or test in own:
+            raise ConfigError(f"--scores wants base=FILE and tuned=FILE, or base:TEST=FILE, each once, got {text!r}")
+        own[test] = path
+    return {model: runs.get("", runs) for model, runs in found.items()}

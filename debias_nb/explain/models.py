@@ -344,12 +344,13 @@ def search_corpus(
     first: int = 0,             # how many of the first texts of each query to keep
 ) -> dict[str, Levels]: # of each model
     """Where the relevant texts of each query stand in the corpus, by each model's own similarity. Raises `EncoderError`
-    for cross-encoders, for a similarity that is no product and no Euclidean distance, and for scores that are not finite."""
+    for cross-encoders, for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
         if scorer.kind == "cross":
-            raise EncoderError(f"{name}: a cross-encoder would read every query with every text of the corpus; give it candidates")
-        if scorer.similarity not in (*PRODUCTS, "euclidean"):
-            raise EncoderError(f"{name}: a corpus cannot be searched by {scorer.similarity} distance")
+            why = "a cross-encoder would read every query with every text of the corpus; give it candidates, or"
+            raise EncoderError(f"{name}: {why} the run of a search (--scores)")
+        if scorer.similarity not in PRODUCTS:
+            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a search (--scores)")
     rows = file.frame
     queries = rows.drop_duplicates("query").left.tolist()
     itself = None
@@ -366,9 +367,6 @@ def search_corpus(
                 one, other = asked.pop(name), searched.pop(name)
                 check_finite(name, one.sum(1).numpy())
                 check_finite(name, other.sum(1).numpy())
-                if scorer.similarity == "euclidean": # products that rank texts as distances do, the nearest first
-                    one = torch.cat([one, -torch.ones(len(one), 1)], 1)
-                    other = torch.cat([other, other.square().sum(1, keepdim=True) / 2], 1)
                 found[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), ranked=bar.update)
     return {name: found[name] for name in scorers}
 
