@@ -7,14 +7,13 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from typer.main import get_command
 
 from debias_nb.repro.cli import app
 
-from cells import defined_in
+from test_links import texts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -79,7 +78,7 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
 
 def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M)
-    named = [line.split()[1] for line in COMMANDS if line.startswith("make ")]
+    named = re.findall(r"`make ([a-z-]+)", TEXT)
     assert named and set(named) <= set(targets)
 
 
@@ -96,34 +95,56 @@ def test_the_versions_are_those_of_pyproject():
 
 
 def test_its_picture_says_what_its_page_says():
-    heading = json.loads((ROOT / "reports/diagnose/forum.json").read_text("utf-8"))["decision"]["heading"]
-    assert f"![The first screen of a diagnosis: {heading}](reports/diagnose/forum.png)" in TEXT
+    heading = json.loads((ROOT / "reports/diagnose/questions.json").read_text("utf-8"))["decision"]["heading"].replace("`", "")
+    assert f"![The first screen of a diagnosis: {heading}](reports/diagnose/questions.png)" in TEXT
 
 
 def test_it_is_read_in_a_few_minutes():
-    assert len(TEXT.splitlines()) <= 130
-    assert TEXT.count("![") == 2 # the first screen of a page, and one figure
+    assert len(TEXT.splitlines()) <= 110 and len(TEXT.split()) <= 1_100
+    assert TEXT.count("![") == 1 # the first screen of a page
+    first = "\n".join(TEXT.splitlines()[:24])
+    assert all(said in first for said in ("![", "debias-nb diagnose", "You get")), "what it is, the command, and what it gives"
+
+
+def linked(path: Path) -> set[Path]:
+    "The files that a page or notebook links to, with what it shows."
+    return {(path.parent / address).resolve() for text in texts(path) for address in re.findall(r"\]\(([^)\s#:]+)", text)}
+
+
+@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "explain"])
+def test_links_lead_from_it_to_every_notebook(folder):
+    known, ahead = set(), [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    while ahead:
+        path = ahead.pop()
+        if path not in known and path.suffix in (".md", ".ipynb") and path.is_file():
+            known.add(path)
+            ahead += linked(path)
+    assert {*(ROOT / "nbs" / folder).glob("*.ipynb")} <= known
 
 
 FINDINGS = re.split(r"^## ", (ROOT / "reports/FINDINGS.md").read_text("utf-8"), flags=re.M)[1:]
+CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)\. Asked before the runs: .+\*$", re.M)
 MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest opponent: (.+)\.$", re.M)
 
 
-@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding[:1])
-def test_a_finding_leads_with_what_was_registered_and_says_how_it_was_measured(finding):
-    assert "**Registered" in finding and finding.index("**Registered") < finding.index("**Measured")
-    losses, encoders, data, opponent = MEASURED.search(finding).groups()
-    assert re.fullmatch(r"(.+ \(\d+( to \d+)? seeds[^()]*\)(, )?)+", encoders)
+def unfolded(text: str) -> str:
+    "What is read before anything is clicked: neither what is folded nor what a picture is called."
+    return re.sub(r"<details.*?</details>|!\[[^\]]*\]\([^)]*\)", "", text, flags=re.S)
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding[15:16])
+def test_a_finding_answers_first_and_says_how_certain_it_is_and_how_it_was_measured(finding):
+    head, certain, picture, *_ = (part for part in finding.split("\n\n") if part)
+    assert CERTAIN.fullmatch(certain) and picture.startswith("![") and len(head.split()) < 30
+    assert "**Do:**" in unfolded(finding)
+    [folded] = re.findall(r"<details.*?</details>", finding, flags=re.S)
+    assert "**An opponent would say:**" in folded
+    losses, encoders, data, opponent = MEASURED.search(folded).groups()
+    assert re.fullmatch(r"(.+ \(\d+( to \d+)? seeds\)(, )?)+", encoders)
     assert all((losses, data, opponent))
-    for few in re.findall(r"\((?:[23] to \d+|[23]) seeds[^()]*\)", encoders):
-        assert "provisional" in few
 
 
-def test_a_finding_without_its_opponent_is_not_made():
-    comparisons = pd.DataFrame({"encoder": ["MiniLM, 10 % of the pairs"], "replicates": [2.], "provisional": [True], "losses": [{"ranking"}]})
-    measured = defined_in("findings").measured
-    said = measured("Quora", "WiSE-FT 0.5", comparisons)
-    assert MEASURED.search(said).groups() == (
-        "MultipleNegativesRankingLoss", "MiniLM (2 seeds, provisional)", "Quora", "WiSE-FT 0.5")
-    with pytest.raises(ValueError, match="strongest opponent"):
-        measured("Quora", "", comparisons)
+def test_the_findings_are_read_in_minutes():
+    page = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
+    assert len(FINDINGS) == 6 and len(unfolded(page).split()) <= 1_300
+

@@ -12,12 +12,21 @@ from debias_nb.repro.cli import app
 
 ROOT = Path(__file__).parents[1]
 RULES = yaml.safe_load((ROOT / "tools/words.yaml").read_text("utf-8"))
-PATTERNS = {}
-for word in RULES["words"]:
-    if word.startswith("/"):
-        PATTERNS[word] = re.compile(word[1:-1])
-    else:
-        PATTERNS[word] = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
+
+
+def patterns(words):
+    "What looks for each word, or for a pattern between slashes."
+    found = {}
+    for word in words:
+        if word.startswith("/"):
+            found[word] = re.compile(word[1:-1])
+        else:
+            found[word] = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
+    return found
+
+
+PATTERNS = patterns(RULES["words"])
+FIRST = patterns(RULES["words there"])
 NO_PROSE = re.compile(r"```.*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|https?://\S+", re.S) # code, formulas and addresses
 CHECKED = sorted({path for pattern in RULES["checked"] for path in ROOT.glob(pattern)})
 
@@ -34,6 +43,16 @@ def coined(text: str) -> list[str]:
     "Words that have a better one, each with that."
     text = NO_PROSE.sub(" ", text)
     return [f"{word} → {RULES['words'][word]}" for word, pattern in PATTERNS.items() if pattern.search(text)]
+
+
+@pytest.mark.parametrize("name", RULES["first"])
+def test_pages_that_are_read_first_say_it_in_plain_words(name):
+    "Claims and questions in tables are as they were registered."
+    text = re.sub(r"^\| \[.*$", "", (ROOT / name).read_text("utf-8"), flags=re.M)
+    text = re.sub(r"<details.*?</details>", lambda fold: re.sub(r"^\|.*$", "", fold[0], flags=re.M), text, flags=re.S)
+    text = NO_PROSE.sub(" ", text)
+    found = {word: pattern.search(text) for word, pattern in FIRST.items()}
+    assert [f"{text[max(0, at.start() - 40):at.end() + 20]} → {RULES['words there'][word]}" for word, at in found.items() if at] == []
 
 
 def docstrings(path: Path) -> str:

@@ -355,15 +355,10 @@ def losses_in(found: pd.DataFrame) -> str: # found: comparisons
 
 
 def encoders_in(found: pd.DataFrame) -> str: # found: comparisons
-    "Their encoders, each with its seeds, as `MiniLM (3 seeds, provisional)`."
+    "Their encoders, each with its seeds, as `MiniLM (2 to 3 seeds)`."
     names = found.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
     told = []
     for name, own in found.groupby(names, sort=False):
         ends = dict.fromkeys(map(int, (own.replicates.min(), own.replicates.max()))) # one where they are the same
-        seeds = f"{' to '.join(map(str, ends))} seeds"
-        if own.provisional.all():
-            seeds += ", provisional"
-        elif own.provisional.any():
-            seeds += ", the fewest provisional"
-        told.append(f"{name} ({seeds})")
+        told.append(f"{name} ({' to '.join(map(str, ends))} seeds)")
     return ", ".join(told)

@@ -91,10 +91,10 @@ def _outcome(found: pd.DataFrame) -> str: # found: comparisons at one profile
     found = found[found.difference.notna()]
     if found.empty:
         return counts
-    provisional = found.provisional.sum()
-    if provisional:
-        how_many = "" if len(found) == 1 else "all " if provisional == len(found) else f"{provisional} "
-        counts += f" ({how_many}provisional)"
+    few = found.provisional.sum()
+    if few:
+        how_many = "" if len(found) == 1 else "all " if few == len(found) else f"{few} "
+        counts += f" ({how_many}on few seeds)"
     if len(found) == 1:
         return f"{counts}: {bracket(found.iloc[0])}"
     return f"{counts}: {signed(found.difference.min())} to {signed(found.difference.max())}"
