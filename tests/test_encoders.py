@@ -158,8 +158,11 @@ def test_a_hub_that_is_not_reachable_is_told_of(folder, offline):
         raise TimeoutError("no route\nto host")
 
     offline.setattr(huggingface_hub, "snapshot_download", refuse)
+    offline.setattr(huggingface_hub.constants, "ENDPOINT", "https://nowhere.invalid")
+    offline.setattr(loading, "getproxies", dict)
     with pytest.raises(EncoderError) as error:
         load_encoder(config(HUB, revision=REVISION))
+    assert asked["local_files_only"], "its client would try for half a minute"
     for part in (HUB, REVISION, str(folder / "nli-distilbert-base"), "TimeoutError: no route"):
         assert part in str(error.value)
     assert asked["name"] == HUB and asked["revision"] == REVISION and "to host" not in str(error.value)

@@ -29,6 +29,14 @@ PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
 GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
 BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
 INDEXED = 300 # characters of a section that the search knows
+ASKED = { # page -> what people type who want it, where the page says it in other words
+    "reports/WHAT_TO_DO.html": "What to do: keep my encoder from getting worse, which method, which regularizer, forgetting",
+    "reports/FINDINGS.html": "Findings: does ITVReg work, does ARR work, does SCAN work, is it reproduced",
+    "reports/LAMBDA.html": "which λ, lambda, weight, strength",
+    "reports/itvreg/practice.html": "ranking loss, MultipleNegativesRankingLoss, MiniLM, which method",
+    "reports/itvreg/table03.html": "does ITVReg work",
+}
+NOTEBOOKS = "papers/" # pages of notebooks that a page of the reports shows, too
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
 
@@ -254,12 +262,17 @@ def on_post_page(output: str, **_) -> str:
 
 
 def on_post_build(config, **_) -> None:
-    "What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small."
+    """What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small, of a page its
+    answer; and puts pages before their notebooks."""
     file = Path(config["site_dir"]) / "search" / "search_index.json"
     index = json.loads(file.read_text("utf-8"))
     for section in index["docs"]:
-        beginning = section["text"][:INDEXED]
+        place, text = section["location"], section["text"]
+        beginning = text[max(0, text.find("Answer.")):][:INDEXED]
         section["text"] = re.sub(r"<[^>]*$", "", beginning) # no half of a tag
+        if place in ASKED:
+            section["text"] = f"{ASKED[place]}. {section['text']}"
+        section["boost"] = 4. if place in ASKED else .3 if place.startswith(NOTEBOOKS) else 1.
     file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
 
 
@@ -339,6 +352,7 @@ def contents(names: dict[str, str]) -> list:
     for source, name in names.items():
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
     reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")}
+    advice = [page for page in ("reports/WHAT_TO_DO.md", "reports/LAMBDA.md") if page in names]
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -353,7 +367,7 @@ def contents(names: dict[str, str]) -> list:
     notebooks = [name for folder, pages in by_folder.items() if folder.startswith("nbs/papers") for name in pages]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [{"Check your own encoder": own[0]}, *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
+        {"Your own pairs": [{"Check your own encoder": own[0]}, *advice, *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], *papers]},
         {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")), {"Answered questions": by_folder["reports/answered"]}]},

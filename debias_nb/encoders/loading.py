@@ -4,7 +4,10 @@ import os
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from socket import getaddrinfo
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 
@@ -99,11 +102,11 @@ def find_folder(
     elif not download:
         looked.append(f"the hub's {hub} (not asked)")
     else:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import constants, snapshot_download
         try: # configuration, vocabulary and safetensors alone
             found = snapshot_download(
                 hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
-                etag_timeout=5)
+                etag_timeout=5, local_files_only=leads_nowhere(constants.ENDPOINT))
         except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
             looked.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
         else:
@@ -141,6 +144,14 @@ def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a
         with suppress(Exception): # the client raises a dozen unrelated classes for what is not there
             return check_folder(Path(snapshot_download(name, local_files_only=True)), plain=True)
         raise
+
+
+def leads_nowhere(address: str) -> bool:
+    "Whether nobody knows the name in an address, behind no proxy. The hub's client would ask again for half a minute."
+    try:
+        return not getaddrinfo(urlsplit(address).hostname, None)
+    except OSError:
+        return not getproxies()
 
 
 def best_device() -> str: # where runs train and evaluate

@@ -48,7 +48,7 @@ def test_each_filter_narrows_the_rows(explorer):
 def test_a_method_is_taken_off_and_the_difference_has_its_interval(explorer):
     tab = explorer("table=texts_quora&encoder=MiniLM&minus=Finetuned")
     differences = shown(tab)
-    assert "minus Finetuned (points)" in tab.inner_text("#picture")
+    assert "− Finetuned (points)" in tab.inner_text("#picture")
     tab.select_option("[name=minus]", "nothing")
     values = {(row["method"], row["column"]): row["value"] for row in shown(tab)}
     assert differences and {row["method"] for row in differences} == {method for method, _ in values} - {"Finetuned"}
@@ -71,7 +71,7 @@ def test_a_grid_shows_tests_by_methods_as_differences_from_the_base_encoder(expl
 
 
 def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_way_back(explorer):
-    tab = explorer()
+    tab = explorer("minus=nothing")
     circle = tab.locator("#picture circle").last
     title = circle.locator("title").text_content()
     circle.dispatch_event("click") # wherever it lies
@@ -92,6 +92,14 @@ def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_wa
     assert {"itvreg" in row["method"].lower() for row in shown(tab)} == {True}
     tab.get_by_role("navigation").get_by_text("Start").click()
     assert tab.url.endswith("/index.html")
+
+
+def test_differences_with_intervals_and_a_line_at_zero_come_first(explorer):
+    tab = explorer()
+    assert tab.input_value("[name=minus]") == "Finetuned"
+    assert all(row["low"] <= row["value"] <= row["high"] for row in shown(tab))
+    low, high = tab.evaluate("Plot.scale({x: {domain: d3.extent(numbers.getData('active'), (row) => row.value)}}).domain")
+    assert low < 0 < high and tab.locator("#picture line").count() > 0
 
 
 def test_the_address_keeps_the_view(explorer):

@@ -42,10 +42,11 @@ function minus(rows, base) {
   });
 }
 
-// What a grid takes off: the base encoder, or else the method that most differences with an interval are from.
-function takenOff(rows, methods) {
+// What is taken off if nothing else is asked for: the method that most differences with an interval are from; of a grid the base encoder first.
+function takenOff(rows, methods, isGrid) {
   const against = rows.flatMap((row) => Object.keys(compared.get(row.place) || {})).filter((one) => methods.includes(one));
-  if (against.includes(UNTRAINED) || !against.length) return methods.includes(UNTRAINED) ? UNTRAINED : methods[0];
+  if (isGrid && (against.includes(UNTRAINED) || !against.length)) return methods.includes(UNTRAINED) ? UNTRAINED : methods[0];
+  if (!against.length) return NOTHING;
   return d3.greatest(d3.rollups(against, (own) => own.length, (one) => one), ([, count]) => count)[0];
 }
 
@@ -96,16 +97,15 @@ function choose(asked, fromAddress) {
   }
   const methods = [...new Set(left.map((cell) => cell.method))];
   if (asked.minus && ![NOTHING, ...methods].includes(asked.minus)) unknown.push(`minus ${asked.minus}`);
-  const usual = view === "grid" ? takenOff(left, methods) : NOTHING;
-  const base = methods.includes(asked.minus) ? asked.minus : usual;
+  const isValues = asked.minus === NOTHING && view !== "grid";
+  const base = isValues || methods.includes(asked.minus) ? asked.minus : takenOff(left, methods, view === "grid");
   form.elements.minus.replaceChildren(...[NOTHING, ...methods].map((one) => new Option(one, one, false, one === base)));
   place("said").textContent = fromAddress && unknown.length ? `Unknown in this link: ${unknown.join(", ")}. The default is shown instead.` : "";
   return base === NOTHING ? left : minus(left, base);
 }
 
 function shownView() {
-  const view = {view: form.elements.view.value};
-  if (form.elements.minus.value !== NOTHING) view.minus = form.elements.minus.value;
+  const view = {view: form.elements.view.value, minus: form.elements.minus.value};
   for (const name of CHOSEN) view[name] = form.elements[name].value;
   return view;
 }
@@ -113,7 +113,7 @@ function shownView() {
 // What the numbers of a row measure.
 function named(row) {
   const metric = label("metric", row.metric);
-  if (row.minus) return `${metric}, minus ${row.minus}${row.unit === "percent" ? " (points)" : ""}`;
+  if (row.minus) return `${metric} − ${row.minus}${row.unit === "percent" ? " (points)" : ""}`;
   return `${metric}${row.unit === "percent" ? " (%)" : ""}`;
 }
 

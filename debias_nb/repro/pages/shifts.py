@@ -7,9 +7,8 @@ import pandas as pd
 
 from ...measures.prediction import NODES, Prediction, covariance_of, predict
 from ...measures.stats import threshold_p
-from ...runs.pairing import is_enough, paired_runs, pairs_of
 from .frame import only
-from .tables import PLACE, compared
+from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
 SHARES = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
@@ -33,19 +32,15 @@ def changes(
 ) -> pd.DataFrame: # `PLACE`, kind, difference, error, paired, seeds (S,), resampled (B,) or None
     """The change from the base encoder, or from another method, a row each encoder, method and test, in the table's unit. What
     makes no pairs is left out."""
-    rows = []
-    for place, _, sides in compared(runs, against, metric):
-        kept, _ = pairs_of(sides)
-        if not is_enough(sides, kept):
-            continue
-        paired = paired_runs(kept)
-        row = dict(zip(PLACE, place), difference=paired.difference, error=paired.error, paired=paired, resampled=None)
-        row["kind"] = kind_of(row["evaluate"])
-        row["seeds"] = np.array([run.value - base.value for run, base in kept.values()])
-        if not paired.seeds_alone:
-            row["resampled"] = np.mean([run.resampled - base.resampled for run, base in kept.values()], axis=0)
-        rows.append(row)
-    return pd.DataFrame(rows, columns=[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"])
+    found = pairs(runs, against, metric)
+    found = found[found.paired.notna()].reset_index(drop=True)
+    found["error"] = [paired.error for paired in found.paired]
+    found["kind"] = found.evaluate.map(kind_of)
+    found["seeds"] = [np.array([run.value - base.value for run, base in kept]) for kept in found.kept]
+    resampled = [[run.resampled - base.resampled for run, base in kept] if not paired.seeds_alone else None
+                 for kept, paired in zip(found.kept, found.paired)]
+    found["resampled"] = [None if rows is None else np.mean(rows, axis=0) for rows in resampled]
+    return found[[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"]]
 
 
 def prediction_of(

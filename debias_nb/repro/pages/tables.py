@@ -191,7 +191,7 @@ def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-    # `DIFFERENCES`, missing where its runs make no pairs; paired, replicates (words), is_few, left_out (words), all_runs
+    # `DIFFERENCES`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, left_out (words), all_runs
 ) -> pd.DataFrame: # a row a comparison
     """Every comparison, and how many replicates it rests on (`10 seeds`, `5 synthetic datasets`,
     `too few: 1 seeds`), and what is left out of it (`seed 0, seed 1: made on unlike processors`)."""
@@ -201,7 +201,7 @@ def pairs(
         drawn = "splits" if any(run.overlap for side in sides for run in side) else "synthetic datasets"
         worlds = {world for world, _ in kept}
         words = f"{len(worlds)} {drawn}" if len(worlds) > 1 else f"{len(kept)} seeds"
-        row = dict(zip(PLACE, place), against=base, paired=None, is_few=False)
+        row = dict(zip(PLACE, place), against=base, paired=None, is_few=False, kept=list(kept.values()))
         if is_enough(sides, kept):
             d = paired_runs(kept)
             p = math.nan if math.isnan(d.error) else threshold_p(d)
@@ -216,7 +216,7 @@ def pairs(
         all_runs = all(len(side) == len(kept) for side in sides if is_trained(side))
         rows.append(row | {"replicates": words, "left_out": without, "all_runs": all_runs})
     numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
-    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
+    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
 
 
 APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
