@@ -116,6 +116,8 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert answered(page), f"begins with none of {BEGINNINGS}: {answer}"
     assert len(NUMBER.findall(answer)) <= 12, answer # a comparison has up to four: how many, the largest, how far intervals reach
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
+    unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
+    assert unfolded.count("\n") <= 180 and "[Run it](../../nbs/papers/" in unfolded
 
 
 def test_cases_of_violence_or_abuse_are_not_shown():

@@ -21,7 +21,7 @@ TOO_MANY = 2 / 3 # of the tests cannot tell
 COUNTED = (
     "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
     "*Cannot tell:* the test is too small; *would be found* is what it finds four times in five. "
-    "[CLAIMS](../claims.ipynb#what-to-do) corrects over all comparisons of a claim."
+    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim."
 )
 
 

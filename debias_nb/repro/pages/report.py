@@ -295,9 +295,11 @@ def arranged(
     page: str, # Markdown
     line: str, # of `doors`
 ) -> str:
-    "A page with its doors above the first section, whose later sections are folded where they are long, or asked for by few."
+    "A page with its answer on top and its doors above the first section; sections that are long or asked for by few are folded."
     top, *sections = re.split(r"(?m)^## ", page)
-    parts = [top.strip(), line]
+    title, _, rest = top.partition("\n\n")
+    about, answer, said = rest.partition("**Answer.**")
+    parts = [title, f"{answer}{said}".strip(), about.strip(), line]
     for section in sections:
         title, _, text = section.partition("\n")
         if title in FOLDED or text.count("\n") > LONG:
@@ -305,7 +307,7 @@ def arranged(
             parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:
             parts.append(f"## {title}\n\n{text.strip()}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def write_page(
