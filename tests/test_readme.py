@@ -96,7 +96,7 @@ def test_the_versions_are_those_of_pyproject():
 
 def test_its_picture_says_what_its_page_says():
     heading = json.loads((ROOT / "reports/diagnose/questions.json").read_text("utf-8"))["decision"]["heading"].replace("`", "")
-    assert f"![The first screen of a diagnosis: {heading}](reports/diagnose/questions.png)" in TEXT
+    assert f"![The first screen of a diagnosis: {heading}](reports/README.png)" in TEXT
 
 
 def test_it_is_read_in_a_few_minutes():

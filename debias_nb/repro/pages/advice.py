@@ -5,10 +5,10 @@ import pandas as pd
 
 from ...files import project_root
 from ...runs.pairing import signed
+from .answers import COLUMNS
 from .frame import only
 
 
-CAME_OUT = {"worse": "worse", "within the margin": "within a point", "cannot tell": "cannot tell", "better": "better"} # verdicts -> columns
 SLIGHT = 1. # point: what lies within it is no help and no harm
 
 
@@ -27,7 +27,7 @@ def asked(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> p
 
 def counts(found: pd.DataFrame) -> dict[str, int]: # found: of `asked`, or of `judge`
     "How many came out how, a column each."
-    return {column: int((found.verdict == verdict).sum()) for verdict, column in CAME_OUT.items()}
+    return {column: int((found.verdict == verdict).sum()) for verdict, column in COLUMNS.items()}
 
 
 def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`

@@ -139,7 +139,8 @@ def page_files(
             parts.append(f"```\n{one.data.strip()}\n```")
         else:
             parts.append(one.data.strip())
-            files |= {picture: (folder / picture).read_bytes() for picture in PICTURE.findall(one.data)}
+            there = [folder / picture for picture in PICTURE.findall(one.data)]
+            files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()} # others lie next to the page
     text = "\n\n".join(filter(None, parts))
     return {f"{name}.md": f"{text}\n".encode()} | files
 
@@ -192,7 +193,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "findings": "FINDINGS", "lambda": "LAMBDA", "cost": "COST", "speed": "SPEED",
+    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT", "cost": "COST", "speed": "SPEED",
     "contents": "README",
 }
 ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
