@@ -36,6 +36,7 @@ def folder(models, tmp_path_factory):
     places = {text: one for one, text in corpus.items()}
     queries = {f"q{number}": text for number, text in enumerate(pairs.left)}
     relevant = {f"q{number}": {places[text]} for number, text in enumerate(pairs.right)}
+    corpus["q0"] = queries["q0"] # a query that is searched for is no answer to itself
     (folder / "new/qrels").mkdir(parents=True)
     for name, texts in (("queries", queries), ("corpus", corpus)):
         (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
@@ -69,6 +70,8 @@ def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
     assert np.allclose(by_runs.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-6, equal_nan=True)
     assert by_runs.verdicts.verdict.tolist() == by_models.verdicts.verdict.tolist()
     assert by_runs.ranks == by_models.ranks and NO_WEIGHTS in by_runs.notes
+    moved = ["line", "rank before", "rank after", "instead"]
+    pd.testing.assert_frame_equal(by_runs.flips["new"][moved], by_models.flips["new"][moved])
     assert not by_runs.words and by_runs.averaged.empty and by_runs.snippet == ""
     page = by_runs.html()
     made.read_page(page)
@@ -118,7 +121,7 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
     values = shallow.verdicts.set_index("metric").base
     assert values["ndcg10"] == pytest.approx(full.base["ndcg10"]) and values["recall100"] < full.base["recall100"]
-    assert any("base.20.trec ranks 20 to 20 of " in note for note in shallow.notes)
+    assert any("base.20.trec ranks 19 to 20 of " in note for note in shallow.notes)
 
 
 def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
@@ -161,13 +164,13 @@ def test_what_lacks_or_contradicts_is_refused(folder, models):
         (DataError, "new: base and tuned have the same scores", {"scores": {"base": run, "tuned": run}}),
         (DataError, "no such file", {"scores": {"base": run, "tuned": folder / "none.trec"}}),
         (DataError, "one run is expected.*; found 2", {"scores": {"base": run, "tuned": {"a": {"test": {"q": {"d": 1}}}, "b": {"test": {"q": {"d": 1}}}}}}),
-        (ConfigError, "a run of each model is expected", {"scores": {"base": run}}),
+        (ConfigError, "two models are expected, or a run of each: --scores tuned=FILE", {"scores": {"base": run}}),
         (ConfigError, "base and tuned, or scores", {"scores": given(folder, "{}.20.trec"), **models}),
         (ConfigError, "tuned: a model is expected", {"base": models["base"]}),
         (ConfigError, "texts: this needs both models", {"scores": given(folder, "{}.20.trec"), "texts": ["a", "b"]}),
-        (ConfigError, "more: a run of each model is expected: --scores base=FILE, or base:more=FILE", {
+        (ConfigError, "more: two models are expected, or a run of each: --scores base=FILE, or base:more=FILE", {
             "scores": {"base": {"new": run}, "tuned": run}, "tests": tests | {"more": folder / "new"}}),
-        (ConfigError, "like: labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
+        (ConfigError, "like: two models are expected, or labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
     ]:
         with pytest.raises(error, match=why):
             diagnose(**{"tests": tests, "progress": False} | asked)

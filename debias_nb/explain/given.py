@@ -36,7 +36,7 @@ def given_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, G
         if name in searched and file.ids is None:
             raise ConfigError(f"{name}: a folder with queries, corpus and qrels is expected, whose ids a run can name")
         if name not in searched and file.scores is None:
-            raise ConfigError(f"{name}: labeled pairs with two columns of scores are expected: --columns left,right,label,base,tuned")
+            raise ConfigError(f"{name}: two models are expected, or labeled pairs with two columns of scores: --columns left,right,label,base,tuned")
     found = {}
     for place, model in enumerate(MODELS):
         own = (scores or {}).get(model)
@@ -44,7 +44,7 @@ def given_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, G
         runs = {name: own.get(name) if by_test else own for name in searched}
         lacking = [name for name, run in runs.items() if run is None]
         if lacking:
-            raise ConfigError(f"{lacking[0]}: a run of each model is expected: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
+            raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
         in_memory = any(isinstance(run, dict) for run in runs.values())
         options = dict.fromkeys(f"{model}:{name}={run}" if by_test else f"{model}={run}" for name, run in runs.items())
         names = {name: f"a run of the {model} model" if isinstance(run, dict) else str(run) for name, run in runs.items()}
