@@ -65,7 +65,7 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
     made = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), made, compression="zstd", compression_level=12,
+        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), made, compression="zstd", compression_level=19,
         write_page_checksum=True)
     write(path, made.getvalue().to_pybytes())
 
