@@ -106,32 +106,26 @@ def answer(
 
 def _from_to(values: pd.Series) -> str:
     "`−0.1 to +8.4`; empty without values."
-    if values.empty:
-        return ""
-    return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())]))
+    values = values.dropna()
+    return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())])) if len(values) else ""
 
 
 def outcomes(
     rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `judged`
     printed: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
 ) -> pd.DataFrame:
-    "How many differences of each row got which word, how far they go, what could have been found, and what the paper prints."
-    lines = []
-    for found in rows.values():
-        if found.empty:
-            lines.append({"difference, points": "not run"})
-            continue
+    """How many differences of each row got which word, how far they go, what could have been found, and what the paper prints.
+    What is nowhere is no column."""
+    lines = {}
+    for name, found in rows.items():
         own = found if "word" in found else judged(found)
-        counts = own.word.value_counts()
-        line = {column: int(counts.get(word, 0)) for word, column in COLUMNS.items()}
-        unsure = own.finds[own.word == "cannot tell"]
-        lines.append(line | {"difference, points": _from_to(own.difference), "would be found, points": _from_to(unsure).replace("+", "")})
-    columns = [*COLUMNS.values(), "difference, points", "would be found, points"]
-    table = pd.DataFrame(lines, index=pd.Index(rows, name="method"), columns=columns)
-    table = table.astype({column: "Int64" for column in COLUMNS.values()})
-    if printed:
-        table["the paper prints, points"] = [_from_to(pd.Series(printed.get(name, []), dtype=float).dropna()) for name in rows]
-    return table.rename_axis("test", axis=1)
+        line = {column: (own.word == word).sum() for word, column in COLUMNS.items()}
+        line["difference, points"] = _from_to(own.difference) or "not run"
+        line["would be found, points"] = _from_to(own.finds[own.word == "cannot tell"]).replace("+", "")
+        line["the paper prints, points"] = _from_to(pd.Series((printed or {}).get(name, []), dtype=float))
+        lines[name] = line
+    table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
+    return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
 
 
 def by_method(

@@ -278,14 +278,13 @@ def doors(
     "Where a reader of a page goes on."
     known = profiles_of(name)
     stem = page_path(name).stem
-    parts = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
-    for profile, what in (("planted", "without data"), ("small", "with data")):
-        if profile in known:
-            parts.append(f"{what}: `debias-nb run {name} --profile {profile}`")
-    for file, what in ((f"{stem}.differences.csv", "all differences"), (f"{stem}.csv", "all numbers")):
-        if file in beside:
-            parts.append(f"[{what}](./{file})")
-    return " · ".join([*parts, f"[settings](../../configs/{name}.{richest(name)}.yaml)"])
+    commands = {"planted": "without data", "small": "with data"}
+    files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
+    return " · ".join([
+        f"[Run it](../../nbs/papers/{name}.ipynb)",
+        *(f"{what}: `debias-nb run {name} --profile {profile}`" for profile, what in commands.items() if profile in known),
+        *(f"[{what}](./{file})" for file, what in files.items() if file in beside),
+        f"[settings](../../configs/{name}.{richest(name)}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
