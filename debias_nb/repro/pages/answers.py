@@ -90,12 +90,12 @@ def answer(
         largest = own.difference.abs().max()
         return f"No: {subject} stays within {largest:.1f} points of {other}."
     said = f"{subject} is {reach(found, other)}"
-    unsure = own[own.word == "cannot tell"]
-    decided = own.word.drop(unsure.index).value_counts()
+    is_unsure = own.word == "cannot tell"
+    decided = own.word[~is_unsure].value_counts()
     if {"better", "worse"} <= set(decided.index):
         return f"It depends: {said}."
-    if len(unsure) >= TOO_MANY * len(own):
-        sizes = " to ".join(f"{size:.1f}" for size in sorted(set(_ends(unsure.finds))))
+    if is_unsure.mean() >= TOO_MANY:
+        sizes = " to ".join(f"{size:.1f}" for size in sorted(set(_ends(own.finds[is_unsure]))))
         return f"Cannot tell: {said}; such tests find {sizes} points, four times in five."
     if len(decided) > 1 and decided.iloc[0] == decided.iloc[1]:
         return f"It depends: {said}."
