@@ -35,13 +35,12 @@ def folder(models, tmp_path_factory):
     corpus = {f"d{place}": text for place, text in enumerate(dict.fromkeys([*pairs.right, *offers(60, 6, .5, .5).right]))}
     places = {text: one for one, text in corpus.items()}
     queries = {f"q{number}": text for number, text in enumerate(pairs.left)}
-    relevant = {f"q{number}": {places[text]} for number, text in enumerate(pairs.right)}
+    relevant = {query: {places[text]} for query, text in zip(queries, pairs.right)}
     corpus["q0"] = queries["q0"] # a query that is searched for is no answer to itself
     (folder / "new/qrels").mkdir(parents=True)
     for name, texts in (("queries", queries), ("corpus", corpus)):
         (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
-    rows = [f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts]
-    (folder / "new/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    (folder / "new/qrels/test.tsv").write_text("".join(f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts))
     for name, model in models.items():
         evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, map_at_k=[len(corpus)], write_csv=False, write_predictions=True)
         evaluator(model, output_path=str(folder / name))
@@ -73,9 +72,7 @@ def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
     moved = ["line", "rank before", "rank after", "instead"]
     pd.testing.assert_frame_equal(by_runs.flips["new"][moved], by_models.flips["new"][moved])
     assert not by_runs.words and by_runs.averaged.empty and by_runs.snippet == ""
-    page = by_runs.html()
-    made.read_page(page)
-    assert str(folder / pattern.format("tuned")) in page
+    made.read_page(by_runs.html())
 
 
 def trec_eval(run, relevant): # run: text -> score
@@ -89,19 +86,19 @@ def trec_eval(run, relevant): # run: text -> score
 
 
 def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
-    "Twelve queries on four texts of which up to three are ranked, some with equal scores."
     rng = np.random.default_rng(0)
     texts, names = ["a", "b", "c", "d"], [f"q{number}" for number in range(12)]
     relevant = {query: rng.choice(texts, 1 + number % 2, replace=False).tolist() for number, query in enumerate(names)}
     scores = {model: {query: {text: int(rng.integers(2)) for text in rng.choice(texts, 3, replace=False)} for query in names} for model in ("base", "tuned")}
     test = {"queries": {query: f"asked {query}" for query in names}, "corpus": {text: f"text {text}" for text in texts}, "relevant_docs": relevant}
-    found = diagnose(tests={"new": test}, scores=scores, progress=False).verdicts.set_index("metric")
+    found = diagnose(tests={"new": test}, scores=scores, progress=False)
+    assert sum("another text has the score of a relevant one" in note for note in found.notes) == 2
     for model, run in scores.items():
         values = []
         for order in permutations(texts):
             other = dict(zip(texts, order))
             values += [trec_eval({other[text]: score for text, score in run[query].items()}, {other[text] for text in relevant[query]}) for query in names]
-        assert found.loc[["ndcg10", "mrr10", "recall10", "map"], model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
+        assert found.verdicts.set_index("metric").loc[["ndcg10", "mrr10", "recall10", "map"], model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
 
 
 def test_depth_ties_and_what_is_not_ranked_are_said(folder):
@@ -118,6 +115,7 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
         f"new: 1 of 40 queries have no text in {changed}, and count as 0.", f"new: 1 texts that {changed} ranks are not in the corpus.",
         f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+    assert sum(found.ranks["new"]["moves"].values()) == 40, "what neither model ranks stays where it is"
     shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
     values = shallow.verdicts.set_index("metric").base
     assert values["ndcg10"] == pytest.approx(full.base["ndcg10"]) and values["recall100"] < full.base["recall100"]
@@ -135,7 +133,7 @@ def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
     assert np.allclose(by_columns.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-9)
     pd.testing.assert_frame_equal(by_columns.thresholds, by_models.thresholds[by_models.thresholds.model.isin(["base", "tuned"])])
     assert by_columns.facts["command"].startswith("debias-nb diagnose --test new=") and by_columns.facts["models"]["tuned"]["name"] == "mine"
-    (tmp_path / "scored.csv").write_text((tmp_path / "scored.csv").read_text().replace("old,mine", "old,mine").rpartition(",")[0] + ",nan\n")
+    (tmp_path / "scored.csv").write_text((tmp_path / "scored.csv").read_text().rpartition(",")[0] + ",nan\n")
     with pytest.raises(DataError, match=r"scored.csv:301: column 'mine': a finite score is expected, found 'nan'"):
         diagnose(tests={"new": tmp_path / "scored.csv"}, columns=columns, progress=False)
 
@@ -158,8 +156,7 @@ def test_what_is_no_run_of_the_test_is_refused(folder, run, why):
 
 
 def test_what_lacks_or_contradicts_is_refused(folder, models):
-    tests = {"new": folder / "new"}
-    run = folder / "base.20.trec"
+    tests, run = {"new": folder / "new"}, folder / "base.20.trec"
     for error, why, asked in [
         (DataError, "new: base and tuned have the same scores", {"scores": {"base": run, "tuned": run}}),
         (DataError, "no such file", {"scores": {"base": run, "tuned": folder / "none.trec"}}),
@@ -179,15 +176,13 @@ def test_what_lacks_or_contradicts_is_refused(folder, models):
 def test_the_last_line_is_the_verdict(folder, tmp_path):
     asked = [f"--scores={name}:new={folder / name}.20.trec" for name in ("base", "tuned")] + [f"--test=new={folder / 'new'}"]
     done = CliRunner().invoke(app, ["diagnose", *asked, f"--out={tmp_path / 'page'}", "--fail-on=unsure"])
-    assert done.exit_code in (0, 1), done.output
     report = json.loads((tmp_path / "page/report.json").read_text())
-    row = report["verdicts"][0]
     line = done.output.splitlines()[-1]
     assert line == report["verdict"]
     number = r"[-+]?[01]\.\d{4}"
     found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| tuned=({number}) \| change=({number}) "
                          rf"\[({number}), ({number})\] \| test=new", line)
-    assert [float(one) for one in found.groups()[1:]] == pytest.approx([row[name] for name in NUMBERS[:5]], abs=6e-5)
+    assert [float(one) for one in found.groups()[1:]] == pytest.approx([report["verdicts"][0][name] for name in NUMBERS[:5]], abs=6e-5)
     words = CliRunner().invoke(app, ["diagnose", *asked, "--verdict-words"]).output.splitlines()[-1]
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| delta={re.escape(found[4])} \|", words)
     assert CliRunner().invoke(app, ["diagnose", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
