@@ -152,8 +152,9 @@ class Decision:
         parts = dict.fromkeys(("metric", "base", "tuned", "change", "interval", "test"), "-")
         if results:
             worst = min(results, key=lambda result: result.low)
+            change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high)) # 0. is no -0.
             parts = {"metric": worst.metric, "base": f"{worst.value - worst.change:.4f}", "tuned": f"{worst.value:.4f}",
-                     "change": f"{worst.change:+.4f}", "interval": f"[{worst.low:+.4f}, {worst.high:+.4f}]", "test": worst.name.replace("`", "")}
+                     "change": change, "interval": f"[{low}, {high}]", "test": worst.name.replace("`", "")}
         if words:
             line = "VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | metric={metric} | test={test}"
             return line.format(word=OTHER_WORDS[self.word], **parts)

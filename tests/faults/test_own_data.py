@@ -187,7 +187,7 @@ def test_one_test_that_is_too_small_does_not_end_the_command(here, models):
     assert done.exit_code == 0 and "\nfew: 4 pairs are too few" in done.stdout, done.output
     assert {row["test"] for row in json.loads(Path("out/report.json").read_text("utf-8"))["verdicts"]} == {"new"}
     done = diagnosed(models, "--test", "few=few.csv", "--fail-on", "unsure")
-    assert done.exit_code == 1 and "few" in done.stdout.splitlines()[-1], done.output
+    assert done.exit_code == 1 and "few" in done.stdout.splitlines()[-2], done.output
     Path("new.csv").write_bytes(Path("few.csv").read_bytes())
     refused(diagnosed(models), "new: 4 pairs are too few")
 
