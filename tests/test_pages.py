@@ -101,7 +101,8 @@ def of_size(*differences, spread=.1, unit="percent"):
     (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
     (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; such tests find 21.4 points, four times in five."),
     (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; such tests find "),
-    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Yes: this is 1.0 to 9.0 points above that."),
+    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; such tests find "),
+    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 1.0 to 9.0 points above that."),
     (of_size(), "better", "Cannot tell: this was not run."),
 ])
 def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):

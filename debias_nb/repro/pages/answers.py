@@ -17,7 +17,8 @@ COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the beginning of an answer to it
     "better": "Yes", "worse": "No", "within the margin": "No", "depends": "It depends", "cannot tell": "Cannot tell", "not run": "Cannot tell",
 }
-TOO_MANY = 2 / 3 # of the tests cannot tell
+TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
+FEWEST = 3
 COUNTED = (
     "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
     "*Cannot tell:* the test is too small; *would be found* is what it finds four times in five. "
@@ -82,7 +83,8 @@ def answer(
     yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
 ) -> str: # it begins with one of `BEGINNINGS`
     """What some differences answer: No where all lie within a point; It depends where some are better and others worse, or as
-    many within a point; Cannot tell where two of three tests or more are too small; else what most of the others say."""
+    many within a point; Cannot tell where two of three tests are too small, or half of them where fewer than three are not; else what
+    most of the others say."""
     if found.empty:
         return f"Cannot tell: {subject} was not run."
     own = judged(found)
@@ -94,7 +96,7 @@ def answer(
     decided = own.word[~is_unsure].value_counts()
     if {"better", "worse"} <= set(decided.index):
         return f"It depends: {said}."
-    if is_unsure.mean() >= TOO_MANY:
+    if is_unsure.mean() >= (TOO_MANY if decided.sum() >= FEWEST else .5):
         sizes = " to ".join(f"{size:.1f}" for size in sorted(set(_ends(own.finds[is_unsure]))))
         return f"Cannot tell: {said}; such tests find {sizes} points, four times in five."
     if len(decided) > 1 and decided.iloc[0] == decided.iloc[1]:
