@@ -523,8 +523,6 @@ def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch
     done = shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
     assert done.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in done.stderr.splitlines()[-1]
     assert len(records_in(tmp_path)) == 1
-    done = shell(files, "--test", "new=unseen.csv", "--out", "train.csv")
-    assert done.exit_code == 2 and "--out" in done.stderr
 
 
 # ---- strengths that are chosen

@@ -1,6 +1,5 @@
 """What tests of other kinds of text say of one that nobody has seen: where a new change would lie, whether such intervals hold,
 and what is kept of the gain on data like training."""
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +43,7 @@ def changes(
     return found[[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"]]
 
 
-@cache # the page, its CSV, FINDINGS and README ask for the same
-def _predicted(change: bytes, covariance: bytes, training: tuple[str, ...], test: tuple[str, ...], nodes: int) -> Prediction:
-    errors = np.frombuffer(covariance).reshape(len(test), -1)
-    return predict(np.frombuffer(change), errors, training, test, nodes)
+_PREDICTED = {} # in this process: the page, its CSV and FINDINGS ask for the same
 
 
 def prediction_of(
@@ -56,8 +52,10 @@ def prediction_of(
 ) -> Prediction:
     training, test = shifts.corpus.to_numpy(str), shifts.evaluate.to_numpy(str)
     covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
-    change = shifts.difference.to_numpy()
-    return _predicted(change.tobytes(), covariance.tobytes(), tuple(training), tuple(test), nodes)
+    key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, nodes
+    if key not in _PREDICTED:
+        _PREDICTED[key] = predict(shifts.difference, covariance, training, test, nodes)
+    return _PREDICTED[key]
 
 
 def predictions(
