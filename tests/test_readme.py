@@ -113,7 +113,7 @@ def linked(path: Path) -> set[Path]:
 
 @pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "explain"])
 def test_links_lead_from_it_to_every_notebook(folder):
-    known, ahead = set(), [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    known, ahead = set(), [ROOT / "README.md"]
     while ahead:
         path = ahead.pop()
         if path not in known and path.suffix in (".md", ".ipynb") and path.is_file():
@@ -122,7 +122,8 @@ def test_links_lead_from_it_to_every_notebook(folder):
     assert {*(ROOT / "nbs" / folder).glob("*.ipynb")} <= known
 
 
-FINDINGS = re.split(r"^## ", (ROOT / "reports/FINDINGS.md").read_text("utf-8"), flags=re.M)[1:]
+PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
+FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
 CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)\. Asked before the runs: .+\*$", re.M)
 MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest opponent: (.+)\.$", re.M)
 
@@ -145,6 +146,5 @@ def test_a_finding_answers_first_and_says_how_certain_it_is_and_how_it_was_measu
 
 
 def test_the_findings_are_read_in_minutes():
-    page = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
-    assert len(FINDINGS) == 6 and len(unfolded(page).split()) <= 1_300
+    assert len(FINDINGS) == 6 and len(unfolded(PAGE).split()) <= 1_300
 

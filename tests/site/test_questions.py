@@ -4,8 +4,8 @@ from conftest import SITE
 
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="there is no _docs/: make docs builds it")
 QUESTIONS = { # question -> links and buttons to click, and what is then to be read
-    "Does ITVReg work?": (["Six findings"], ["ITVReg at its paper's λ changes little", "ITVReg, λ = 0.1: Quora and AskUbuntu, to the other"]),
-    "Does ITVReg work, claim by claim?": (["which claims hold"], ["Do not expect much of ITVReg", "A1a"]),
+    "Does ITVReg work?": (["Six findings"], ["ITVReg, at its paper's λ, changes almost nothing", "stayed within a point"]),
+    "Does ITVReg work, claim by claim?": (["which claims hold"], ["A1a"]),
     "How do I test my encoder?": (["Test your own encoder"], ["debias-nb diagnose --base", "labeled pairs"]),
     "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: worse", "95% confidence interval"]),
     "Where does this number come from?": (["Explore the results", "show"], ["Command that makes it again", "Commit", "Runs ("]),

@@ -8,9 +8,10 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
+from .advice import from_to
 from .comparisons import DECIDED, Evidence, Line, counted, judge, overall
 from .frame import PROFILES, only, read_so_far
-from ...runs.pairing import bracket, signed
+from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .tables import text_table
 
@@ -97,7 +98,7 @@ def _outcome(found: pd.DataFrame) -> str: # found: comparisons at one profile
         counts += f" ({how_many}on few seeds)"
     if len(found) == 1:
         return f"{counts}: {bracket(found.iloc[0])}"
-    return f"{counts}: {signed(found.difference.min())} to {signed(found.difference.max())}"
+    return f"{counts}: {from_to(found.difference)}"
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
