@@ -121,6 +121,7 @@ def test_a_strength_stands_behind_the_name():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
     assert others == {"wise-ft": .5, "l2sp": 1e-6, "frozen": .5, "lora": 8}
+    assert all(STRENGTH[name] in GRIDS[name] for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     for grid in (GRIDS, RANKING_GRIDS):
         assert all(read_method(f"{name}:{one!r}").strength == one for name in grid for one in grid[name])
     assert "0.1; of wise-ft 0.5, of l2sp 1e-6, frozen 0.5 of the layers, lora rank 8" in METHODS_HELP
@@ -153,6 +154,7 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     assert np.allclose(np.tile(base, 2), none_of_tuned)
     differences = found.differences()
     assert len(differences) == 4 * 2 and set(differences.word) <= set(WORDS)
+    assert (differences.found > 1).all(), "in points: these tests are small"
     assert (differences.low <= differences.difference).all() and (differences.difference <= differences.high).all()
     fresh = compared(encoder, pairs, methods=asked["methods"])
     pd.testing.assert_frame_equal(fresh.scores, found.scores)

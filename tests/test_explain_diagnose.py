@@ -193,6 +193,15 @@ def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch,
     assert row["shortcut"] == named == (row["more low"] > 0)
 
 
+def test_pairs_whose_texts_changed_are_scored_again(monkeypatch):
+    test = distinct("new", np.arange(20) < 5, {"base": np.zeros(20), "tuned": np.ones(20)})
+    left = ["another text" if place == 3 else text for place, text in enumerate(test.left)]
+    monkeypatch.setattr(evidence, "pair_scores", lambda scorers, left, *_: {name: np.full(len(left), 9.) for name in scorers})
+    rows, scores = evidence._rescored(test, {"base": None, "tuned": None}, left, test.right, "", False)
+    assert rows.tolist() == [3]
+    assert {name: own.tolist() for name, own in scores.items()} == {"base": [0] * 3 + [9] + [0] * 16, "tuned": [1] * 3 + [9] + [1] * 16}
+
+
 def queries(number, seed):
     "A test with some queries of forty answers each, and the scores of two models that are equally good."
     rng = np.random.default_rng(seed)

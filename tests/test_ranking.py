@@ -126,6 +126,11 @@ def test_unusable_input_is_refused_and_named(change, words):
         assert word in str(e.value)
 
 
+def test_what_to_do_with_an_unanswered_question_is_one_of_two():
+    with pytest.raises(ValueError, match="unanswered.*'drop'"):
+        rank_metrics(**FINE, unanswered="drop")
+
+
 # ---- the randomization test
 
 

@@ -133,7 +133,9 @@ def store(path: Path, nb: dict, outputs: list) -> list[str]:
 
 
 def _send(sender, path: Path) -> None: # in a process of its own
+    from joblib.externals.loky import get_reusable_executor
     sender.send(run(path))
+    get_reusable_executor(reuse=True).shutdown(kill_workers=True) # else their end is waited for, five minutes after the last task
 
 
 def run_apart(paths: list[Path], workers: int): # yields what `run` gives of each, as it comes
