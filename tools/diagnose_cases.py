@@ -147,7 +147,7 @@ def from_twin(twin: dict):
     import pandas as pd
     from debias_nb.explain import changes, diagnosis as made
     from debias_nb.explain.page import tables
-    parts = {name: value for name, value in twin.items() if name not in ("made by", "schema")}
+    parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
     frames = ("verdicts", "scores", "averaged", "thresholds", "unrelated", "slices", "shortcuts", "flaws")
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
     return made.Diagnosis(**parts | {
