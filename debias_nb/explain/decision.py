@@ -155,11 +155,11 @@ class Decision:
             change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high)) # 0. is no -0.
             parts = {"metric": worst.metric, "base": f"{worst.value - worst.change:.4f}", "tuned": f"{worst.value:.4f}",
                      "change": change, "interval": f"[{low}, {high}]", "test": worst.name.replace("`", "")}
+        word = OTHER_WORDS[self.word] if words else self.word.replace("within the", "within").replace(" ", "-")
+        line = "VERDICT: {word} | metric={metric} | base={base} | tuned={tuned} | change={change} {interval} | test={test}"
         if words:
             line = "VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | metric={metric} | test={test}"
-            return line.format(word=OTHER_WORDS[self.word], **parts)
-        line = "VERDICT: {word} | metric={metric} | base={base} | tuned={tuned} | change={change} {interval} | test={test}"
-        return line.format(word=self.word.replace("within the", "within").replace(" ", "-"), **parts)
+        return line.format(word=word, **parts)
 
 
 def listed(names: list[str]) -> str:

@@ -99,7 +99,7 @@ def sampled_texts(
 
 def _knows_words(scorers: dict[str, Scorer]) -> bool:
     "Whether each model says which of its tokens are those of a word."
-    return all(scorer.kind != "cross" and not has_template(scorer.model) for scorer in scorers.values())
+    return bool(scorers) and all(scorer.kind != "cross" and not has_template(scorer.model) for scorer in scorers.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class WordFindings:
 # %% ../../nbs/explain/11_diagnose.ipynb #ae043ba1
 def _word_findings(scorers, train: PairFile | None, tests: list[Test], others: list[str], seed: int, progress: bool) -> WordFindings:
     "Words that moved, and shortcuts, which need pairs of training of both classes."
-    if not scorers or not _knows_words(scorers):
+    if not _knows_words(scorers):
         return WordFindings()
     kind = scorers["tuned"].kind
     texts = sampled_texts(train, tests, SAMPLE[kind], seed, SAMPLE_WORDS[kind], others)

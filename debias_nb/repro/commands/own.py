@@ -155,7 +155,7 @@ def demo(
     _check_free(out, FILES, overwrite)
     found = demonstrating.demo(progress=False)
     _answer(found, out)
-    _end(None, found, 0., found.decision.verdict())
+    echo(found.decision.verdict())
 
 
 METHODS_HELP = (

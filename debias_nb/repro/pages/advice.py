@@ -1,15 +1,12 @@
-"The comparisons behind *What to do*: how many came out how, and how far they go."
+"The comparisons behind *What to do*, and how far they go."
 from pathlib import Path
 
 import pandas as pd
 
 from ...files import project_root
 from ...runs.pairing import signed
-from .answers import COLUMNS
+from .answers import SLIGHT
 from .frame import only
-
-
-SLIGHT = 1. # point: what lies within it is no help and no harm
 
 
 def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of the pages; None: those of the project
@@ -25,11 +22,6 @@ def asked(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> p
     return found
 
 
-def counts(found: pd.DataFrame) -> dict[str, int]: # found: of `asked`, or of `judge`
-    "How many came out how, a column each."
-    return {column: int((found.verdict == verdict).sum()) for verdict, column in COLUMNS.items()}
-
-
 def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
     "How far differences go, in a verb that has their sign."
     low, high = differences.min().round(1), differences.max().round(1)
@@ -42,13 +34,3 @@ def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
     if least == most:
         return f"{verb} {most:.1f} points"
     return f"{verb} {least:.1f} to {most:.1f} points" if least else f"{verb} up to {most:.1f} points"
-
-
-def from_to(differences: pd.Series) -> str:
-    "The least difference and the largest; one number where they are the same."
-    return " to ".join(dict.fromkeys([signed(differences.min()), signed(differences.max())]))
-
-
-def is_within_a_point(found: pd.DataFrame) -> pd.Series:
-    "Whether a whole interval lies there."
-    return (found.low > -SLIGHT) & (found.high < SLIGHT)

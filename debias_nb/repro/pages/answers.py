@@ -17,6 +17,7 @@ COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the beginning of an answer to it
     "better": "Yes", "worse": "No", "within the margin": "No", "depends": "It depends", "cannot tell": "Cannot tell", "not run": "Cannot tell",
 }
+SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
 COUNTED = (
@@ -45,7 +46,7 @@ def judged(
 ) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, what would be found four times in five
     "Each difference with its word."
     paired = [scaled(one, POINTS[unit]) for one, unit in zip(found.paired, found.unit)]
-    words = judge(paired, delta=1.)
+    words = judge(paired, delta=SLIGHT)
     ends = {name: [getattr(one, name) for one in paired] for name in ("difference", "low", "high")}
     return found.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
 
@@ -88,7 +89,7 @@ def answer(
     if found.empty:
         return f"Cannot tell: {subject} was not run."
     own = judged(found)
-    if (own.low > -1).all() and (own.high < 1).all():
+    if is_within_a_point(own).all():
         largest = own.difference.abs().max()
         return f"No: {subject} stays within {largest:.1f} points of {other}."
     said = f"{subject} is {reach(found, other)}"
@@ -106,8 +107,18 @@ def answer(
     return f"{'Yes' if decided.index[0] == yes else 'No'}: {said}."
 
 
-def _from_to(values: pd.Series) -> str:
-    "`−0.1 to +8.4`; empty without values."
+def is_within_a_point(found: pd.DataFrame) -> pd.Series: # found: in points, with low and high
+    "Whether a whole interval lies there."
+    return (found.low > -SLIGHT) & (found.high < SLIGHT)
+
+
+def counts(words: pd.Series) -> dict[str, int]:
+    "How many differences got which word, a column each."
+    return {column: int((words == word).sum()) for word, column in COLUMNS.items()}
+
+
+def from_to(values: pd.Series) -> str:
+    "The least and the largest, `−0.1 to +8.4`; one number where they are the same, nothing without values."
     values = values.dropna()
     return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())])) if len(values) else ""
 
@@ -121,10 +132,10 @@ def outcomes(
     lines = {}
     for name, found in rows.items():
         own = found if "word" in found else judged(found)
-        line = {column: (own.word == word).sum() for word, column in COLUMNS.items()}
-        line["difference, points"] = _from_to(own.difference) or "not run"
-        line["would be found, points"] = _from_to(own.finds[own.word == "cannot tell"]).replace("+", "")
-        line["the paper prints, points"] = _from_to(pd.Series((printed or {}).get(name, []), dtype=float))
+        line = counts(own.word)
+        line["difference, points"] = from_to(own.difference) or "not run"
+        line["would be found, points"] = from_to(own.finds[own.word == "cannot tell"]).replace("+", "")
+        line["the paper prints, points"] = from_to(pd.Series((printed or {}).get(name, []), dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)

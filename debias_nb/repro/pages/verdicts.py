@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .advice import from_to
+from .answers import from_to
 from .comparisons import DECIDED, Evidence, Line, counted, judge, overall
 from .frame import PROFILES, only, read_so_far
 from ...runs.pairing import bracket
