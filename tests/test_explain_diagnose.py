@@ -14,11 +14,10 @@ import pandas as pd
 import pytest
 import torch
 from planted_case import WORLD, alarms, planted_case
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer, WordEmbeddings
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
-from transformers import BertForSequenceClassification
 from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
@@ -448,25 +447,6 @@ def test_settings_and_scripts_are_told(folders):
     notes = diagnose(base, tuned, chinese, {"new": plain}, progress=False).notes
     for start in ("The two models differ in settings", "Most texts are in a script"):
         assert any(note.startswith(start) for note in notes)
-
-
-def test_cross_encoders_are_compared_without_words(folders, files, tmp_path):
-    models = {}
-    for name in ("bert", "other bert"):
-        BertForSequenceClassification.from_pretrained(folders[name], num_labels=1).save_pretrained(tmp_path / "raw")
-        load_model(folders[name]).model.tokenizer.save_pretrained(tmp_path / "raw")
-        CrossEncoder(str(tmp_path / "raw"), device="cpu").save_pretrained(str(tmp_path / name))
-        models[name] = str(tmp_path / name)
-    found = found_with(models, files, "bert", "other bert")
-    assert not found.words and any("Cross-encoders" in note for note in found.notes)
-    reader = CrossEncoder(models["bert"], device="cpu").train()
-    one, other = (pair_scores({"it": load_model(reader)}, ["red lamp"], ["old table"])["it"] for _ in range(2))
-    assert reader.training and one == other
-    mixed = {"WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75"}
-    assert set(found.scores.scorer) == mixed | {"base", "tuned", "word overlap", "TF-IDF"}
-    assert 'id="words"' not in found.html() and json.loads(found.json())["words"] == {}
-    with pytest.raises(EncoderError, match="one is a cross-encoder, one is not"):
-        found_with(models | {"encoder": folders["bert"]}, files, "bert", "encoder")
 
 
 def test_words_in_a_chat_template_are_left_out_and_a_note_says_so(folders, files, tmp_path):

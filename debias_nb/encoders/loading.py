@@ -158,14 +158,18 @@ def best_device() -> str: # where runs train and evaluate
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def is_cross(folder: Path) -> bool:
-    "Whether a folder that was checked holds a cross-encoder, by its family or by the class of its transformer."
+BY_SCORES = "to diagnose another model, give its scores (--scores, or --columns left,right,label,base,tuned)"
+
+
+def refuse_cross(folder: Path) -> None: # that was checked
+    "Raises `EncoderError` for a cross-encoder, told by its family or by the class of its transformer."
     known = {}
     for name in ("config.json", "config_sentence_transformers.json"): # the second has the family, under the same name
         if (folder / name).is_file():
             known |= json.loads((folder / name).read_text("utf-8"))
     architectures = known.get("architectures") or []
-    return known.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures)
+    if known.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures):
+        raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; {BY_SCORES}")
 
 
 def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceTransformer":
@@ -198,7 +202,6 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     >>> load_encoder("tiny-static").encode(["kuzmal fezbum"]).shape
     (1, 128)
     """
-    from sentence_transformers import SentenceTransformer
     declared = True
     if isinstance(config, str):
         card = encoder_cards().get(config)
@@ -211,9 +214,8 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
         model = planted_encoder(config)
     else:
         folder = find_folder(config)
-        if is_cross(folder):
-            raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one")
-        model = load_safely(SentenceTransformer, folder)
+        refuse_cross(folder)
+        model = load_safely(folder)
     if declared and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")

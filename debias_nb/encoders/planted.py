@@ -149,7 +149,6 @@ def planted_encoder(
     cache: Path | None = None, # default: the project's cache
 ):
     "A planted base encoder, from the cache or trained now. Raises `EncoderError` if what is cached is not consistent."
-    from sentence_transformers import SentenceTransformer
     home = _home(config, cache)
     try:
         if not home.is_dir():
@@ -165,7 +164,7 @@ def planted_encoder(
         expected = {"vocabulary": made["vocabulary"], "weights and tokenizer": made["encoder"]}
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise EncoderError(f"{home}: what is kept of it cannot be read ({type(e).__name__}: {e}); {ANEW}") from None
-    model = load_safely(SentenceTransformer, check_folder(home / "model"))
+    model = load_safely(check_folder(home / "model"))
     for what, actual in (("vocabulary", vocabulary), ("weights and tokenizer", encoder_fingerprint(model))):
         if actual != expected[what]:
             found = f"({actual[:12]} instead of {expected[what][:12]})"

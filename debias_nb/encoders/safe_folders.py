@@ -197,7 +197,7 @@ def check_folder(
         raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
     told = folder / "config_sentence_transformers.json"
     if told.is_file():
-        _check_called(told, "activation_fn", _read(told, _Told).activation_fn)
+        _read(told, _Told)
     return check_files(folder, pinned)
 
 
@@ -235,7 +235,6 @@ class _Told(BaseModel): # of config_sentence_transformers.json
     similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan"] | None = None
     truncate_dim: PositiveInt | None = None
     default_prompt_name: str | None = None
-    activation_fn: Any = None
 
 
 class _Index(BaseModel): # a list of weights in several files
@@ -268,11 +267,6 @@ def check_no_code(folder: Path) -> None:
             if config.get(name) is not None:
                 raise EncoderError(f"{path}: {name} {why}")
         _check_kernel(path, config)
-        older = config.get("sentence_transformers")
-        if isinstance(older, dict):
-            _check_called(path, "sentence_transformers: activation_fn", older.get("activation_fn"))
-        oldest = "sbert_ce_default_activation_function"
-        _check_called(path, oldest, config.get(oldest))
     for path in folder.rglob("*.index.json"): # lists of weights in several files
         if path.name.endswith(".bin.index.json"):
             raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
@@ -320,7 +314,6 @@ SHORTEST = 3 # tokens: two of them are special ones
 
 def _check_reads(model, folder: Path) -> None:
     "Refuse a model that reads no word of a text, or gives something else than a vector of numbers for each."
-    from sentence_transformers import SentenceTransformer
     longest = model.max_seq_length
     if longest is not None and longest < SHORTEST:
         raise EncoderError(f"{folder}: reads {longest} tokens of a text (max_seq_length), and {SHORTEST} are the fewest that hold a word")
@@ -330,9 +323,6 @@ def _check_reads(model, folder: Path) -> None:
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise EncoderError(f"{folder}: {name} has values that are not finite: the training diverged, or the file is damaged")
-    if not isinstance(model, SentenceTransformer):
-        model.predict([("a text", "another text")], show_progress_bar=False)
-        return
     if is_static(model):
         largest = max(model.tokenizer.get_vocab().values(), default=-1)
         rows = len(model[0].embedding.weight)
@@ -349,14 +339,14 @@ def _check_reads(model, folder: Path) -> None:
 
 
 def load_safely(
-    make,          # SentenceTransformer or CrossEncoder
     folder: Path,  # that has been checked
     device: str = "cpu",
 ):
     """A model from a folder, in fp32 and evaluation mode, without asking the hub, opening a pickle or running code that
     came with it. Raises `EncoderError` where the files do not make one, lack weights, or make one that reads nothing."""
+    from sentence_transformers import SentenceTransformer
     try:
-        model = make(
+        model = SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFE))
         _check_whole(model, folder)
         model = model.float().eval()

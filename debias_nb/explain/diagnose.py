@@ -99,7 +99,7 @@ def sampled_texts(
 
 def _knows_words(scorers: dict[str, Scorer]) -> bool:
     "Whether each model says which of its tokens are those of a word."
-    return bool(scorers) and all(scorer.kind != "cross" and not has_template(scorer.model) for scorer in scorers.values())
+    return bool(scorers) and all(not has_template(scorer.model) for scorer in scorers.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +152,7 @@ def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
         return [NO_WEIGHTS]
     base, tuned = scorers.values()
     notes = []
-    if base.kind == "cross":
-        notes.append("Cross-encoders have no vector of a text: words are left out.")
-    elif _knows_words(scorers):
+    if _knows_words(scorers):
         notes.append("All tokens of a word are masked together; in a static embedding model they are not added.")
     else:
         notes.append("A chat template is written around each text, and its words cannot be told from those of the text: words "
@@ -162,8 +160,6 @@ def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
     notes += scoring_notes(scorers)
     if not mixed:
         notes.append("Weights are not averaged: the two models are of different make, or an adapter is not merged.")
-    if base.kind == "cross":
-        return notes
     if base.rules != tuned.rules:
         notes.append("The two models cut texts into different tokens; importance is compared word by word.")
     if mixed and settings_of(base) != settings_of(tuned):
@@ -231,7 +227,7 @@ def _other_reading(scorers: dict[str, Scorer], mixed: bool) -> tuple[str, str]: 
     if base.kind == tuned.kind and base.fingerprint == tuned.fingerprint:
         how = cut if base.rules != tuned.rules else "the two models read texts with other settings"
         return f"This is no fine-tuning: no weight differs, and {how}. ", ""
-    if mixed and base.kind != "cross" and base.rules != tuned.rules:
+    if mixed and base.rules != tuned.rules:
         return "", f"{cut.capitalize()}: a part of each change may come from that. "
     return "", ""
 
@@ -312,10 +308,10 @@ def diagnose(
 
     Parameters
     ----------
-    base, tuned : str, Path, SentenceTransformer or CrossEncoder
+    base, tuned : str, Path or SentenceTransformer
         The model before and after fine-tuning: a folder, a name of `debias-nb list`, a hub id (`name@commit`), or a
-        model in memory. Both are sentence encoders, or both cross-encoders. Without them, scores are needed: `scores`, or two
-        columns of each table of pairs.
+        model in memory. Without them, as for a cross-encoder, scores are needed: `scores`, or two columns of each table of
+        pairs.
     train : str, Path or table, optional
         What it was trained on, in any form that `read_pairs_file` takes. Without it leakage, unseen words and shortcuts
         are left out.

@@ -133,7 +133,7 @@ class Diagnosis:
     scores : DataFrame
         A row a test, scorer and metric.
     words : dict
-        Words that `gained` and `lost` importance, a frame each; empty for cross-encoders.
+        Words that `gained` and `lost` importance, a frame each; empty where scores were given.
     slices : DataFrame
         Where the change sits.
     shortcuts : DataFrame

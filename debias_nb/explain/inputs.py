@@ -68,14 +68,14 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     found = {test.name: test.apart_from(trained) for test in tests}
     return {name: apart for name, apart in found.items() if not apart.all()}
 
-def settings_of(scorer: Scorer) -> tuple: # of a sentence encoder
+def settings_of(scorer: Scorer) -> tuple:
     "What decides, besides its weights, which vector a text gets."
     return cutting(scorer), layers(scorer)
 
 
 def grown_from(base: Scorer, tuned: Scorer) -> bool:
     "Whether the tuned model's vocabulary is the base's, with more behind it, or it has adapters that are not merged."
-    if base.kind != tuned.kind or base.kind == "cross":
+    if base.kind != tuned.kind:
         return False
     try:
         refuse_adapters(tuned.name, tuned.model)
@@ -86,27 +86,22 @@ def grown_from(base: Scorer, tuned: Scorer) -> bool:
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
-    """Both models. Raises `EncoderError` where one reads pairs and the other texts, and for the same model twice,
-    `ValueError` where one computes with the weights of the other."""
+    "Both models. Raises `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
     models = load_model(base), load_model(tuned)
     known = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
     one, other = (with_prompts(scorer, prompts, known) for scorer in models)
-    if (one.kind == "cross") != (other.kind == "cross"):
-        raise EncoderError(f"{one.name} and {other.name}: one is a cross-encoder, one is not")
     check_apart(one.model, other.model)
     same_weights = one.kind == other.kind and one.fingerprint == other.fingerprint
-    if same_weights and (one.kind == "cross" or settings_of(one) == settings_of(other)):
+    if same_weights and settings_of(one) == settings_of(other):
         names = f"base ({one.name}) and tuned ({other.name})"
         raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")
     return {"base": one, "tuned": other}
 
 
 def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, known=()) -> Scorer: # None: those of its settings
-    "A model that reads left and right texts behind other prompts, as of `prompts_by_name`. Raises `ConfigError` for a cross-encoder."
+    "A model that reads left and right texts behind other prompts, as of `prompts_by_name`."
     if prompts is None:
         return scorer
-    if scorer.kind == "cross":
-        raise ConfigError(f"prompts: {scorer.name} is a cross-encoder, which takes none")
     return replace(scorer, prompts=prompts_by_name(scorer.model, prompts, known))
 
 def options_of(columns, prompts: tuple[str, str] | None, **options) -> dict:

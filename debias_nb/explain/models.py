@@ -22,24 +22,24 @@ import torch
 from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
-from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint, evaluating
-from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize, weights_hash
-from ..encoders.loading import best_device, find_model, is_cross
+from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
+from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
+from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
 from ..files import sha256_text
 from ..losses.regularizers import wise_ft
 from ..measures.rankings import Levels, corpus_levels
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder, SentenceTransformer
+    from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)
 class Scorer:
     "A model that scores pairs."
     name: str     # as it was asked for
-    model: object # sentence-transformers' SentenceTransformer or CrossEncoder
-    kind: str     # static, transformer or cross
+    model: object # sentence-transformers' SentenceTransformer
+    kind: str     # static or transformer
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
 
@@ -58,7 +58,7 @@ class Scorer:
 
     @property
     def similarity(self) -> str: # cosine, dot, euclidean or manhattan: what its makers compare vectors with
-        return "cosine" if self.kind == "cross" else self.model.similarity_fn_name
+        return self.model.similarity_fn_name
 
     @cached_property
     def rules(self) -> str: # 64 hex digits
@@ -72,8 +72,6 @@ class Scorer:
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
         "sha256 over all weights and the tokenizer's vocabulary."
-        if self.kind == "cross":
-            return weights_hash(self.model).hexdigest()
         return encoder_fingerprint(self.model)
 
     def facts(self) -> dict:
@@ -122,17 +120,12 @@ def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of ea
     return notes
 
 
-def kind_of(model) -> str: # static, transformer or cross
-    """What a model is. Raises `EncoderError` for one that is neither a sentence encoder nor a cross-encoder, for a Router, and
-    for a tokenizer of an unknown kind."""
-    from sentence_transformers import CrossEncoder, SentenceTransformer
-    if isinstance(model, CrossEncoder):
-        if model.num_labels != 1:
-            raise EncoderError(f"a cross-encoder with {model.num_labels} outputs; one score a pair is needed")
-        return "cross"
+def kind_of(model) -> str: # static or transformer
+    "What a model is. Raises `EncoderError` for one that is no sentence encoder, for a Router, and for a tokenizer of an unknown kind."
+    from sentence_transformers import SentenceTransformer
     if not isinstance(model, SentenceTransformer):
         found = type(model).__name__
-        raise EncoderError(f"a SentenceTransformer, a CrossEncoder or a folder of one is expected, got {found}")
+        raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {found}; {BY_SCORES}")
     if type(model[0]).__name__ == "Router": # which reads texts in several ways, of which a score would take one
         raise EncoderError(ROUTER)
     special_ids(model) # raises where the tokenizer is of an unknown kind
@@ -141,17 +134,17 @@ def kind_of(model) -> str: # static, transformer or cross
     return "transformer"
 
 # %% ../../nbs/explain/01_models.ipynb #b47740c3
-Model: TypeAlias = "str | Path | SentenceTransformer | CrossEncoder | Scorer" # as `load_model` takes it
+Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
 
 
 def load_model(source: Model, device: str | None = None) -> Scorer:
-    """Load a model that scores pairs, an encoder or a cross-encoder, as `diagnose` and `compare` do it.
+    """Load a sentence encoder, which scores pairs, as `diagnose` and `compare` do it.
 
     No code from a model's folder is run, and weights are read from safetensors alone.
 
     Parameters
     ----------
-    source : str, Path, SentenceTransformer, CrossEncoder or Scorer
+    source : str, Path, SentenceTransformer or Scorer
         A folder, a name in `encoders.yaml`, an id on the model hub with its commit (`name@commit`), or a model.
     device : str, optional
         Where it computes; default: a GPU if there is one. A model in memory stays where it is.
@@ -159,12 +152,12 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
     Returns
     -------
     Scorer
-        `model` is the model itself; `kind` is "static", "transformer" or "cross".
+        `model` is the model itself; `kind` is "static" or "transformer".
 
     Raises
     ------
     EncoderError
-        If it is not found, not safe to load, or of no kind that scores pairs.
+        If it is not found, not safe to load, or no sentence encoder.
 
     Examples
     --------
@@ -172,14 +165,13 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
     >>> load_model(load_encoder("tiny-static")).kind
     'static'
     """
-    from sentence_transformers import CrossEncoder, SentenceTransformer
     if isinstance(source, Scorer):
         return source
     if not isinstance(source, (str, Path)):
         return Scorer("a model in memory", source, kind_of(source))
     folder = find_model(str(source))
-    load = CrossEncoder if is_cross(folder) else SentenceTransformer
-    model = load_safely(load, folder, device or best_device())
+    refuse_cross(folder)
+    model = load_safely(folder, device or best_device())
     try:
         return Scorer(str(source), model, kind_of(model), source=str(source))
     except EncoderError as e:
@@ -278,20 +270,9 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
             out[name] = np.concatenate([np.empty(0), *parts])
     return out
 
-
-def _read_together(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.ndarray]:
-    "What cross-encoders say of one stretch of pairs."
-    pairs = list(zip(left, right))
-    out = {}
-    for name, scorer in scorers.items():
-        with evaluating(scorer.model):
-            out[name] = scorer.model.predict(pairs, show_progress_bar=False)
-    bar.update(2 * len(pairs) * len(scorers))
-    return out
-
 # %% ../../nbs/explain/01_models.ipynb #79cb0944
 def pair_scores(
-    scorers: dict[str, Scorer], # all sentence encoders, or all cross-encoders
+    scorers: dict[str, Scorer],
     left: list[str],
     right: list[str],
     what: str = "",         # the name of the progress bar
@@ -305,17 +286,12 @@ def pair_scores(
     if len(left) != len(right):
         raise ValueError(f"{len(left)} texts on the left and {len(right)} on the right: pairs are needed")
     parts = {name: [np.empty(0)] for name in scorers}
-    if any(scorer.kind == "cross" for scorer in scorers.values()):
-        read = _read_together
-        step = BLOCK
-    else:
-        read = _similarities
-        numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
-        step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
+    numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
+    step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
     with tqdm(total=2 * len(left) * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)
-            for name, values in read(scorers, left[rows], right[rows], bar).items():
+            for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
                 parts[name].append(values)
             done = min(start + step, len(left))
             bar.update(2 * done * len(scorers) - bar.n) # texts that stand twice are read once
@@ -337,18 +313,15 @@ PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 
 
 def search_corpus(
-    scorers: dict[str, Scorer], # sentence encoders
+    scorers: dict[str, Scorer],
     file,                       # a `PairFile` whose form is retrieval
     what: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
     first: int = 0,             # how many of the first texts of each query to keep
 ) -> dict[str, Levels]: # of each model
     """Where the relevant texts of each query stand in the corpus, by each model's own similarity. Raises `EncoderError`
-    for cross-encoders, for a similarity that is no product, and for scores that are not finite."""
+    for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
-        if scorer.kind == "cross":
-            why = "a cross-encoder would read every query with every text of the corpus; give it candidates, or"
-            raise EncoderError(f"{name}: {why} the run of a search (--scores)")
         if scorer.similarity not in PRODUCTS:
             raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a search (--scores)")
     rows = file.frame
@@ -376,8 +349,7 @@ UNKNOWN = "have a text with at least half of its tokens outside the vocabulary"
 
 
 def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int]:
-    """How many pairs have a text of more tokens than the model reads, and how many one whose tokens are mostly unknown. A
-    cross-encoder reads both texts in one."""
+    "How many pairs have a text of more tokens than the model reads, and how many one whose tokens are mostly unknown."
     longest = limit(scorer)
     tokenizer = scorer.model.tokenizer
     if scorer.kind == "static":
@@ -385,21 +357,14 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int
     else:
         unknown = [tokenizer.unk_token_id]
     unknown = torch.tensor([number for number in unknown if number is not None])
-    read = []
-    if scorer.kind == "cross":
-        options = {} if longest is None else {"truncation": True, "max_length": longest + 1}
-        rows = tokenizer(left, right, padding=True, return_tensors="pt", return_special_tokens_mask=True, **options)
-        read.append((rows["input_ids"], rows["attention_mask"], rows["special_tokens_mask"] == 0))
-    else:
-        for texts, prefix in zip((left, right), scorer.prefixes):
-            tokens = tokenize(scorer.model, texts, longest and longest + 1, prefix)
-            read.append((tokens.ids, tokens.mask, tokens.ordinary))
     cut = torch.zeros(len(left), dtype=torch.bool)
     strange = cut.clone()
-    for ids, mask, ordinary in read:
+    for texts, prefix in zip((left, right), scorer.prefixes):
+        tokens = tokenize(scorer.model, texts, longest and longest + 1, prefix)
         if longest is not None:
-            cut |= mask.sum(1) > longest
-        strange |= 2 * (torch.isin(ids, unknown) & ordinary).sum(1) >= ordinary.sum(1)
+            cut |= tokens.mask.sum(1) > longest
+        is_unknown = torch.isin(tokens.ids, unknown) & tokens.ordinary
+        strange |= 2 * is_unknown.sum(1) >= tokens.ordinary.sum(1)
     return int(cut.sum()), int(strange.sum())
 
 
@@ -434,10 +399,10 @@ def reading_warnings(
 def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
     "How a pair gets its score, and behind which prompts its texts are read."
     notes = []
-    similarities = {name: scorer.similarity for name, scorer in scorers.items() if scorer.kind != "cross"}
+    similarities = {name: scorer.similarity for name, scorer in scorers.items()}
     if set(similarities.values()) == {"cosine"}:
         notes.append("A pair's score is the cosine of its two vectors.")
-    elif similarities:
+    else:
         told = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
         notes.append(f"A pair's score is the similarity that each model's settings name: {told}.")
     notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})

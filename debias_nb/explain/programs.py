@@ -69,11 +69,11 @@ def snippet(
     tuned = scorers["tuned"]
     folder = folder_name(tuned.source)
     parts = []
-    if not harmed and base.kind != "cross":
+    if not harmed:
         parts.append(NO_HARM)
     if share is not None:
         parts.append(filled("mixed.py.j2", base=base.source, tuned=tuned.source, share=share, folder=folder))
-    if train is not None and base.kind != "cross":
+    if train is not None:
         loss = usual_loss(train)
         held = RANKING_STRENGTH["outreg"] if loss in OF_MATCHES else fields(OutReg)[0].default
         parts.append(training_program(

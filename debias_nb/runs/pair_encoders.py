@@ -315,8 +315,7 @@ def load_pair_encoder(
             if config.pretrain:
                 model = load_encoder(EncoderConfig(kind="transformer", **same))
             else:
-                from sentence_transformers import SentenceTransformer
-                model = load_safely(SentenceTransformer, find_folder(config, check=transformer_folder))
+                model = load_safely(find_folder(config, check=transformer_folder))
             torch.manual_seed(seed)
             made = CrossEncoder(model[0].auto_model, model.tokenizer)
     return made.eval()

@@ -170,11 +170,6 @@ def halved(name):
     return damage
 
 
-def without_head(folder):
-    put(folder / CONFIG, architectures=["BertForSequenceClassification"])
-    (folder / "modules.json").unlink()
-
-
 def linked(folder):
     "The folder of a module is a link to another model's."
     shutil.move(folder / "1_Pooling", folder.parent / "elsewhere")
@@ -333,19 +328,15 @@ def test_a_pooler_that_nobody_asks_is_zero_and_no_chance(models):
     assert torch.equal(embed_texts(one, ["red lamp", "old table"]), expected)
 
 
-def test_a_classifier_that_is_not_there_is_told(models):
-    "A cross-encoder whose head would be drawn at random."
-    without_head(models / "bert")
-    with pytest.raises(EncoderError, match="classifier.weight"):
-        as_scorer(models / "bert")
-
-
-def test_a_cross_encoder_is_no_encoder(models):
+@pytest.mark.parametrize("load", [as_encoder, as_scorer])
+def test_a_cross_encoder_is_no_encoder_and_is_diagnosed_by_its_scores(models, load):
     from sentence_transformers import CrossEncoder
-    CrossEncoder(str(models / "bert"), num_labels=1, device="cpu").save(str(models / "cross"))
-    with pytest.raises(EncoderError, match="cross: a cross-encoder"):
-        as_encoder(models / "cross")
-    assert load_model(str(models / "cross"), "cpu").kind == "cross"
+    reader = CrossEncoder(str(models / "bert"), num_labels=1, device="cpu")
+    reader.save(str(models / "cross"))
+    with pytest.raises(EncoderError, match="cross: a cross-encoder, .*; to diagnose another model, give its scores .--scores, or --columns"):
+        load(models / "cross")
+    with pytest.raises(EncoderError, match="got CrossEncoder; .* give its scores"):
+        load_model(reader)
 
 
 def test_layers_that_share_their_weights_are_counted_otherwise(tmp_path):
