@@ -33,7 +33,6 @@ from debias_nb.explain.diagnosis import FILES, Diagnosis
 from debias_nb.explain.page import tables as by_test
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
-from debias_nb.explain.scores import unrelated_pairs, unrelated_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
@@ -575,23 +574,7 @@ def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
         diagnose(folders["table"], folders["other table"], None, tests, progress=False, threshold=float("nan"))
 
 
-def test_a_cut_off_that_a_pair_reaches_lets_it_through(folders):
-    texts, scorers = made.some_pairs().left.drop_duplicates().tolist(), {"base": load_model(folders["table"])}
-    best = float(pair_scores(scorers, *unrelated_pairs(texts, 2))["base"].max())
-    (row,) = unrelated_scores(scorers, texts, 2, given=best).to_dict("records")
-    assert row["pass"] > 0 and row["set again"] <= best
-
-
-def test_texts_without_labels_say_how_scores_moved_and_decide_nothing(folders, tmp_path):
-    texts = made.some_pairs().left.drop_duplicates().tolist()
-    found = diagnose(folders["table"], folders["other table"], texts=texts, progress=False)
-    assert found.decision.call == "cannot tell" and found.verdicts.empty and not found.failing("worse")
-    before, after = found.unrelated.to_dict("records")
-    assert before["pass"] <= .05 and after["set again"] == pytest.approx(after["5% reach"], abs=.05)
-    page = made.read_page(found.save(tmp_path).read_text("utf-8"))
-    assert "#words" in page.ids and "#slices" not in page.ids and json.loads(found.json())["verdicts"] == []
-    with pytest.raises(DataError, match="texts: 2 different texts are too few"):
-        diagnose(folders["table"], folders["other table"], texts=["a lamp", "a table"], progress=False)
+def test_a_diagnosis_needs_a_test(folders):
     with pytest.raises(DataError, match="no test: at least one"):
         diagnose(folders["table"], folders["other table"], progress=False)
 

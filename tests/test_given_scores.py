@@ -164,7 +164,7 @@ def test_what_lacks_or_contradicts_is_refused(folder, models):
         (ConfigError, "two models are expected, or a run of each: --scores tuned=FILE", {"scores": {"base": run}}),
         (ConfigError, "base and tuned, or scores", {"scores": given(folder, "{}.20.trec"), **models}),
         (ConfigError, "tuned: a model is expected", {"base": models["base"]}),
-        (ConfigError, "texts: this needs both models", {"scores": given(folder, "{}.20.trec"), "texts": ["a", "b"]}),
+        (ConfigError, "prompts: these need both models", {"scores": given(folder, "{}.20.trec"), "prompts": ("", "")}),
         (ConfigError, "more: two models are expected, or a run of each: --scores base=FILE, or base:more=FILE", {
             "scores": {"base": {"new": run}, "tuned": run}, "tests": tests | {"more": folder / "new"}}),
         (ConfigError, "like: two models are expected, or labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),

@@ -148,7 +148,7 @@ def from_twin(twin: dict):
     from debias_nb.explain import changes, diagnosis as made
     from debias_nb.explain.page import tables
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
-    frames = ("verdicts", "scores", "averaged", "thresholds", "unrelated", "slices", "shortcuts", "flaws")
+    frames = ("verdicts", "scores", "averaged", "thresholds", "slices", "shortcuts", "flaws")
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
     return made.Diagnosis(**parts | {
         "decision": decision_of(twin["decision"], parts["verdicts"]),

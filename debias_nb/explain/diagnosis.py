@@ -57,14 +57,6 @@ def ranks_sentence(moved: dict) -> str: # moved: of `rank_moves`
     return f"Of {total:,} queries {moved['won']:,} won, {moved['lost']:,} lost and {moved['same']:,} stayed as they were."
 
 
-def unrelated_sentence(table: pd.DataFrame) -> str: # of `unrelated_scores`
-    "Whether unrelated texts moved together."
-    before, after = table.to_dict("records")
-    middle = f"Two unrelated texts score {before['middle']:.3f} before and {after['middle']:.3f} after, in the middle."
-    passing = f"{100 * after['pass']:.1f}% of such pairs pass (before: {100 * before['pass']:.1f}%)"
-    return f"{middle} At {before['threshold']:.3f} {passing}; at {after['set again']:.3f} as many pass as before."
-
-
 def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
     return f"{(table['count'] > 0).sum()} of {len(table)} checks found something."
 
@@ -87,8 +79,6 @@ PARTS = ( # field, title, what is said of each of its tables, how it is read, th
     ("thresholds", "What happens at my threshold?", threshold_sentence, "A pair passes where its score is at or above the cut-off. Kept: the one in "
      "use, by default that which lets 5% of the base's other pairs through. Set again: as many other pairs pass as in the base. In parentheses, 95% "
      "confidence intervals. Where matches are rarer than in the test, “right when it says match” is lower; the other two rates do not depend on that.", None),
-    ("unrelated", "What happens to texts without labels?", unrelated_sentence, "Pairs of different texts, drawn at random: hardly any is a match. "
-     "Whether matches moved with them, only labels say.", None),
     ("ranks", "How did the ranks move?", ranks_sentence, "", None),
     ("slices", "Where did it change?", slices_sentence, "The metric that decides, among the pairs or queries of the slice. Intervals are not corrected "
      "for the number of slices: take one as a hint and a pattern as a finding.", None),
@@ -156,8 +146,6 @@ class Diagnosis:
         A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
     ranks : dict
         Test of queries to how their ranks moved.
-    unrelated : DataFrame
-        A row a model: the scores of pairs of unrelated texts, where texts without labels were given.
     """
     decision: Decision
     verdicts: pd.DataFrame
@@ -177,7 +165,6 @@ class Diagnosis:
     averaged: pd.DataFrame = field(default_factory=pd.DataFrame)
     thresholds: pd.DataFrame = field(default_factory=pd.DataFrame)
     ranks: dict[str, dict] = field(default_factory=dict)
-    unrelated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def cards(self) -> list[dict]:
@@ -243,8 +230,6 @@ class Diagnosis:
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
         told = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
-        if len(self.unrelated):
-            told.append(unrelated_sentence(self.unrelated))
         return "\n".join([f"{self.decision.heading} {self.decision.reason}", *told])
 
     def _repr_html_(self) -> str:

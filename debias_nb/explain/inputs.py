@@ -22,13 +22,13 @@ def check_named(option: str, files) -> None:
 
 
 def read_files(
-    train, tests: dict, columns=None, group: str | None = None, may_lack: bool = False, scored: bool = False, **how,
+    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, **how,
 ) -> dict[str, PairFile]:
     """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name, None for the others;
-    `may_lack`: whether there may be no test; `scored`: of five columns the last two are scores; `how`: match and the like.
+    `scored`: of five columns the last two are scores; `how`: match and the like.
     Raises `DataError` also for names that cannot be told apart."""
     check_named("tests", tests)
-    if not tests and not may_lack:
+    if not tests:
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
     if "train" in tests:
         raise DataError("a test is called 'train', which is the name of the training file")
@@ -49,15 +49,14 @@ def read_files(
     return files
 
 
-def check_models(base, tuned, scores, texts, prompts) -> None:
-    "Raises `ConfigError` for one model alone, for models and scores, and for what only models can answer."
+def check_models(base, tuned, scores, prompts) -> None:
+    "Raises `ConfigError` for one model alone, for models and scores, and for prompts, which only models read."
     if (base is None) != (tuned is None):
         raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
     if base is not None and scores is not None:
         raise ConfigError("base and tuned, or scores: one of them is expected, got both")
-    for option, given in (("texts", texts), ("prompts", prompts)):
-        if base is None and given is not None:
-            raise ConfigError(f"{option}: this needs both models, base and tuned")
+    if base is None and prompts is not None:
+        raise ConfigError("prompts: these need both models, base and tuned")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that share texts with it

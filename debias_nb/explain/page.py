@@ -109,12 +109,12 @@ def shown(found: dict, columns: list[str] | None = None) -> dict[str, pd.DataFra
 LABELS = { # of columns whose names say too little
     "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned", "threshold": "at",
     "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
-    "pass": "pass, %", "set again": "as many pass as before at", "both": "training pairs that both have it",
+    "both": "training pairs that both have it",
     "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
     "found": "smallest found, points", "kept": "gain kept, %",
 }
 UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a share in percent
-UNITS |= dict.fromkeys(("threshold", "middle", "5% reach", "1% reach", "set again"), "{:.3f}".format)
+UNITS |= {"threshold": "{:.3f}".format}
 UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after"), exact)
 UNITS |= {"metric": TITLES.get, "p": "{:.4f}".format, "words": len, "examples": examples}
 

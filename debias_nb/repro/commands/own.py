@@ -41,7 +41,7 @@ VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line 
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 
 
-def _files(test: list[str], columns: list[str] | None, train: str | None, texts: str | None) -> tuple[dict, object]:
+def _files(test: list[str], columns: list[str] | None, train: str | None, texts: str | None = None) -> tuple[dict, object]:
     "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
     from ...data.pairs_file import check_file, columns_by_name, named_tests, texts_file
     from ...data.sentences import GENERAL_TEXTS
@@ -92,7 +92,6 @@ def diagnose(
     like: Like = "like",
     threshold: Annotated[float | None, Option(
         help="Score from which on you call a pair a match.", show_default="5% false positives in the base")] = None,
-    texts: Annotated[str | None, Option(help=f"{TEXTS_HELP} Says how the scores of unrelated texts moved.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
@@ -100,14 +99,13 @@ def diagnose(
     "Report whether, where and why fine-tuning made a model worse."
     from ...data.run_files import named_runs
     runs = named_runs(scores) if scores else None
-    tests, names = _files(test or [], columns, train, texts)
+    tests, names = _files(test or [], columns, train)
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
     found = diagnosing.diagnose(
         base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, texts=texts,
-        scores=runs)
+        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, scores=runs)
     _answer(found, out)
     _end(fail_on, found, margin / 100, found.decision.verdict(verdict_words))
 
