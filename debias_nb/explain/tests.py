@@ -7,7 +7,7 @@ __all__ = ['AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', '
            'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'FEWEST_MATCHES', 'average_precision', 'TooSmall', 'Measured',
            'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank',
            'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'has_one_score',
-           'tfidf_model', 'tfidf_cosine', 'contributions', 'findable', 'power_table']
+           'contributions', 'findable', 'power_table']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 from scipy.special import ndtr, ndtri
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
@@ -207,11 +206,9 @@ class Test:
         "Fill `scores` with what models say."
         self.scores |= self.asked(scorers, progress)
 
-    def ask_words(self, tfidf: TfidfVectorizer | None) -> None:
+    def ask_words(self) -> None:
         "Fill `scores` with what needs no encoder."
         self.scores["word overlap"] = word_overlap(self.left, self.right, words_of)
-        if tfidf is not None:
-            self.scores["TF-IDF"] = tfidf_cosine(tfidf, self.left, self.right)
 
 # %% ../../nbs/explain/00_tests.ipynb #6ee9b9e4
 def difference(after: Measured, before: Measured) -> Paired:
@@ -414,7 +411,7 @@ class RetrievalTest(QueryTest):
     def asked(self, scorers, progress=False) -> dict:
         return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=NEAREST)
 
-    def ask_words(self, tfidf) -> None:
+    def ask_words(self) -> None:
         "Nothing: words are looked at among the first texts, see `sampled`."
 
     def sampled(self) -> Test:
@@ -467,20 +464,6 @@ def check_metric(metric: str | None, files: list[PairFile]) -> None:
 def has_one_score(scores: np.ndarray) -> bool:
     "Whether a model gives all pairs the same score."
     return isinstance(scores, np.ndarray) and bool((scores == scores[0]).all())
-
-# %% ../../nbs/explain/00_tests.ipynb #28b3863a
-def tfidf_model(texts: list[str]) -> TfidfVectorizer:
-    "How rare the words of the training texts are. Raises `DataError` where none has a word."
-    if not any(map(words_of, texts)):
-        raise DataError("train: no text has a word")
-    model = TfidfVectorizer(analyzer=words_of, dtype=np.float32)
-    return model.fit(dict.fromkeys(texts))
-
-
-def tfidf_cosine(model: TfidfVectorizer, left: list[str], right: list[str]) -> np.ndarray: # (n,) in [0, 1]
-    "Cosines of TF-IDF vectors."
-    products = model.transform(left).multiply(model.transform(right))
-    return np.asarray(products.sum(1), dtype=float).ravel()
 
 # %% ../../nbs/explain/00_tests.ipynb #c4a90002
 FIRST = .05          # false positive rates that AUC(0.05) looks at
