@@ -4,21 +4,20 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'INVERTED', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST',
-           'MATCHES_ABOVE', 'ALIKE', 'TOGETHER', 'FEWEST_MATCHES', 'average_precision', 'TooSmall', 'Measured',
-           'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank',
-           'QueryTest', 'CandidateTest', 'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'has_one_score',
-           'contributions', 'findable', 'power_table']
+           'SCATTER', 'TOGETHER', 'FEWEST_MATCHES', 'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test',
+           'difference', 'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest',
+           'CandidateTest', 'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable',
+           'power_table']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.random import default_rng
-from scipy.special import ndtr, ndtri
 
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
@@ -467,26 +466,9 @@ def has_one_score(scores: np.ndarray) -> bool:
 
 # %% ../../nbs/explain/00_tests.ipynb #c4a90002
 FIRST = .05          # false positive rates that AUC(0.05) looks at
-MATCHES_ABOVE = 1.64 # standard deviations between the mean scores of matches and of other pairs: AUC(0.05) is 35%
-ALIKE = .8           # correlation of both models' scores, within a class
+SCATTER = (.31268702092373774, .7893545124297077) # of what a match, and another pair, contributes to a change: standard deviations
 TOGETHER = .02       # correlation of what two pairs of a unit contribute to a change
 FEWEST_MATCHES = 5   # with fewer no change is found four times in five, however large
-
-
-@cache
-def contributions() -> tuple[float, float]:
-    "Of a match, and of another pair: the standard deviation of what it contributes to a change in AUC(0.05)."
-    base, noise = np.random.default_rng(0).normal(size=(2, 200_000))
-    tuned = ALIKE * base + math.sqrt(1 - ALIKE**2) * noise
-    threshold = -ndtri(FIRST)
-    matches = []
-    others = []
-    for scores in (base, tuned):
-        false_positives = ndtr(-(scores + MATCHES_ABOVE)) # at a threshold that just lets such a match through
-        matches.append(np.maximum(0, 1 - false_positives / FIRST))
-        passed = ndtr(MATCHES_ABOVE - scores) - ndtr(MATCHES_ABOVE - threshold) # matches, where such a pair is the threshold
-        others.append(np.minimum(0, passed) / FIRST) # pairs below the 5% contribute nothing
-    return float(np.std(matches[1] - matches[0])), float(np.std(others[1] - others[0]))
 
 
 def findable(
@@ -497,7 +479,7 @@ def findable(
 ) -> float: # in [0, 1]
     "The change in AUC(0.05) that a test of this size finds four times in five, before any model has run."
     variance = 0.
-    for count, scatter in zip((matches, pairs - matches), contributions()):
+    for count, scatter in zip((matches, pairs - matches), SCATTER):
         in_a_unit = count / min(count, units)
         variance += scatter**2 / count * (1 + TOGETHER * (in_a_unit - 1))
     freedom = min(RESAMPLES, units) - 1
