@@ -34,7 +34,7 @@ def points(value: float) -> str:
 # %% ../../nbs/explain/03_changes.ipynb #b0c492c8
 VERDICT = [ # columns of `verdicts`
     "test", "part", "metric", "decides", "form", "tests", "counted", "cases", "share", "matches", "units", "drawn", "planned",
-    "inverted", "base", "tuned", "change", "low", "high", "p", "found", "verdict",
+    "base", "tuned", "change", "low", "high", "p", "found", "verdict",
 ]
 
 
@@ -61,7 +61,7 @@ def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict: # of `ve
         "test": test.name, "part": part, "metric": metric, "decides": decides, "form": test.file.form, "tests": tests,
         "counted": test.counted, "cases": cases, "share": cases / len(test.cases), "matches": test.matches,
         "units": test.units.count(), "drawn": test.units.told, "planned": test.planned(tests),
-        "inverted": decides and test.inverted(), "paired": change_of(test, "tuned", metric, rows),
+        "paired": change_of(test, "tuned", metric, rows),
     }
     if row["paired"] is not None:
         row |= {model: test.of(model, metric, rows).value for model in ("base", "tuned")} | figures(row["paired"])
@@ -128,8 +128,6 @@ def sentence(rows: list[dict]) -> str: # of `verdicts`, all metrics of all of on
     full = [row for row in rows if len(rows) <= MANY or row is first or row["verdict"] != first["verdict"]]
     told = [f"{first['test']}: {_words_sentence(rows)}."]
     told += [f"{capital(TITLES[row['metric']])}: {_change_sentence(row)}." for row in full]
-    if first["inverted"]:
-        told.append("Matches score below other pairs in both models: are labels inverted?")
     return " ".join(told)
 
 # %% ../../nbs/explain/03_changes.ipynb #a255a3f4
