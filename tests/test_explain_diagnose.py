@@ -417,14 +417,9 @@ def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folde
 
 def test_models_of_different_make_are_compared_without_mixing(folders, files):
     found = found_with(folders, files, "table", "bert")
-    assert found.warnings[0].startswith("Is the base the model that was fine-tuned?")
     assert all(any(said in note for note in found.notes) for said in ("different make", "different tokens"))
     assert not any(name.startswith("WiSE") for name in found.scores.scorer) and "wise_ft" not in found.snippet
     assert len(found.words["gained"])
-    adapted = SentenceTransformer(folders["bert"], device="cpu")
-    adapted[0].base_layer = torch.nn.Linear(1, 1) # as PEFT puts it
-    grown = diagnose(folders["bert"], adapted, tests={"new": made.some_pairs()}, progress=False)
-    assert not any("different make" in text for text in grown.warnings), "its adapter is not merged, and it is the base's all the same"
 
 
 def test_scores_that_float32_cannot_tell_apart_are_ties():
@@ -434,14 +429,11 @@ def test_scores_that_float32_cannot_tell_apart_are_ties():
     assert scoring.round_scores(torch.tensor([.1234567, .1234568]), "cosine").tolist() == [.123457, .123457]
 
 
-def test_settings_and_scripts_are_told(folders):
+def test_other_settings_are_told(folders):
     base, tuned = (SentenceTransformer(folders[name], device="cpu") for name in ("bert", "other bert"))
     tuned.max_seq_length = 6
-    plain = made.some_pairs()
-    chinese = plain.assign(left=[f"我喜欢红色的鞋子 {text}" for text in plain.left], right=[f"帽子 {text}" for text in plain.right])
-    notes = diagnose(base, tuned, chinese, {"new": plain}, progress=False).notes
-    for start in ("The two models differ in settings", "Most texts are in a script"):
-        assert any(note.startswith(start) for note in notes)
+    notes = diagnose(base, tuned, None, {"new": made.some_pairs()}, progress=False).notes
+    assert any(note.startswith("The two models differ in settings") for note in notes)
 
 
 def test_words_in_a_chat_template_are_left_out_and_a_note_says_so(folders, files, tmp_path):

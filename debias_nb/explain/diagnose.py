@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'SEED', 'flat_scores', 'sampled_texts',
-           'WordFindings', 'diagnose']
+           'WordFindings', 'Findings', 'diagnose']
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f8fd5144
 from contextlib import suppress
@@ -22,14 +22,14 @@ from .decision import LIKE, Averaged, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
 from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips
 from .evidence import ranked_words, shortcuts, slices
-from .given import NO_WEIGHTS, ask_given, given_scores
-from .inputs import apart_of, check_models, grown_from, load_pair, made_of, options_of, read_files, settings_of
+from .given import NO_WEIGHTS, Given, ask_given, given_scores
+from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, settings_of
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
 from .scores import rank_moves, thresholds
 from .tests import RESAMPLES, PairTest, Test, TooSmall, as_test, check_metric, has_one_score, suspects
-from .words import importance_by_word, is_unspaced, label_ties, word_importance, word_pairs, words_of
+from .words import importance_by_word, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/11_diagnose.ipynb #2d4d16e7
 SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned model
@@ -51,17 +51,14 @@ def flat_scores(test: Test) -> dict[str, str]: # model -> what is said of it
     return told
 
 
-def _warnings(
-    tests: list[Test], left_out: dict[str, str], flawed: pd.DataFrame, same_make: bool,
-) -> list[str]: # flawed: of `flaws`
+def _warnings(tests: list[Test], left_out: dict[str, str], flawed: pd.DataFrame) -> list[str]: # flawed: of `flaws`
     "What to know before any verdict is believed."
     told = [f"{why}; it is left out." for why in left_out.values()]
-    if not same_make:
-        different = "The two are of different make, which no fine-tuning changes."
-        told.append(f"Is the base the model that was fine-tuned? {different}")
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
-        told += [*flat_scores(test).values(), *doubts(test, counts.get((test.name, OF_TRAINING), 0), comparisons=len(tests))]
+        shared = counts.get((test.name, OF_TRAINING), 0)
+        told += flat_scores(test).values()
+        told += doubts(test, shared, comparisons=len(tests))
     return told
 
 # %% ../../nbs/explain/11_diagnose.ipynb #7f4bf6c0
@@ -94,7 +91,7 @@ def sampled_texts(
 
 def _knows_words(scorers: dict[str, Scorer]) -> bool:
     "Whether each model says which of its tokens are those of a word."
-    return bool(scorers) and all(not has_template(scorer.model) for scorer in scorers.values())
+    return not any(has_template(scorer.model) for scorer in scorers.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,63 +124,56 @@ def _word_findings(scorers, train: PairFile | None, tests: list[Test], seed: int
 LONGEST_SHOWN = 400 # characters of a text on the page
 
 
-def _flipped(tests: list[Test], scorers, words: bool) -> dict[str, pd.DataFrame]: # of each test
-    "The pairs or queries that fine-tuning lost most, with the importance of their words."
+def _flipped(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]: # of each test; scorers: base and tuned, or none
+    "The pairs or queries that fine-tuning lost most, and what each model makes of their words."
     lost = flips(tests)
     for found in lost.values():
         for side in ("left", "right"):
             texts = found[side].tolist()
-            for name, when in (("base", "before"), ("tuned", "after")):
-                if words:
-                    found[f"{side} {when}"] = [row.tolist() for row in word_importance(scorers[name], texts)]
+            for scorer, when in zip(scorers.values(), ("before", "after")):
+                found[f"{side} {when}"] = [row.tolist() for row in word_importance(scorer, texts)]
         for shown in {"left", "right", "instead"} & set(found):
             found[shown] = [text[:LONGEST_SHOWN] for text in found[shown]]
     return lost
 
 # %% ../../nbs/explain/11_diagnose.ipynb #36ac6350
-def _notes_of_models(scorers: dict[str, Scorer], mixed: bool) -> list[str]:
+def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], mixed: bool) -> list[str]:
     "How the models are read, and what cannot be said of them."
-    if not scorers:
-        return [NO_WEIGHTS]
-    base, tuned = scorers.values()
     notes = []
+    searched = [test.name for test in tests if test.file.form == "retrieval"]
+    if searched:
+        notes.append(f"Words and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
+                     "the first others of either model, as candidates of the query, by their accuracy; word overlap is left "
+                     "out there.")
+    for test in tests:
+        if len(test.cases) > test.sample:
+            notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
+                         f"{len(test.cases):,} {test.counted} of {test.name}.")
     if _knows_words(scorers):
         notes.append("All tokens of a word are masked together; in a static embedding model they are not added.")
     else:
         notes.append("A chat template is written around each text, and its words cannot be told from those of the text: words "
                      "are left out.")
     notes += scoring_notes(scorers)
+    base, tuned = scorers.values()
     if not mixed:
         notes.append("Weights are not averaged: the two models are of different make, or an adapter is not merged.")
     if base.rules != tuned.rules:
-        notes.append("The two models cut texts into different tokens; importance is compared word by word.")
+        notes.append("The two models cut texts into different tokens, and a part of each change may come from that; importance is "
+                     "compared word by word.")
     if mixed and settings_of(base) != settings_of(tuned):
         notes.append("The two models differ in settings (prompt, longest text, pooling, numbers kept or similarity), and models "
                      "between them have those of the tuned one.")
     return notes
 
 
-def _notes(scorers: dict[str, Scorer], mixed: bool, train: PairFile | None, tests: list[Test]) -> list[str]:
-    "What was left out or done otherwise, and why."
-    notes = []
+def _notes_of_training(train: PairFile | None) -> list[str]:
+    "What was left out for want of pairs of training."
     if train is None:
-        notes.append("No training file was given: what of the tests stands in training, unseen words and shortcuts are left out.")
-    elif not has_both_classes(train):
-        notes.append("The training file has no pairs that are no match: shortcuts are left out.")
-    searched = [test.name for test in tests if scorers and test.file.form == "retrieval"]
-    if searched:
-        notes.append(f"Words and slices other than of a group are, on {', '.join(searched)}, looked at among each query's relevant texts and "
-                     "the first others of either model, as candidates of the query, by their accuracy; word overlap is left "
-                     "out there.")
-    for test in tests:
-        if scorers and len(test.cases) > test.sample:
-            notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
-                         f"{len(test.cases):,} {test.counted} of {test.name}.")
-    notes += _notes_of_models(scorers, mixed)
-    read = [text for file in ([train] if train else tests) for text in (*file.left, *file.right)]
-    if np.mean([is_unspaced(text) for text in read]) > .5:
-        notes.append("Most texts are in a script without spaces between words: what is said of words is said of phrases.")
-    return notes
+        return ["No training file was given: what of the tests stands in training, unseen words and shortcuts are left out."]
+    if not has_both_classes(train):
+        return ["The training file has no pairs that are no match: shortcuts are left out."]
+    return []
 
 # %% ../../nbs/explain/11_diagnose.ipynb #4f04bab2
 def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> tuple[list[Test], dict[str, str]]:
@@ -202,7 +192,7 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> 
 
 def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, seed: int, progress: bool) -> np.ndarray: # rows
     "Pairs of training whose label both models find wrong, among so many at most."
-    if train is None or not scorers or train.form != "pairs" or not has_both_classes(train):
+    if train is None or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
     rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:most])
     some = train.frame.iloc[rows]
@@ -210,18 +200,12 @@ def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, see
     return rows[suspects(some.label.to_numpy(), scores)]
 
 # %% ../../nbs/explain/11_diagnose.ipynb #62cac87a
-def _other_reading(scorers: dict[str, Scorer], mixed: bool) -> tuple[str, str]: # what stands before heading, and before reason
-    "A change that is no fine-tuning, or not of weights alone."
-    if not scorers:
-        return "", ""
-    base, tuned = scorers.values()
-    cut = "the two models cut texts into different tokens"
-    if base.kind == tuned.kind and base.fingerprint == tuned.fingerprint:
-        how = cut if base.rules != tuned.rules else "the two models read texts with other settings"
-        return f"This is no fine-tuning: no weight differs, and {how}. ", ""
-    if mixed and base.rules != tuned.rules:
-        return "", f"{cut.capitalize()}: a part of each change may come from that. "
-    return "", ""
+def _unchanged(base: Scorer, tuned: Scorer) -> str: # what stands before the heading
+    "That no weight differs, where none does."
+    if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
+        return ""
+    how = "cut texts into different tokens" if base.rules != tuned.rules else "read texts with other settings"
+    return f"This is no fine-tuning: no weight differs, and the two models {how}. "
 
 
 def _void(tests: list[Test], flawed: pd.DataFrame, read: dict[str, float]) -> dict[str, str]: # flawed: of `flaws`; read: of `reading_warnings`
@@ -263,6 +247,58 @@ def _along(along: list[Averaged], results: list[Result]) -> pd.DataFrame: # resu
         between = [vars(one) | {"share": step.share} for step in along for one in step.results if (one.test, one.part) == (result.test, WHOLE)]
         rows += [vars(result) | base, *between, vars(result) | {"share": 1.}]
     return pd.DataFrame(rows, columns=columns)
+
+# %% ../../nbs/explain/11_diagnose.ipynb #ee9cbdb5
+@dataclass(frozen=True, eq=False)
+class Findings:
+    "What two models say, apart from their scores on the tests; most of it only their weights can tell."
+    smaller: list[Test]                      # of each test the cases whose words are looked at
+    warnings: list[str]
+    notes: list[str]
+    scorers: dict[str, Scorer] = field(default_factory=dict) # none: scores were given
+    mixes: dict[str, float] = field(default_factory=dict)    # averaged weights -> share of the tuned ones
+    averaged: list[Averaged] | None = None   # None: there are no weights
+    words: WordFindings = field(default_factory=WordFindings)
+    suspects: np.ndarray = field(default_factory=lambda: np.empty(0, int)) # rows of training
+    read: dict[str, float] = field(default_factory=dict)     # of `reading_warnings`
+    before: str = ""                         # what stands before the heading
+
+
+def _of_scores(given: dict[str, Given], tests: list[Test]) -> Findings:
+    "The tests asked for scores that were given."
+    warnings, notes = [], []
+    for test in tests:
+        doubtful, remarks = ask_given(test, given)
+        warnings += doubtful
+        notes += remarks
+    smaller = [test if test.file.form == "retrieval" else test.sampled() for test in tests]
+    return Findings(smaller, warnings, [*notes, NO_WEIGHTS])
+
+
+def _of_models(
+    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], apart: dict[str, np.ndarray], margin: float, most: int, seed: int,
+    progress: bool,
+) -> Findings: # apart: of `apart_of`; most: pairs of training whose labels are looked at
+    "The tests asked with models and averaged weights, and what models say of words, labels and texts."
+    mixes = {}
+    with suppress(ValueError): # models of different make
+        mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
+    for test in tests:
+        test.ask(scorers | mixes, progress)
+    smaller = [test.sampled() for test in tests]
+    for test in smaller:
+        if not test.scores:
+            test.ask(scorers, progress)
+    shares = dict(zip(mixes, SHARES))
+    read = reading_warnings(scorers, smaller, progress)
+    return Findings(
+        smaller, [*read], _notes_of_models(scorers, tests, bool(mixes)), scorers, shares,
+        averaged=averaged(tests, shares, apart, margin),
+        words=_word_findings(scorers, train, smaller, seed, progress),
+        suspects=_suspects(train, scorers, most, seed, progress),
+        read=read,
+        before=_unchanged(**scorers),
+    )
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f34fe901
 def diagnose(
@@ -375,66 +411,52 @@ def diagnose(
     tests, left_out = _large_enough(of_tests, seed, metric)
     if sample is not None:
         tests = [test.fewer(sample) for test in tests]
-    scorers, mixes, given = {}, {}, {}
-    remarks = [], [] # warnings and notes about scores that were given
+    apart = apart_of(tests, trained)
     if base is None:
-        given = given_scores(scores, of_tests)
-        for test in tests:
-            for said, told in zip(remarks, ask_given(test, given)):
-                said.extend(told)
+        models = given_scores(scores, of_tests)
+        told = _of_scores(models, tests)
     else:
-        scorers = load_pair(base, tuned, prompts)
-        with suppress(ValueError): # models of different make
-            mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
-        for test in tests:
-            test.ask(scorers | mixes, progress)
+        models = load_pair(base, tuned, prompts)
+        told = _of_models(models, trained, tests, apart, margin / 100, sample or PairTest.sample, seed, progress)
     for test in tests:
         test.ask_words()
-    apart = apart_of(tests, trained)
-    found = verdicts(tests, apart, margin / 100)
-    smaller = [test if given and test.file.form == "retrieval" else test.sampled() for test in tests]
-    for test in smaller:
-        if not test.scores:
-            test.ask(scorers, progress)
-    words = _word_findings(scorers, trained, smaller, seed, progress)
-    seen = None if trained is None else set().union(*map(words_of, [*trained.left, *trained.right]))
-    flawed = flaws(trained, tests, _suspects(trained, scorers, sample or PairTest.sample, seed, progress))
 
-    shares = {"base": 0., **dict(zip(mixes, SHARES)), "tuned": 1.}
-    along = averaged(tests, shares, apart, margin / 100)
-    read = reading_warnings(scorers, smaller, progress)
+    found = verdicts(tests, apart, margin / 100)
+    flawed = flaws(trained, tests, told.suspects)
     decides, further = (results_of(found[rows], like) for rows in (found.decides, ~found.decides))
-    wrong = _void(tests, flawed, read)
-    decision = decide(decides, along if scorers else None, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
-    before_heading, before_reason = _other_reading(scorers, bool(mixes))
-    decision = replace(decision, heading=before_heading + decision.heading, reason=before_reason + decision.reason)
+    wrong = _void(tests, flawed, told.read)
+    decision = decide(decides, told.averaged, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
+    decision = replace(decision, heading=told.before + decision.heading)
     picked = decision.averaged and decision.averaged.share
-    program = snippet(scorers, trained, picked, (found.verdict == "worse").any()) if scorers else ""
-    names = {"base": "base", "tuned": "tuned"} | {name: f"averaged, {share:g}" for name, share in shares.items() if share == picked}
+    program = snippet(told.scorers, trained, picked, (found.verdict == "worse").any()) if told.scorers else ""
+    names = {"base": "base", "tuned": "tuned"} | {name: f"averaged, {share:g}" for name, share in told.mixes.items() if share == picked}
+    seen = None if trained is None else set().union(*map(words_of, [*trained.left, *trained.right]))
 
     options = options_of(
         columns, prompts, group=group, threshold=threshold, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from,
         other_to=other_to, margin=margin, like=like)
-    told = {"seed": seed, "resamples": RESAMPLES, "sample": words.read, "threshold": threshold}
-    facts = made_of("diagnose", scorers or given, files, of_tests, options, told)
-    same_make = bool(mixes) or not scorers or grown_from(**scorers)
-    warnings = [*_warnings(tests, left_out, flawed, same_make), *read, *remarks[0]]
-    said = [text for rows in tables(found).values() for text in sentences(rows)]
-    reasons = [reason(row) for row in words.shortcuts.to_dict("records") if row["shortcut"]]
-    notes = file_notes(facts["files"]) + remarks[1] + _notes(scorers, bool(mixes), trained, tests)
+    drawn = {"seed": seed, "resamples": RESAMPLES, "sample": told.words.read, "threshold": threshold}
+    facts = made_of("diagnose", models, files, of_tests, options, drawn)
+    said = []
+    for rows in tables(found).values():
+        said += sentences(rows)
     return Diagnosis(
-        decision, found, said, warnings, reasons,
+        decision,
+        verdicts=found,
+        sentences=said,
+        warnings=_warnings(tests, left_out, flawed) + told.warnings,
+        reasons=[reason(row) for row in told.words.shortcuts.to_dict("records") if row["shortcut"]],
         scores=score_table(tests),
-        averaged=_along(along, decision.results),
+        averaged=_along(told.averaged or [], decision.results),
         thresholds=thresholds(tests, names, threshold),
         ranks=rank_moves(tests),
-        words=words.tables,
-        slices=slices(tests, smaller, seen),
-        shortcuts=words.shortcuts,
+        words=told.words.tables,
+        slices=slices(tests, told.smaller, seen),
+        shortcuts=told.words.shortcuts,
         flaws=flawed,
-        flips=_flipped(tests, scorers, bool(words.tables)),
+        flips=_flipped(tests, told.scorers if told.words.tables else {}),
         snippet=program,
         facts=facts,
-        notes=notes,
+        notes=file_notes(facts["files"]) + _notes_of_training(trained) + told.notes,
         left_out=left_out,
     )

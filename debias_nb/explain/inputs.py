@@ -12,7 +12,6 @@ from .methods import HeldTexts
 from .models import Scorer, prompts_by_name, cutting, layers, load_model
 from .page import command_line, file_facts, versions
 from .tests import Test
-from ..losses.regularizers import refuse_adapters
 
 def check_named(option: str, files) -> None:
     "Raises `DataError` for files without names."
@@ -70,18 +69,6 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
 def settings_of(scorer: Scorer) -> tuple:
     "What decides, besides its weights, which vector a text gets."
     return cutting(scorer), layers(scorer)
-
-
-def grown_from(base: Scorer, tuned: Scorer) -> bool:
-    "Whether the tuned model's vocabulary is the base's, with more behind it, or it has adapters that are not merged."
-    if base.kind != tuned.kind:
-        return False
-    try:
-        refuse_adapters(tuned.name, tuned.model)
-    except ValueError:
-        return True
-    before, after = base.model.tokenizer.get_vocab(), tuned.model.tokenizer.get_vocab()
-    return len(after) > len(before) and before.items() <= after.items()
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
