@@ -206,7 +206,7 @@ def test_a_comparison_tells_it_too(models):
 
 # ---- a vocabulary that grows
 
-def test_a_model_with_more_words_comes_from_the_one_with_fewer(tmp_path):
+def test_a_model_with_more_words_is_compared_without_averaged_weights(tmp_path):
     base, tuned = (SentenceTransformer(str(made.bert(tmp_path / name)), device="cpu") for name in ("base", "tuned"))
     tuned.tokenizer.add_tokens(["teapot", "samovar"])
     with torch.no_grad():
@@ -216,14 +216,8 @@ def test_a_model_with_more_words_comes_from_the_one_with_fewer(tmp_path):
     pairs = made.some_pairs(seed=1)
     pairs["left"] = [f"{text} teapot" for text in pairs.left]
 
-    def asked(*models):
-        found = diagnose(*models, made.some_pairs(), {"new": pairs}, progress=False)
-        return any(text.startswith("Is the base the model that was fine-tuned?") for text in found.warnings), found
-
-    doubted, found = asked(base, tuned)
-    assert not doubted and np.isfinite(found.verdicts.change).all() and "WiSE-FT 0.5" not in set(found.scores.scorer)
-    doubted, _ = asked(tuned, base)
-    assert doubted, "a vocabulary does not shrink"
+    found = diagnose(base, tuned, made.some_pairs(), {"new": pairs}, progress=False)
+    assert np.isfinite(found.verdicts.change).all() and "WiSE-FT 0.5" not in set(found.scores.scorer)
 
 
 def ranker(yes, no):

@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST', 'SCATTER',
-           'TOGETHER', 'FEWEST_MATCHES', 'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test',
-           'difference', 'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest',
-           'CandidateTest', 'RetrievalTest', 'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable',
-           'power_table']
+           'TOGETHER', 'average_precision', 'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures',
+           'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'RetrievalTest',
+           'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -158,10 +157,6 @@ class Test:
         "The change that a test of this size finds four times in five, before any model has run; nan: not known."
         return math.nan
 
-    def size_sentence(self, tests: int) -> str:
-        "How large a test is, and what it finds, in words."
-        return f"{self.name}: {len(self.cases):,} {self.counted}"
-
     def enough(self, rows, fewest: int) -> bool: # rows: of `cases`
         "Whether there are so many of each kind among some of the cases."
         return self.units.count(rows) >= fewest
@@ -281,13 +276,6 @@ class PairTest(Test):
 
     def planned(self, tests: int) -> float:
         return findable(self.matches, len(self.cases), self.units.count(), tests)
-
-    def size_sentence(self, tests: int) -> str:
-        pairs = len(self.cases)
-        rarer, what = min((self.matches, "matches"), (pairs - self.matches, "pairs that are no matches"))
-        drawn = f", drawn in {self.units.count():,} groups" if self.units.count() < pairs else ""
-        least = f"a change of about {100 * self.planned(tests):.0f} points in AUC(0.05) is found four times in five"
-        return f"{self.name}: {rarer:,} {what} among {pairs:,} pairs{drawn}: {least}"
 
     def enough(self, rows, fewest: int) -> bool:
         matches = (self.cases.label[rows] > 0).sum()
@@ -454,7 +442,6 @@ def has_one_score(scores: np.ndarray) -> bool:
 FIRST = .05          # false positive rates that AUC(0.05) looks at
 SCATTER = (.31268702092373774, .7893545124297077) # of what a match, and another pair, contributes to a change: standard deviations
 TOGETHER = .02       # correlation of what two pairs of a unit contribute to a change
-FEWEST_MATCHES = 5   # with fewer no change is found four times in five, however large
 
 
 def findable(
@@ -471,14 +458,3 @@ def findable(
     freedom = min(RESAMPLES, units) - 1
     of_size = Paired(0., math.nan, math.nan, 1, math.nan, "by size", error=math.sqrt(variance), freedom=freedom)
     return min(1., detectable(of_size, comparisons))
-
-
-def power_table() -> pd.DataFrame: # a row a number of pairs, a column a share of matches
-    "The change in AUC(0.05), in points, that a test finds four times in five; nan where it has too few matches to find any."
-    shares = (.5, .1, .01)
-    rows = {}
-    for pairs in (100, 300, 1_000, 5_000, 30_000):
-        of_share = [round(share * pairs) for share in shares]
-        rows[pairs] = [math.nan if matches < FEWEST_MATCHES else 100 * findable(matches, pairs, pairs) for matches in of_share]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=[f"{share:.0%} matches" for share in shares])
-    return table.rename_axis("pairs")
