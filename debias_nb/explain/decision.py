@@ -82,7 +82,7 @@ class Averaged:
 
 def averaged(
     tests: list[Test],
-    shares: dict[str, float],                   # of `diagnose`, both ends too
+    shares: dict[str, float],                   # scorer -> share of the tuned weights, between the two ends
     apart: dict[str, np.ndarray] | None = None, # as of `verdicts`
     margin: float = MARGIN,
 ) -> list[Averaged]:
@@ -91,8 +91,6 @@ def averaged(
     places = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
     found = []
     for name, share in shares.items():
-        if not 0 < share < 1:
-            continue
         changes = [change_of(test, name, test.metric, rows) for test, _, rows in places]
         results = []
         for (test, part, rows), change, word in zip(places, changes, judge(changes, margin).word):
@@ -318,15 +316,30 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> li
             found[-1]["notes"].insert(0, new)
             continue
         row = rows.loc[result.test]
-        matches = f", {row.matches:,} of them matches" if row.form == "pairs" else ""
+        foot = f"{result.cases:,} {result.counted}"
+        if row.form == "pairs":
+            foot += f", {row.matches:,} of them matches"
         found.append({
-            "role": "Like training" if result.like else "New data", "name": result.name, "word": result.word, "pick": False, "base": row.base,
-            "tuned": row.tuned, "title": TITLES[result.metric], "results": [result], "notes": [use[result.test]] if use else [],
-            "foot": f"{result.cases:,} {result.counted}{matches}"})
+            "role": "Like training" if result.like else "New data",
+            "name": result.name,
+            "word": result.word,
+            "pick": False,
+            "base": row.base,
+            "tuned": row.tuned,
+            "title": TITLES[result.metric],
+            "results": [result],
+            "notes": [use[result.test]] if use else [],
+            "foot": foot,
+        })
     if decision.averaged:
-        results = [result for result in decision.averaged.results if result.part == WHOLE]
         found.append({
-            "role": "Averaged weights", "name": f"share {decision.averaged.share:g} of the tuned", "pick": decision.share is not None, "word": "",
-            "results": results, "notes": [], "foot": "Points against the base. No training."})
+            "role": "Averaged weights",
+            "name": f"share {decision.averaged.share:g} of the tuned",
+            "word": "",
+            "pick": decision.share is not None,
+            "results": [result for result in decision.averaged.results if result.part == WHOLE],
+            "notes": [],
+            "foot": "Points against the base. No training.",
+        })
     return found
 

@@ -284,7 +284,7 @@ def _of_models(
         if not test.scores:
             test.ask(scorers, progress)
     shares = dict(zip(mixes, SHARES))
-    read = reading_warnings(scorers, smaller, progress)
+    read = reading_warnings(scorers, smaller)
     return Findings(
         smaller, [*read], _notes_of_models(scorers, tests, bool(mixes)), scorers, shares,
         averaged=averaged(tests, shares, apart, margin),

@@ -71,27 +71,39 @@ RULE = (
     "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
     "harm found is not harm ruled out. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
     "within the margin. One training run each: another seed of the training is not covered.")
-PARTS = ( # field, title, what is said of each of its tables, how it is read, the columns that are shown where not all are
-    ("verdicts", "What happened on each test?", None, RULE, ["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
-    ("averaged", "What should I do?", None, "Up: better on the new test that lost most at each share. Right: better on the test that is like "
-     "training. Whiskers: 95% confidence intervals against the base. Gray band: a loss within the margin.",
-     ["share", "value", "change", "low", "high"]),
-    ("thresholds", "What happens at my threshold?", threshold_sentence, "A pair passes where its score is at or above the cut-off. Kept: the one in "
-     "use, by default that which lets 5% of the base's other pairs through. Set again: as many other pairs pass as in the base. In parentheses, 95% "
-     "confidence intervals. Where matches are rarer than in the test, “right when it says match” is lower; the other two rates do not depend on that.", None),
-    ("ranks", "How did the ranks move?", ranks_sentence, "", None),
-    ("slices", "Where did it change?", slices_sentence, "The metric that decides, among the pairs or queries of the slice. Intervals are not corrected "
-     "for the number of slices: take one as a hint and a pattern as a finding.", None),
-    ("words", "Because of which words?", None, "Share of a text's importance that falls on a word where it stands, mean over a sample of the texts of "
-     "training and tests.", ["word", "base", "tuned", "both", "matches both"]),
-    ("shortcuts", "Do these words mislead?", None, "Words that gained importance: those that go with matches in training, and those that go with other "
-     "pairs there. For each half of a test, those whose pairs are no matches more often than others are picked by the labels of the other half, then "
-     "dropped. They explain something where the tuned model is better without them, and by more than the base is on the same pairs.",
+HOW_TO_READ = { # part of the page -> what its details say
+    "verdicts": RULE,
+    "averaged":
+        "Up: better on the new test that lost most at each share. Right: better on the test that is like training. Whiskers: 95% confidence "
+        "intervals against the base. Gray band: a loss within the margin.",
+    "thresholds":
+        "A pair passes where its score is at or above the cut-off. Kept: the one in use, by default that which lets 5% of the base's other pairs "
+        "through. Set again: as many other pairs pass as in the base. In parentheses, 95% confidence intervals. Where matches are rarer than in the "
+        "test, “right when it says match” is lower; the other two rates do not depend on that.",
+    "slices":
+        "The metric that decides, among the pairs or queries of the slice. Intervals are not corrected for the number of slices: take one as a hint "
+        "and a pattern as a finding.",
+    "words": "Share of a text's importance that falls on a word where it stands, mean over a sample of the texts of training and tests.",
+    "shortcuts":
+        "Words that gained importance: those that go with matches in training, and those that go with other pairs there. For each half of a test, "
+        "those whose pairs are no matches more often than others are picked by the labels of the other half, then dropped. They explain something "
+        "where the tuned model is better without them, and by more than the base is on the same pairs.",
+    "flips":
+        "Wrong is, for a match, the share of non-matches that score above it; for a non-match, of matches that score below it. The rank is that of a "
+        "query's first relevant text. Shaded: what the tuned model looks at; underlined: where it looks more than before.",
+}
+PARTS = ( # field, title, what is said of each of its tables, the columns that are shown where not all are
+    ("verdicts", "What happened on each test?", None, ["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
+    ("averaged", "What should I do?", None, ["share", "value", "change", "low", "high"]),
+    ("thresholds", "What happens at my threshold?", threshold_sentence, None),
+    ("ranks", "How did the ranks move?", ranks_sentence, None),
+    ("slices", "Where did it change?", slices_sentence, None),
+    ("words", "Because of which words?", None, ["word", "base", "tuned", "both", "matches both"]),
+    ("shortcuts", "Do these words mislead?", None,
      ["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low", "more high"]),
-    ("flips", "Which pairs were lost?", None, "Wrong is, for a match, the share of non-matches that score above it; for a non-match, of matches that score "
-     "below it. The rank is that of a query's first relevant text. Shaded: what the tuned model looks at; underlined: where it looks more than before.", None),
-    ("flaws", "Can I trust the data?", flaws_sentence, "", ["file", "what", "count", "examples"]),
-    ("scores", "How good is each scorer?", None, "", None),
+    ("flips", "Which pairs were lost?", None, None),
+    ("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
+    ("scores", "How good is each scorer?", None, None),
 )
 STEPS = { # of each answer
     "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
@@ -182,21 +194,34 @@ class Diagnosis:
         pictures = {"averaged": trade_picture(trade, self.decision.margin, "Each share of the tuned weights", pick)} if trade else {}
         frames = vars(self) | {"flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
-        for key, title, sentence, note, columns in PARTS:
+        for key, title, sentence, columns in PARTS:
             parts = tables(frames[key])
-            said = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()] if sentence else answers.get(key, [])
-            sections.append(Section(key, title, said, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), note))
+            said = answers.get(key, [])
+            if sentence:
+                said = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
+            sections.append(Section(
+                key, title, said, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), HOW_TO_READ.get(key, "")))
         return [*sections, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
-        step = STEPS[call] if self.snippet or call != "do not ship" else "Train again, held to the base (`debias-nb compare`)."
+        step = STEPS[call]
+        if call == "do not ship" and not self.snippet:
+            step = "Train again, held to the base (`debias-nb compare`)."
         return page(
-            self.sections(), [result.metric for result in self.decision.results], title=f"{call.capitalize()}: {base}, fine-tuned",
-            about=f"`{base}` before, `{tuned}` after.", decision=self.decision, cards=self.cards, steps=[step],
-            not_tested=self.decision.not_tested, warnings=self.warnings, margin=self.decision.margin)
+            self.sections(),
+            [result.metric for result in self.decision.results],
+            title=f"{call.capitalize()}: {base}, fine-tuned",
+            about=f"`{base}` before, `{tuned}` after.",
+            decision=self.decision,
+            cards=self.cards,
+            steps=[step],
+            not_tested=self.decision.not_tested,
+            warnings=self.warnings,
+            margin=self.decision.margin,
+        )
 
     def trade(self) -> list[dict]: # as of `trade_points`
         "Along the averaged weights: what is gained on the test that is like training, and on the new test that lost most."

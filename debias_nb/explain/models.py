@@ -372,7 +372,6 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int
 def reading_warnings(
     scorers: dict[str, Scorer],
     tests, # with `name`, `left` and `right`
-    progress: bool = False,
 ) -> dict[str, float]: # what is said -> share of the pairs that hold mostly unknown words
     "What to know of models before a result is believed: what they do not read."
     told = {}
@@ -382,7 +381,7 @@ def reading_warnings(
         for name, scorer in scorers.items():
             alike = cutting(scorer)
             if alike not in known:
-                starts = tqdm(range(0, len(test.left), BLOCK), f"{test.name}: read in full?", leave=False, disable=not progress)
+                starts = range(0, len(test.left), BLOCK)
                 some = [_unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK]) for start in starts]
                 known[alike] = np.sum(some, axis=0)
             too_long = f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read"
