@@ -154,4 +154,4 @@ def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and m
                 measured = test.of(name, metric)
                 found = level([measured.value], [measured.resampled], measured.units)
                 rows.append({"test": test.name, "scorer": name, "metric": metric} | {key: found[key] for key in ("value", "low", "high")})
-    return pd.DataFrame(rows, columns=["test", "scorer", "metric", "value", "low", "high"])
+    return pd.DataFrame(rows)
