@@ -29,13 +29,15 @@ PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
 GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
 BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
 INDEXED = 300 # characters of a section that the search knows
-ASKED = { # page -> what people type who want it, where the page says it in other words
-    "reports/WHAT_TO_DO.html": "What to do: keep my encoder from getting worse, which method, which regularizer, forgetting",
-    "reports/FINDINGS.html": "Findings: does ITVReg work, does ARR work, does SCAN work, is it reproduced",
-    "reports/LAMBDA.html": "which λ, lambda, weight, strength",
-    "reports/itvreg/practice.html": "ranking loss, MultipleNegativesRankingLoss, MiniLM, which method",
-    "reports/itvreg/table03.html": "does ITVReg work",
+ASKED = { # page -> what people type who want it, which the search looks at first and shows with the page
+    "readme.html": ["check my encoder", "install"],
+    "your_files.html": ["my own files", "my own data"],
+    "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
+    "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
+    "reports/LAMBDA.html": ["which λ", "which lambda"],
+    "reports/itvreg/practice.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
 }
+ASKED_BOOST = 2000. # the title of a page has 1000, its text 1
 NOTEBOOKS = "papers/" # pages of notebooks that a page of the reports shows, too
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
@@ -263,16 +265,18 @@ def on_post_page(output: str, **_) -> str:
 
 def on_post_build(config, **_) -> None:
     """What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small, of a page its
-    answer; and puts pages before their notebooks."""
+    answer, and what people ask who want it, in which no word is too common to count; and puts pages before their notebooks."""
     file = Path(config["site_dir"]) / "search" / "search_index.json"
     index = json.loads(file.read_text("utf-8"))
+    index["config"]["pipeline"] = [] # `what to do` has nothing but words that lunr leaves out
+    index["config"]["fields"]["tags"]["boost"] = ASKED_BOOST
     for section in index["docs"]:
         place, text = section["location"], section["text"]
         beginning = text[max(0, text.find("Answer.")):][:INDEXED]
         section["text"] = re.sub(r"<[^>]*$", "", beginning) # no half of a tag
         if place in ASKED:
-            section["text"] = f"{ASKED[place]}. {section['text']}"
-        section["boost"] = 4. if place in ASKED else .3 if place.startswith(NOTEBOOKS) else 1.
+            section["tags"] = ASKED[place]
+        section["boost"] = .3 if place.startswith(NOTEBOOKS) else 1.
     file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
 
 

@@ -1,0 +1,44 @@
+"The search of the pages finds what is asked first, in Node without a browser: the worker and the index are the site's own."
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import SITE
+
+NODE = shutil.which("node")
+INDEX = SITE / "search" / "search_index.json"
+pytestmark = [
+    pytest.mark.skipif(not INDEX.exists(), reason="there is no _docs/: make docs builds it"),
+    pytest.mark.skipif(not NODE, reason="there is no Node on the path")]
+FINDINGS, WHAT_TO_DO = "reports/FINDINGS.html", "reports/WHAT_TO_DO.html"
+ASKED = { # query -> the page that answers it, among the first two
+    "keep my encoder from getting worse": WHAT_TO_DO,
+    "my encoder got worse": WHAT_TO_DO,
+    "does ITVReg work": FINDINGS,
+    "does ARR work": FINDINGS,
+    "does SCAN work": FINDINGS,
+    "ranking loss MiniLM": "reports/itvreg/practice.html",
+    "which lambda": "reports/LAMBDA.html",
+    "averaged weights": WHAT_TO_DO,
+    "my own files": "your_files.html",
+    "OutReg": "losses/regularized.html", # what nobody asks in a sentence is found by its title
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    "Query -> the pages that it finds, the best first."
+    worker, = (SITE / "assets/javascripts/workers").glob("search.*.js")
+    command = [NODE, Path(__file__).with_name("search.js"), worker, INDEX, "what to do", *ASKED]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def test_what_to_do_is_first(found):
+    assert found["what to do"][0] == WHAT_TO_DO
+
+
+@pytest.mark.parametrize("query", ASKED)
+def test_the_page_that_answers_is_among_the_first_two(found, query):
+    assert ASKED[query] in found[query][:2]
