@@ -16,8 +16,7 @@ from debias_nb.repro.pages import pictures, plots as P
 from debias_nb.repro.pages.looks import LOOKS
 
 NUMBERS = { # of each plot a column of numbers that must be there
-    "difference_plot": "difference", "strength_plot": "value", "bias_plot": "value", "weights_plot": "part",
-    "trade_plot": "outside",
+    "difference_plot": "difference", "strength_plot": "value", "trade_plot": "outside",
 }
 each = pytest.mark.parametrize("name", NUMBERS)
 
@@ -59,14 +58,8 @@ def table(name, panels=("a", "b")):
     if name == "strength_plot":
         path = in_families(grid(panel=panels, test=["iid", "ood"], method=three, strength=[.1, 1, 10]))
         return with_ends(path.assign(value=numbers(path)), "value")
-    if name == "trade_plot":
-        plane = in_families(grid(panel=panels, method=three)).assign(step=0, inside=70.)
-        return plane.assign(outside=numbers(plane))
-    if name == "weights_plot":
-        diary = grid(panel=panels, method=["SCAN", "FD shuffled"], part=[0, .5, 1], seed=range(2), quantity=list(P.QUANTITIES))
-        return in_families(diary).assign(value=numbers(diary))
-    bias = in_families(grid(panel=panels, method=["CL + ARR"], part=[0, .5, 1], seed=range(2)))
-    return bias.assign(value=numbers(bias, 0, 1))
+    plane = in_families(grid(panel=panels, method=three)).assign(step=0, inside=70.)
+    return plane.assign(outside=numbers(plane))
 
 
 def drawn(name, frame):
@@ -127,10 +120,9 @@ def test_what_cannot_be_drawn_is_refused(name):
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match=column):
             drawn(name, frame.assign(**{column: [bad, *frame[column].iloc[1:]]}))
-    if name in ("difference_plot", "strength_plot", "trade_plot"):
-        with pytest.raises(ValueError, match="two rows|duplicate"):
-            drawn(name, pd.concat([frame] * 2))
-    if name in ("strength_plot", "weights_plot", "bias_plot"):
+    with pytest.raises(ValueError, match="two rows|duplicate"):
+        drawn(name, pd.concat([frame] * 2))
+    if name == "strength_plot":
         with pytest.raises(ValueError, match="at most 4"):
             drawn(name, table(name, "abcde"))
 

@@ -192,13 +192,6 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
     return kept, left_out
 
 
-def of_first_world(kept: dict[tuple, list[Run]]) -> list[list[Run]]: # of `pairs_of`
-    "The pairs of the first world, or split, in the order of their seeds: every world has test items of its own."
-    first = min((world for world, _ in kept if world is not None), default=None)
-    seeds = sorted(seed for world, seed in kept if world == first)
-    return [kept[first, seed] for seed in seeds]
-
-
 def is_enough(sides: list[Side], kept: dict[tuple, list[Run]]) -> bool: # kept: of `pairs_of`
     "Whether these replicates make a comparison: at least two of trained runs, one where nothing is trained."
     return len(kept) >= 1 + any(map(is_trained, sides))

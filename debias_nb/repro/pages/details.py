@@ -1,16 +1,14 @@
-"""What records say beyond their metrics, where several pages ask for it: cases, diaries, settings, tests by question; a function each."""
+"""What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from ...measures.metrics import randomization_test
 from .cells import REFERENCE, remedy_of
 from .frame import Study, only
-from ...runs.pairing import config_of, of_first_world, pairs_of, run_of, signed
+from ...runs.pairing import config_of
 
 
 def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
@@ -176,42 +174,6 @@ def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; run
     return texts.rename_axis("run").reset_index()
 
 
-def _over_seeds(rows: list[dict], how: dict[str, str]) -> pd.DataFrame: # panel, method, and the columns of `how`
-    "One row a panel and method, from one a seed."
-    frame = pd.DataFrame(rows, columns=["panel", "method", "seed", *how]).sort_values("seed", kind="stable")
-    return frame.groupby(["panel", "method"], sort=False, as_index=False).agg(how)
-
-
-def chosen_settings(records: list[dict]) -> pd.DataFrame: # panel, method; tried, chosen, validation, a value a seed
-    "Where there was a choice: the learning rate / temperature chosen by R@8 on the validation texts, seed by seed."
-    rows = []
-    for record, tried in extras(records, "tried"):
-        if "r8" in tried[0]:
-            setting = record["extra"]["setting"]
-            chosen = f"{setting['learning_rate']:g} / {setting['temperature']:g}"
-            best = max(one.get("r8", 0) for one in tried)
-            rows.append(place(record) | dict(tried=str(len(tried)), chosen=chosen, validation=f"{best:.3f}"))
-    each = "; ".join # a value a seed
-    return _over_seeds(rows, dict(tried="first", chosen=each, validation=each))
-
-
-def _biased(records: list[dict]) -> Iterator[tuple[dict, dict]]:
-    "Records of students with a B above zero, and what they say of it."
-    for record, history in extras(records, "history"):
-        if "teacher_temperature" in history and history["B"] > 0:
-            yield record, history
-
-
-def bias_rows(records: list[dict]) -> pd.DataFrame: # panel, method, seed, part, value
-    "B of Eq. 2 over training, one row a run and step."
-    parts = [pd.DataFrame()]
-    for record, _ in _biased(records):
-        curve = pd.DataFrame(record["curve"])
-        part = curve.step / curve.step.iloc[-1]
-        parts.append(pd.DataFrame({"part": part, "value": curve.B}).assign(**place(record)))
-    return pd.concat(parts)
-
-
 BIAS = {
     "B": "B",
     "B_min": "least",
@@ -225,55 +187,13 @@ BIAS = {
 def bias_table(records: list[dict]) -> pd.DataFrame:
     "B, the temperature τ / (1 − B) of the teacher, the entropy of what is learned, batches without a pair; mean over seeds."
     rows = []
-    for record, history in _biased(records):
-        tau = record["extra"]["setting"]["temperature"]
-        rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
-    out = _over_seeds(rows, {"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
+    for record, history in extras(records, "history"):
+        if "teacher_temperature" in history and history["B"] > 0:
+            tau = record["extra"]["setting"]["temperature"]
+            rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
+    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values("seed", kind="stable")
+    own = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
+    out = own.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
     texts = out[list(BIAS)].map("{:.3f}".format)
     texts["batches_without_pairs"] = out.batches_without_pairs.map("{:.0f}".format)
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
-
-
-def _question_rows(study: Study) -> pd.DataFrame: # panel, test, method, run
-    "What each trained run got on single questions or authors."
-    rows = []
-    for record, tests in extras(study.records, "questions"):
-        if record["run"].corpus:
-            own = place(record)
-            for test, values in tests.items():
-                run = run_of(record, np.array(values, float))
-                if study.own:
-                    run = run._replace(clean=True)
-                rows.append([own["panel"], test, own["method"], run])
-    return pd.DataFrame(rows, columns=["panel", "test", "method", "run"])
-
-
-def question_tests(study: Study) -> pd.DataFrame: # panel, test, method, questions, seeds, difference, p
-    """Each method against the one of its table over questions or authors; p is two-sided, and takes the seeds as they are.
-    Of several worlds the first is tested: each has questions of its own. Raises `ValueError` as `pairs_of`."""
-    against = {}
-    for table in study.experiment.tables:
-        against |= table.against
-    rows = _question_rows(study)
-    out = []
-    for where, own in rows.groupby(["panel", "test"], sort=False):
-        sides = {method: list(of_method.run) for method, of_method in own.groupby("method", sort=False)}
-        for method, side in sides.items():
-            base = against.get(method) if against else REFERENCE
-            if method == base or base not in sides:
-                continue
-            kept, _ = pairs_of([side, sides[base]])
-            common = of_first_world(kept)
-            if not common:
-                continue
-            a, b = (np.mean([run.value for run in runs], axis=0) for runs in zip(*common))
-            difference = signed(float((a - b).mean()), 3)
-            p = _tested_once(a.tobytes(), b.tobytes())
-            out.append([*where, f"{method}, minus {base}", len(a), len(common), difference, round(p, 4)])
-    return pd.DataFrame(out, columns=["panel", "test", "method", "questions", "seeds", "difference", "p"])
-
-
-@lru_cache(maxsize=None)
-def _tested_once(a: bytes, b: bytes) -> float: # the page and its CSV file ask for the same tests
-    "The p of a randomization test."
-    return randomization_test(np.frombuffer(a), np.frombuffer(b))

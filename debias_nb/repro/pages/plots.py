@@ -7,11 +7,10 @@ from textwrap import fill
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from .frame import only
 from .looks import Look, looks
@@ -113,15 +112,6 @@ def legend(
     lines = math.ceil(len(handles) / room)
     columns = math.ceil(len(handles) / lines) # so that lines are about equally full
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
-
-
-def percent(
-    axis,
-    most: int = 6, # steps between its numbers
-):
-    "Numbers of an axis in whole percent."
-    axis.set_major_locator(MaxNLocator(most, steps=STEPS))
-    axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def caption(figure: Figure, label: str):
@@ -331,85 +321,4 @@ def trade_plot(
         ax.set_xlabel("in distribution (%)")
         on_the_left(ax, "out of distribution (%)")
     legend(figure, styles)
-    return figure
-
-
-def courses(
-    frame: pd.DataFrame, # columns panel, quantity, method, family, value and x; a row a seed
-    x: str,              # column
-    names: dict[str, str], # quantity -> what its axis is called
-    height: float,       # inches, of a row
-    below: str,          # what the axes share
-    others=(),           # of `legend`
-) -> Figure:
-    """Quantities down, panels across, methods as lines: means over seeds, with a band over all of them where there are few
-    methods."""
-    styles = looks(frame)
-    present = [quantity for quantity in names if quantity in set(frame.quantity)]
-    figure, cells = panels(frame.panel, height, present)
-    letters = int(height / LETTER) - 5
-    band = None
-    if len(styles) <= 4:
-        band = ("pi", 100) # from the lowest to the highest
-    starts = np.linspace(0, .3, len(styles), endpoint=False)
-    for (panel, quantity), ax in cells.items():
-        rows = only(frame, panel=panel, quantity=quantity)
-        for start, (name, look) in zip(starts, styles.items()):
-            own = only(rows, method=name)
-            shade = dict(alpha=.15, lw=0)
-            marks = dict(markevery=(start, .3), **look.point)
-            if len(own):
-                sns.lineplot(own, x=x, y="value", ax=ax, errorbar=band, err_kws=shade, **marks)
-        ax.margins(x=.01)
-        ax.set(xlabel="", ylabel="")
-        on_the_left(ax, fill(names[quantity], letters))
-    _finish_rows(cells, below)
-    legend(figure, styles, others)
-    return figure
-
-
-QUANTITIES = { # of a diary -> its axis
-    "effective size": "effective sample size",
-    "largest": "largest weight",
-    "right answers": "mean weight, right answers",
-    "conflicting": "mean weight, misleading words",
-    "fresh loss": "decorrelation loss, fresh features",
-}
-
-
-@styled()
-def weights_plot(
-    frame: pd.DataFrame, # columns panel, method, family, seed, part (of training, in [0, 1]), quantity (those of `QUANTITIES` are drawn), value (may be missing)
-) -> Figure:
-    "What sample weights do along training."
-    drawn = only(frame, quantity=QUANTITIES).dropna(subset="value")
-    uniform = {"uniform weights": Line2D([], [], **RULE)}
-    figure = courses(checked(drawn, ["part", "value"]), "part", QUANTITIES, 1.5, "training passed", uniform)
-    for ax in figure.axes:
-        of_training(ax)
-        ax.axhline(1, **RULE)
-        low, high = ax.get_ylim()
-        ax.set_ylim(min(low, .9), max(high, 1.1)) # errors of rounding look like nothing
-    return figure
-
-
-def of_training(ax):
-    "An axis from the start of training to its end."
-    ax.set_xlim(0, 1)
-    ticks = 6
-    if ax.get_gridspec().ncols > 3:
-        ticks = 2
-    percent(ax.xaxis, ticks)
-
-
-@styled()
-def bias_plot(
-    frame: pd.DataFrame, # columns panel, method, family, seed, part (of training, in [0, 1]), value (B, in [0, 1])
-) -> Figure:
-    "B along training."
-    rows = checked(frame, ["part", "value"]).assign(quantity="B")
-    figure = courses(rows, "part", {"B": "B"}, 1.9, "training passed")
-    for ax in figure.axes:
-        of_training(ax)
-        ax.set_ylim(bottom=0)
     return figure

@@ -14,7 +14,6 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .cells import Cell, is_printed, row_name
-from .details import chosen_settings, question_tests
 from .expected import load_expected
 from .frame import PROFILES, Study, all_experiments, only_stored, papers, profiles_of, scales
 from .frame import stored
@@ -154,8 +153,6 @@ FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
     "What stands next to a page of one study, except its cells."
-    yield ".tests", question_tests(study)
-    yield ".settings", chosen_settings(study.records)
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
             found = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
@@ -174,8 +171,8 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
 
 
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
-    """The CSV files of a page: its cells, differences of every table and metric, tests by question or author, means of the
-    metrics that stand below a table, what other kinds of text would bring, and the settings that validation chose, seed by seed."""
+    """The CSV files of a page: its cells, differences of every table and metric, means of the metrics that stand below a table,
+    and what other kinds of text would bring."""
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
