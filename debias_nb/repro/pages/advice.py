@@ -14,7 +14,7 @@ def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of 
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 
-def asked(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> pd.DataFrame: # where: as `only`
+def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> pd.DataFrame: # where: as `only`
     "The comparisons of a question. Raises `ValueError` where there is none."
     found = only(advice, question=question, shift=shift, **where)
     if found.empty:

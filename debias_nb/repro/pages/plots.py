@@ -226,36 +226,31 @@ def difference_plot(
     return figure
 
 
-def _moved_apart(rows: pd.DataFrame, x: str, styles: dict[str, Look], log: bool) -> pd.Series:
-    "Where the methods stand on the axis: each a little off the number, in the order of the legend."
+def _moved_apart(rows: pd.DataFrame, styles: dict[str, Look]) -> pd.Series:
+    "Where the methods stand on a log scale: each a little off its strength, in the order of the legend."
     most = 1 - 1 / len(styles)
-    moves = np.linspace(-most, most, len(styles)) / 4
-    move = rows.method.map(dict(zip(styles, moves)))
-    if log:
-        return rows[x] * 10 ** (.15 * move)
-    return rows[x] + np.diff(np.unique(rows[x])).min(initial=1.) * move
+    moves = np.linspace(-most, most, len(styles)) * .0375
+    return rows.strength * 10 ** rows.method.map(dict(zip(styles, moves)))
 
 
 @styled()
 def strength_plot(
-    frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high and x
-    base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods that have no place on x, drawn as levels
+    frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
+    base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods without a strength, drawn as levels
     label: str = "P@1 (%)",
     below: str = "weight λ (log scale)",
-    x: str = "strength",                # column; positive numbers on a log scale
-    log: bool = True,
 ) -> Figure:
-    """A metric along a strength, a share or a number, a row a test. Methods are moved apart a little, within a quarter of
-    a step to either side, so that their intervals don't cover each other. The caption says so if scales differ.
+    """A metric along a strength, a row a test. Methods are moved apart a little, so that their intervals don't cover each
+    other. The caption says so if scales differ.
     Raises `ValueError` for a strength that is not positive and for two values at one place."""
-    rows = checked(frame, [x, "value"], ["low", "high"], ["panel", "test", "method", x])
-    if log and (rows[x] <= 0).any():
-        raise ValueError(f"column {x!r} has a value that is not positive: it has no place on a log scale")
+    rows = checked(frame, ["strength", "value"], ["low", "high"], ["panel", "test", "method", "strength"])
+    if (rows.strength <= 0).any():
+        raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
     if base is None:
         base = rows[:0]
     styles = looks(rows)
     fixed = looks(base)
-    rows["place"] = _moved_apart(rows, x, styles, log)
+    rows["place"] = _moved_apart(rows, styles)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
         for name, look in styles.items():
@@ -265,29 +260,11 @@ def strength_plot(
                 ax.plot(own.place, own.value, **look.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **fixed[row.method].level)
-        if log:
-            ax.set_xscale("log")
-            ax.xaxis.set_major_formatter("{x:g}")
-        else:
-            ax.axhline(0, **RULE)
-            ax.xaxis.set_major_locator(MaxNLocator(6, steps=STEPS, integer=True))
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
-    _finish_rows(cells, below)
-    note = _scale_note(figure, "y")
-    if note:
-        caption(figure, note.removeprefix("; "))
-    dashed = {name: Line2D([], [], **look.level) for name, look in fixed.items()}
-    legend(figure, styles, dashed)
-    return figure
-
-
-def _finish_rows(
-    cells: dict, # (panel, row) -> its axes
-    below: str,  # what the axes share
-):
-    "A name below the axes, and one range for each row of them."
-    drawn = {}
+    drawn = {} # row -> its axes
     for (_, row), ax in cells.items():
         if ax.get_subplotspec().is_last_row():
             ax.set_xlabel(below)
@@ -295,6 +272,12 @@ def _finish_rows(
             drawn.setdefault(row, []).append(ax)
     for axes in drawn.values():
         share_where_ranges_agree(axes)
+    note = _scale_note(figure, "y")
+    if note:
+        caption(figure, note.removeprefix("; "))
+    dashed = {name: Line2D([], [], **look.level) for name, look in fixed.items()}
+    legend(figure, styles, dashed)
+    return figure
 
 
 @styled()

@@ -9,7 +9,7 @@ from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .cells import UNTRAINED, is_printed, reasons, row_name
 from .expected import load_expected
-from .frame import Study, only, stored
+from .frame import Study, only
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
 from ...measures.stats import significant, threshold_p
@@ -313,9 +313,6 @@ def background(study: Study) -> str:
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
 
 
-DISPLAYED = {"askubuntu": "AskUbuntu", "quora": "Quora"} # corpora whose names are others in texts
-
-
 def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`; and matches of both parts, where there are any
     "How many of the texts of each tested pair stand in training, as records of untrained encoders say; each pair of corpora once."
     rows = {}
@@ -331,22 +328,6 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
                 rows[corpus.display, test] = about | {what: values[what] for what in KNOWN} | {
                     f"matches, {part}": share for part, share in matches.items()}
     return pd.DataFrame(list(rows.values()))
-
-
-def shared_texts(
-    corpora: dict[str, str], # corpus that is trained on -> what tests it in distribution
-) -> str: # empty where no record says it
-    "Markdown, a line: how many pairs of these tests hold a text that stands in training."
-    shares = known_shares(stored("itvreg/known_texts", "small"))
-    if shares.empty:
-        return ""
-    none = shares.set_index(["corpus", "test"])["no known text"]
-    there = [place for place in corpora.items() if place in none]
-    said = [f"{1 - none[place]:.0%} ({DISPLAYED.get(place[1], place[1])})" for place in there]
-    if not said:
-        return ""
-    listed = " and ".join(filter(None, [", ".join(said[:-1]), said[-1]]))
-    return f"Of the test pairs in distribution, {listed} hold a text that stands in training. [What that changes](./known_texts.ipynb)."
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
@@ -365,23 +346,8 @@ def _seen(values) -> str:
     return ", ".join(sorted(set(filter(None, values))))
 
 
-FEW = 3 # fingerprints of one name; of more worlds or splits than that their number is said
-
-
-def _fingerprints(parts: list[tuple[str, dict]]) -> str: # names, and what is known of them
-    "Names with the beginnings of their fingerprints, which records have in full; a bag of words needs no encoder."
-    by_name = {}
-    for name, beginning in sorted({(name, about["fingerprint"][:12]) for name, about in parts}):
-        if not beginning.startswith("none"):
-            by_name.setdefault(name, []).append(f"`{beginning}`")
-    told = []
-    for name, own in by_name.items():
-        told.append(f"{name} {', '.join(own)}" if len(own) <= FEW else f"{name} ({len(own)} of them)")
-    return "; ".join(told)
-
-
 def provenance(study: Study) -> str:
-    "Markdown: cost, device, commits, versions, the fingerprints of encoders and data, settings, and the command."
+    "Markdown: cost, device, commits, versions, settings, and the command."
     records = study.finished
     if not records:
         return ""
@@ -393,8 +359,6 @@ def provenance(study: Study) -> str:
     machines = ", ".join(filter(None, [devices, processors]))
     packages = {part for one in environments for part in one["packages"].items()}
     versions = _seen(f"{package} {version}" for package, version in packages if package in VERSIONS)
-    encoders = _fingerprints([(record["encoder"]["name"], record["encoder"]) for record in records])
-    data = _fingerprints([part for record in records for part in record["data"].items()])
     changed = sum(not is_clean(record) for record in records)
     seconds = pd.Series([record["seconds"] for record in records])
     minutes = round(seconds.sum() / 60)
@@ -407,10 +371,7 @@ def provenance(study: Study) -> str:
     single = _seen(network.display for network in networks if network.kind == "alignment")
     if single:
         lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
-    if encoders:
-        lines.append(f"Encoders: {encoders}.")
-    lines.append(f"Data: {data}.")
-    lines.append(f"Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
+    lines.append(f"Records have the hashes of encoders and data. Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
     if changed:
         lines.append(f"{changed} of these runs came from a tree with uncommitted changes, and are in no comparison.")
     return "\n  ".join(lines)
