@@ -11,7 +11,7 @@ from debias_nb.repro.pages.cells import Cell, measured, status_of, table_cells
 from debias_nb.repro.pages.frame import best_settings, scales, stored
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
-from debias_nb.repro.pages.tables import differences, means, missing, pairs, strength_of
+from debias_nb.repro.pages.tables import differences, means, missing, pairs, shared_texts, strength_of
 
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
@@ -79,6 +79,7 @@ def test_tables_and_sentences_of_records(recorded):
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
+    assert shared_texts({"no corpus": "askubuntu"}) == ""
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded]).keys()
 
 

@@ -9,8 +9,9 @@ from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
 from debias_nb.repro.pages.frame import came_of
 from debias_nb.runs.pairing import Made
+from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.answers import BEGINNINGS, answered
-from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on
+from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
 from cells import a_run, defined_in
 
@@ -178,7 +179,11 @@ class Counted:
         about | {"run": a_run("Base", "quora", trained=False)}, about | {"run": a_run(), "metrics": {"quora": {}}}]
 
 
-def test_a_page_says_how_many_test_pairs_share_a_text_with_training():
+def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch):
     row, = known_shares(Counted).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
     assert row["matches, known text"] == .8 and pd.isna(row["matches, no known text"])
+    monkeypatch.setattr(tables, "stored", lambda name, profile: Counted)
+    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
+    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
+    assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...measures.prediction import NODES, Prediction, covariance_of, predict
+from ...measures.stats import threshold_p
 from .frame import only
 from .tables import PLACE, pairs
 
@@ -116,3 +117,12 @@ def left_out(
                 held = int(((below > .025) & (below < .975)).sum())
                 rows.append(dict(zip(GROUP, place)) | {"left out": side, "name": name, "held": held, "cases": len(own)})
     return pd.DataFrame(rows)
+
+
+def excluded(
+    found: pd.DataFrame, # of `changes`
+    loss: float,         # in points
+) -> pd.Series: # booleans
+    "On which shifts a loss of so many points is excluded at 5%, one by one."
+    is_above = found.difference > -loss
+    return is_above & pd.Series([threshold_p(one, -loss) / 2 < .05 for one in found.paired], found.index)

@@ -9,7 +9,7 @@ from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .cells import UNTRAINED, is_printed, reasons, row_name
 from .expected import load_expected
-from .frame import Study, only
+from .frame import Study, only, stored
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
 from ...measures.stats import significant, threshold_p
@@ -313,6 +313,9 @@ def background(study: Study) -> str:
     return f"## Before you rely on it\n\n{_list('Base figures here are not zero-shot:', lines)}"
 
 
+DISPLAYED = {"askubuntu": "AskUbuntu", "quora": "Quora"} # corpora whose names are others in texts
+
+
 def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`; and matches of both parts, where there are any
     "How many of the texts of each tested pair stand in training, as records of untrained encoders say; each pair of corpora once."
     rows = {}
@@ -328,6 +331,22 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
                 rows[corpus.display, test] = about | {what: values[what] for what in KNOWN} | {
                     f"matches, {part}": share for part, share in matches.items()}
     return pd.DataFrame(list(rows.values()))
+
+
+def shared_texts(
+    corpora: dict[str, str], # corpus that is trained on -> what tests it in distribution
+) -> str: # empty where no record says it
+    "Markdown, a line: how many pairs of these tests hold a text that stands in training."
+    shares = known_shares(stored("itvreg/known_texts", "small"))
+    if shares.empty:
+        return ""
+    none = shares.set_index(["corpus", "test"])["no known text"]
+    there = [place for place in corpora.items() if place in none]
+    said = [f"{1 - none[place]:.0%} ({DISPLAYED.get(place[1], place[1])})" for place in there]
+    if not said:
+        return ""
+    listed = " and ".join(filter(None, [", ".join(said[:-1]), said[-1]]))
+    return f"Of the test pairs in distribution, {listed} hold a text that stands in training. [What that changes](./known_texts.ipynb)."
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
