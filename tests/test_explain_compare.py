@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shlex
-import shutil
 import sys
 from dataclasses import replace
 from html import escape
@@ -340,7 +339,7 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {*FILES, "runs", ".claims.lock", "comparison.yaml"}
+WRITTEN = {*FILES, "runs", ".claims.lock"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 
@@ -443,23 +442,6 @@ def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_pa
     assert both["command"].endswith("--texts general")
 
 
-def test_a_comparison_is_made_run_by_run_from_what_its_folder_says(reported, files, tmp_path, monkeypatch):
-    def resume(*words):
-        return CliRunner().invoke(app, ["resume", str(tmp_path), *words])
-
-    assert resume("--list").exit_code == 2, "nothing says what was asked"
-    shutil.copy(files / "out/comparison.yaml", tmp_path)
-    with contextlib.chdir(files):
-        runs = resume("--list").stdout.split()
-        for number, run in enumerate(runs, 1):
-            assert resume("--only", run).exit_code == 0 and len(records_in(tmp_path)) == number
-        monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: pytest.fail("trained again"))
-        none, done = resume("--only", "another"), resume()
-    assert none.exit_code == 2 and done.exit_code == 0, done.output
-    assert [path.stem for path in records_in(tmp_path)] == sorted(runs) == [path.stem for path in records_in(files / "out")]
-    assert (tmp_path / "scores.csv").read_bytes() == (files / "out/scores.csv").read_bytes()
-
-
 def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, tmp_path):
     found = compared(encoder, pairs, methods="base,plain,outreg", redraw=.5, folder=tmp_path)
     records = [json.loads(path.read_text()) for path in records_in(tmp_path)]
@@ -512,14 +494,24 @@ def test_what_is_in_memory_has_no_name_in_program_and_command(encoder, pairs, fi
     assert named.facts["command"] is None and f"read_pairs_file({str(files / 'train.csv')!r}, " in named.snippet()
 
 
-def test_an_interruption_says_where_trials_are_kept(files, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
+def test_after_an_interruption_the_same_command_goes_on(files, tmp_path, monkeypatch):
+    trained = []
 
-    monkeypatch.setattr(trying, "fine_tune", interrupted)
-    done = shell(files, "--test", "new=unseen.csv", *QUICK, "--out", tmp_path)
-    assert done.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in done.stderr.splitlines()[-1]
-    assert len(records_in(tmp_path)) == 1
+    def interrupted_at_the_second(*asked, **_):
+        trained.append(asked[5])
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return Course(0)
+
+    monkeypatch.setattr(trying, "fine_tune", interrupted_at_the_second)
+    command = ("--test", "new=unseen.csv", *QUICK, "--workers", 1, "--out", tmp_path)
+    stopped = shell(files, *command)
+    assert stopped.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in stopped.stderr.splitlines()[-1]
+    kept = bytes_in(tmp_path / "runs")
+    assert len(records_in(tmp_path)) == 2, "of the base, and of the first seed"
+    done = shell(files, *command)
+    assert done.exit_code == 0 and trained == [0, 1, 1], done.output
+    assert len(records_in(tmp_path)) == 3 and kept.items() <= bytes_in(tmp_path / "runs").items() and written_in(tmp_path) == WRITTEN
 
 
 # ---- strengths that are chosen

@@ -2,9 +2,8 @@
 
 A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, the encoder and
 how it cuts texts, method, settings, seed, and the versions of the packages that train. What is there is not run again, so
-that a comparison that was stopped goes on. `comparison.yaml` next to them says what `compare` was asked, so that it can be taken
-up from there, by a process for each run where there is a cluster. Weights between the base and plain fine-tuning take no
-training of their own.
+that a comparison that was stopped goes on where the same is asked again. Weights between the base and plain fine-tuning take
+no training of their own.
 """
 import json
 import warnings
@@ -15,18 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from ..checks import ConfigError
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
 from ..encoders.tokens import copied
-from ..files import fingerprint, load_yaml
+from ..files import fingerprint
 from ..measures.metrics import sampling_units
 from ..runs.config import OWN, RunConfig, TrainConfig
 from ..runs.corpora import CorpusConfig, FilesConfig
 from ..runs.pairing import results_of
-from ..runs.parquet import write
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
 from ..runs.tasks.common import Tested, Trained
@@ -42,30 +39,6 @@ from .tests import RESAMPLES, Test, has_one_score
 
 TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # packages whose versions a run depends on
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training
-
-
-SETTINGS = "comparison.yaml" # in the folder of a comparison
-
-
-class _Plain(yaml.SafeDumper):
-    "Texts, numbers, and paths."
-
-
-_Plain.add_multi_representer(Path, lambda dumper, path: dumper.represent_str(str(path)))
-
-
-def write_settings(asked: dict, folder: Path) -> None: # asked: what `compare` takes
-    "Write down what a comparison was asked; nothing where a model or pairs were given in memory, which no file has."
-    try:
-        text = yaml.dump(asked, Dumper=_Plain, sort_keys=False)
-    except yaml.representer.RepresenterError:
-        return
-    write(folder / SETTINGS, text.encode())
-
-
-def read_settings(folder: Path) -> dict:
-    "What a comparison was asked. Raises `ConfigError` where nothing says it."
-    return load_yaml(folder / SETTINGS)
 
 
 def origin_of(
@@ -254,14 +227,6 @@ class Trials:
             if f"{name}@{share:g}" in tests:
                 raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the test {name}")
         return [self.run(method, seed, tests, shares) for method, seed in todo]
-
-    def runs(self) -> list[RunConfig]:
-        "All runs that are known by now, each once: strengths that are to be chosen are known when their runs are there."
-        runs = self._runs(self._tries(), self.validation)
-        if len(finished(runs, self.store)) == len({run.id for run in runs}):
-            methods, _ = self._chosen(False, None)
-            runs += self._runs(self._todo(methods), list(self.task.tests))
-        return list({run.id: run for run in runs}.values())
 
     def finish(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
         "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `rows_of`."

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
-from ...checks import ConfigError, EncoderError, check_known, visible
+from ...checks import ConfigError, EncoderError, visible
 from .terminal import OWN, echo, end
 
 app = typer.Typer()
@@ -34,7 +34,6 @@ TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a colum
     "general texts of this library, downloaded once."
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
-TrainingsAtATime = Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")]
 SCORES_HELP = "In place of models, on tests with queries, corpus and qrels: base=FILE and tuned=FILE, or base:TEST=FILE; runs of TREC, "\
     "predictions of mteb 2 or of sentence-transformers. Pairs have scores as columns: --columns left,right,label,base,tuned."
 VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
@@ -198,12 +197,12 @@ def compare(
     sample: Sample = None,
     out: Annotated[Path, Option(
         parser=folder,
-        help="Output folder for trials, tables and page. Finished trials found there are reused.")] = Path("comparison"),
+        help="Output folder for trials, tables and page. Finished trials found there are reused: the same command goes on where it was stopped.")] = Path("comparison"),
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
     like: Like = "like",
-    workers: TrainingsAtATime = None,
+    workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
@@ -224,31 +223,6 @@ def compare(
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
     _end(fail_on, found, margin)
-
-
-@app.command(rich_help_panel=OWN)
-def resume(
-    comparison: Annotated[Path, Argument(parser=folder, help="Output folder of `compare`.")],
-    list_: Annotated[bool, Option("--list", help="List its runs, and make none.")] = False,
-    only: Annotated[str | None, Option(help="Make the run of this id, and no page.")] = None,
-    workers: TrainingsAtATime = None,
-    overwrite: Overwrite = False,
-):
-    "Go on with a comparison from its folder alone, or make one of its runs, as a job of a cluster."
-    from ...explain import compare as comparing
-    from ...explain.comparison import FILES
-    from ...explain.trials import read_settings
-    asked = read_settings(comparison)
-    if not list_ and only is None:
-        _check_free(comparison, FILES, overwrite)
-        return _answer(comparing.compare(**asked, folder=comparison, workers=workers), comparison)
-    trials = comparing.plan(comparison, **asked)
-    runs = {run.id: run for run in trials.runs()}
-    if list_:
-        return echo("\n".join(runs))
-    check_known(f"run of {comparison}", only, runs, ConfigError)
-    for why in trials.make([runs[only]]).failed.values():
-        end(f"{only}: {why}")
 
 
 def _write_shifts(folder: Path) -> None:
