@@ -365,6 +365,7 @@ def reported(files):
         tests = {"like": "iid.csv", "<i>new</i>": "unseen.csv"}
         found = compare("base", "train.csv", tests, folder="out", progress=False, **asked)
     assert done.exit_code == 0 and done.stdout.startswith(repr(found)), done.output
+    vars(found)["last_line"] = done.stdout.splitlines()[-1]
     return found
 
 
@@ -378,7 +379,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     told = read_card(reported._repr_html_())
     assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    parts = {"schema", "recommendation", "prior", "warnings", "found", "levels", "differences", "choices", "next", "facts"}
+    parts = {"schema", "verdict", "recommendation", "prior", "warnings", "found", "levels", "differences", "choices", "next", "facts"}
     assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
     told = pd.DataFrame(twin["differences"])
@@ -392,6 +393,32 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert all(coded(text) in page for text in said) and "<code>&lt;i&gt;new&lt;/i&gt;</code>" in page
     for row in reported.levels().to_dict("records"):
         assert row["low"] <= row["value"] <= row["high"] and f"{100 * row['value']:.1f}" in page
+
+
+LINE = re.compile(
+    r"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=auc05 \| base=(.*) \| tuned=(.*) \| change=(.*) \[(.*), (.*)\] \| test=(.*) \| method=(.*)")
+
+
+def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported, files):
+    first, twin = reported.last_line, json.loads((files / "out/report.json").read_text("utf-8"))
+    assert first == reported.verdict() == twin["verdict"]
+    word, base, tuned, change, low, high, test, method = LINE.fullmatch(first).groups()
+    assert method == (reported.recommendation.method or "plain")
+    (row,) = reported.differences("base").query("method == @method and test == @test").to_dict("records")
+    assert row["word"].replace("within the", "within").replace(" ", "-") == word
+    shown = [100 * float(number) for number in (change, low, high)]
+    assert shown == pytest.approx([row["difference"], row["low"], row["high"]], abs=.01)
+    means = reported.best.groupby(["method", "test"]).value.mean()
+    assert (float(base), float(tuned)) == pytest.approx((means["base", test], means[method, test]), abs=1e-4)
+    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={tuned} \| baseline={base} \|.*\| method={method}$", reported.verdict(words=True))
+
+
+def test_where_no_method_is_named_the_last_line_is_of_plain_fine_tuning(reported):
+    keep = replace(reported)
+    vars(keep)["recommendation"] = replace(reported.recommendation, call="keep the base", method=None)
+    assert keep.verdict().endswith(" | method=plain")
+    alone = replace(reported, methods=[method for method in reported.methods if method.name != "base"])
+    assert alone.recommendation is None and alone.verdict().startswith("VERDICT: cannot-tell | metric=- |") and alone.verdict().endswith("test=- | method=plain")
 
 
 @pytest.mark.parametrize("call, kind, rows", [("cannot tell", "static", 12), ("cannot tell", "transformer", 0), ("your call", "static", 0)])

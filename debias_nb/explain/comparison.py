@@ -9,7 +9,7 @@ import pandas as pd
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE
 from .tests import TITLES, figures, level
-from .decision import LIKE, Result
+from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
@@ -245,15 +245,26 @@ class Comparison:
         cases = self.facts.get("cases", {})
         every = self.every_difference()
         against_base = every[every.against == "base"].assign(decides=every.metric == every.test.map(self.first_metric))
+        reached = self.scores.groupby(["method", "test", "part", "metric"]).value.mean()
         results, others = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
         for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index), kind="stable").to_dict("records"):
             fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
             test, part = row["test"], row["part"]
             share = cases[part_name(test)] / cases[test] if part == NEW and test in cases else 1.
-            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"])
+            value = reached[row["method"], test, part, row["metric"]]
+            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value)
             (results if row["decides"] else others)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         return recommend(results, self._means(self.validation or self.tests), picked_on, self.margin / 100, others)
+
+    def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
+        "The line that a monitor reads, of the method that the recommendation names, or of plain fine-tuning."
+        method = "plain"
+        results = []
+        if self.recommendation:
+            method = self.recommendation.method or method
+            results = self.recommendation.results[method]
+        return f"{verdict_line(results, overall(results), words)} | method={method}"
 
     @cached_property
     def prior(self) -> pd.DataFrame: # encoder, texts, method, change, low, high (points), kept
@@ -378,7 +389,7 @@ class Comparison:
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
-            "schema": SCHEMA, "recommendation": self.recommendation, "prior": {"rows": self.prior, **self.prior.attrs}, "warnings": self.warnings(),
+            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "prior": {"rows": self.prior, **self.prior.attrs}, "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })

@@ -109,13 +109,12 @@ def diagnose(
     _end(fail_on, found, margin / 100, found.decision.verdict(verdict_words))
 
 
-def _end(fail_on: str | None, found, margin: float, verdict: str | None = None) -> None:
+def _end(fail_on: str | None, found, margin: float, verdict: str) -> None:
     "Say which tests fail and, last, what a monitor reads; end with status 1 where a test fails."
     failing = found.failing(fail_on, margin) if fail_on else []
     if failing:
         echo(f"--fail-on {fail_on}: {', '.join(failing)}")
-    if verdict:
-        echo(verdict)
+    echo(verdict)
     if failing:
         raise Exit(1)
 
@@ -202,6 +201,7 @@ def compare(
         help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
     like: Like = "like",
+    verdict_words: VerdictWords = False,
     workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,
 ):
@@ -222,7 +222,7 @@ def compare(
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
-    _end(fail_on, found, margin)
+    _end(fail_on, found, margin, found.verdict(verdict_words))
 
 
 def _write_shifts(folder: Path) -> None:
