@@ -17,8 +17,6 @@ import yaml
 from typer.testing import CliRunner
 
 from debias_nb.repro import notebooks
-
-from debias_nb.repro import agree
 from debias_nb.runs import runner
 from debias_nb.repro.cli import app
 from debias_nb.checks import ConfigError
@@ -482,17 +480,6 @@ def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, e
     assert done.exit_code == exit_code, done.stdout
     assert f"{compared} of 1 committed planted runs were made here too" in done.stdout
     assert ("1 runs are not compared: " in done.stdout) == (not compared)
-
-
-@pytest.mark.parametrize("auc, exit_code", [(.5, 0), (.5 + 4e-7, 0), (.50001, 1)])
-def test_what_trains_nothing_is_computed_again(nothing_run, monkeypatch, auc, exit_code):
-    "A number that is apart is found and named, on whatever processor the record was made."
-    (run,) = experiment(["Base"], [0]).runs()
-    recorded = invented(run, {"unseen": {"auc05": .5}})
-    monkeypatch.setattr(agree, "compute_untrained", lambda: ({run.id: invented(run, {"unseen": {"auc05": auc}})}, {run.id: recorded}))
-    done = shell("agree", "--untrained")
-    assert done.exit_code == exit_code and "1 of 1 committed runs that train nothing" in done.stdout
-    assert (f"{run.id}, unseen, auc05" in done.stdout) == bool(exit_code)
 
 
 # one run alone

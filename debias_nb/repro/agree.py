@@ -8,7 +8,7 @@ from collections import Counter
 
 import pandas as pd
 
-from ..runs.pairing import alike, config_of, depends_on_processor, made_by
+from ..runs.pairing import alike, config_of, made_by
 from ..runs.records import Records
 
 
@@ -52,7 +52,6 @@ def _numbers(records: Records) -> pd.Series: # by run, test and metric
 def apart(
     fresh: Records, # id -> record
     reference: Records,
-    same: float | None = None, # what every metric may be off by; default: `ALLOWED`, and nothing for counts
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
     "Every metric of the runs that both have, and whether it is further off than allowed; what one side lacks is."
     wanted = {run: record for run, record in reference.items() if run in fresh}
@@ -72,8 +71,6 @@ def apart(
     kind = found.metric.str.extract(SLICE, expand=False).fillna("")
     slices = found.groupby([found.run, found.test, kind]).metric.transform("size").where(kind != "", 1)
     found["allowed"] *= slices
-    if same is not None:
-        found["allowed"] = same
     found["apart"] = ~(found.gap <= found.allowed + 1e-9)
     return found.sort_values(["apart", "gap"], ascending=False, kind="stable")
 
@@ -84,14 +81,12 @@ WORST = 20 # metrics that are listed
 def said(
     here: Records,
     committed: Records,
-    what: str,                 # is compared
-    same: float | None = None, # as of `apart`
 ) -> tuple[list[str], bool]:
     "Lines on how records made here agree with the committed ones, and whether there are some and all do."
     runs, not_compared = compared(here, committed)
-    lines = [f"{len(runs)} of {len(committed)} {what} were made here too, and are compared."]
+    lines = [f"{len(runs)} of {len(committed)} committed planted runs were made here too, and are compared."]
     lines += [f"{count} runs are not compared: {why}." for why, count in not_compared.items()]
-    found = apart(here, {run: committed[run] for run in runs}, same)
+    found = apart(here, {run: committed[run] for run in runs})
     wrong = found[found.apart]
     agreeing = len(found) - len(wrong)
     lines.append(f"{agreeing} of their {len(found)} metrics agree, {(found.gap == 0).sum()} are identical.")
@@ -101,23 +96,3 @@ def said(
     if len(wrong) > WORST:
         lines.append(f"  and {len(wrong) - WORST} more")
     return lines, len(wrong) == 0 and not found.empty
-
-
-SAME = 1e-6 # of what trains nothing: float32 adds up in another order
-
-
-def compute_untrained() -> tuple[Records, Records]: # made here, and committed; id -> record
-    """Compute every committed run of real data again that trains nothing: it comes out the same on any processor and with
-    any later version of the code. What lacks its data or its encoder is left out; nothing is kept."""
-    from tqdm import tqdm
-    from .pages.frame import all_experiments, found_records, papers, results
-    from ..runs.runner import absent, execute, quiet
-    committed = {}
-    runs = {}
-    for experiment in (one for paper in papers() for one in all_experiments(paper) if one.profile == "small"):
-        for run_id, record in found_records(experiment, results("small")).items():
-            if record["status"] == "finished" and not depends_on_processor(record):
-                committed[run_id] = record
-        runs |= {run.id: run for run in experiment.runs() if run.id in committed}
-    quiet()
-    return {run.id: execute(run) for run in tqdm(runs.values(), unit="run") if not absent(run)}, committed

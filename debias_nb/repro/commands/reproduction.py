@@ -269,27 +269,20 @@ def status(
 
 
 @app.command(rich_help_panel=REPRODUCTION)
-def agree(
-    untrained: Annotated[bool, Option(
-        "--untrained", help="Recompute what needs no training on real data, which is the same on any processor.")] = False,
-):
+def agree():
     """Compare this machine's synthetic-data records with the committed ones.
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
     from ..pages.frame import results
     from ...runs.records import latest
-    from ..agree import SAME, compute_untrained, said
+    from ..agree import said
     project_here()
-    if untrained:
-        here, committed = compute_untrained()
-        lines, do_agree = said(here, committed, "committed runs that train nothing", SAME)
-    else:
-        sides = []
-        for store in (results("planted", fresh=True), results("planted")):
-            places = [place for place in store.places() if place.endswith(".planted")]
-            sides.append(latest(record for place in places for record in store.records(place, short=True)))
-        lines, do_agree = said(*sides, "committed planted runs")
+    sides = []
+    for store in (results("planted", fresh=True), results("planted")):
+        places = [place for place in store.places() if place.endswith(".planted")]
+        sides.append(latest(record for place in places for record in store.records(place, short=True)))
+    lines, do_agree = said(*sides)
     for line in lines:
         echo(line)
     if not do_agree:
