@@ -2,6 +2,7 @@
 status, pages and agreement say."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, failed_record, make_record
 from debias_nb.repro.pages.cells import row_name
+from debias_nb.repro.pages.report import all_cells
 from debias_nb.runs.tasks.common import lacking
 from made import STATIC, experiment
 
@@ -341,24 +343,24 @@ def test_what_asks_for_no_runs_is_refused(asked, name):
 
 @pytest.mark.slow
 def test_status_accounts_for_every_cell_of_the_paper():
-    done = shell("status", "itvreg", "--json")
-    assert done.exit_code == 0
-    cells = json.loads(done.stdout)
+    done = shell("status", "itvreg")
+    cells = all_cells("itvreg")
+    assert done.exit_code == 0 and {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
     printed = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text())["tables"]
     for table, known in printed.items():
         mine = {}
         for cell in cells:
-            if (cell["profile"], cell["table"]) == ("paper", table):
-                mine[cell["row"], cell["column"]] = cell["expected"]
-                assert (cell["value"] is None) == (cell["status"] in ("not run", "failed"))
-                assert cell["value"] is not None or cell["why"]
+            if (cell.profile, cell.table) == ("paper", table):
+                mine[cell.row, cell.column] = cell.expected
+                assert (cell.value is None) == (cell.status in ("not run", "failed"))
+                assert cell.value is not None or cell.why
         expected = {}
         for cell in known["cells"]:
             row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(**cell['row'])}"
             expected[row, cell["column"]] = cell["value"]
         assert mine == expected and len(mine) > 3, table
-    assert all(cell["expected"] is None for cell in cells if cell["profile"] != "paper"), "reduced runs are another thing"
-    assert all(cell["command"] for cell in cells if (cell["paper"], cell["table"]) == ("itvreg", "table3"))
+    assert all(cell.expected is None for cell in cells if cell.profile != "paper"), "reduced runs are another thing"
+    assert all(cell.command for cell in cells if cell.table == "table3")
 
 
 WITHOUT_TORCH = """
@@ -420,14 +422,14 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "SPEED.md"}
     page = (tmp_path / "pages/itvreg/table03.md").read_text()
-    cells = [cell for cell in json.loads(shell("status", "--json").stdout) if cell["profile"] == "small"]
+    cells = [cell for cell in all_cells() if cell.profile == "small"]
     finished = {record["id"] for record in store.all() if record["status"] == "finished"}
-    assert {name for cell in cells for name in cell["records"]} == finished
+    assert {name for cell in cells for name in cell.records} == finished
     assert f"{len(finished)} runs, " in page
     assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
     assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
     assert str(tmp_path) not in page and str(ROOT) not in page
-    failed = [cell["why"] for cell in cells if cell["status"] == "failed"]
+    failed = [cell.why for cell in cells if cell.status == "failed"]
     assert any("training stopped: the loss is nan" in why for why in failed)
 
 

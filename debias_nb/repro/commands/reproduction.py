@@ -16,8 +16,6 @@ from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, i
 app = typer.Typer()
 
 
-Fresh = Annotated[bool, Option(
-    "--fresh", help="Read your own synthetic-data runs from _runs/ instead of the committed ones.")]
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
 Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
@@ -214,7 +212,8 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
 def report(
     names: Annotated[list[str] | None, Argument(
         help="Pages, or papers for all of theirs; default: all.", show_default=False)] = None,
-    fresh: Fresh = False,
+    fresh: Annotated[bool, Option(
+        "--fresh", help="Read your own synthetic-data runs from _runs/ instead of the committed ones.")] = False,
     out: Annotated[Path | None, Option(
         help="Output folder; default: reports/, or _runs/reports/ with --fresh.")] = None,
 ):
@@ -230,33 +229,27 @@ def report(
 @app.command(rich_help_panel=REPRODUCTION)
 def status(
     paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all.")] = None,
-    json_: Annotated[bool, Option("--json", help="Print every cell as a JSON list.")] = False,
-    fresh: Fresh = False,
 ):
     """Say which cells of which tables have a number, and why others have none.
 
     Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
     from ..pages.cells import reasons
-    from ..pages.report import all_cells, status_json
+    from ..pages.report import all_cells
     from ..pages.tables import text_table
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import unfounded
     root = project_here()
-    cells = all_cells(fresh=fresh, paper=paper)
-    if json_:
-        echo(status_json(cells))
-    else:
-        tables = {}
-        for cell in cells:
-            tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
-        rows = []
-        for key, own in tables.items():
-            counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
-            lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
-            rows.append([*key, len(own), counts, "; ".join(lacking)])
-        header = ["paper", "table", "profile", "cells", "status", "why not"]
-        echo(text_table(header, rows))
+    tables = {}
+    for cell in all_cells(paper):
+        tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
+    rows = []
+    for key, own in tables.items():
+        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
+        lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
+        rows.append([*key, len(own), counts, "; ".join(lacking)])
+    header = ["paper", "table", "profile", "cells", "status", "why not"]
+    echo(text_table(header, rows))
     commits = history(root)
     if commits is None:
         echo(NO_HISTORY, err=True)

@@ -333,7 +333,6 @@ def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
 
 
 def all_cells(
-    fresh: bool = False, # as in `results`
     paper: str | None = None, # default: all
 ) -> list[Cell]:
     "Every cell of every table and profile. Raises `ConfigError` for a paper that there is not."
@@ -342,7 +341,7 @@ def all_cells(
         check_known("paper", paper, asked, ConfigError)
         asked = [paper]
     found = []
-    with only_stored(fresh, short=True):
+    with only_stored(short=True):
         for name in asked:
             cells = [cell for one in all_experiments(name) for cell in stored(one.name, one.profile).cells]
             cells += list(_printed_alone(name, cells))
@@ -354,11 +353,3 @@ def _table_order(cell: Cell) -> tuple[int, int]:
     "Table 2 before Table 11, and ours last."
     number = "".join(filter(str.isdigit, cell.table))
     return int(number or 99), PROFILES.index(cell.profile)
-
-
-STATUS = ("paper", "table", "row", "column", "expected", "profile", "value", "low", "high", "n", "status", "records", "why", "command")
-
-
-def status_json(cells: list[Cell]) -> str:
-    "Cells as a JSON list of objects."
-    return json.dumps([{key: getattr(cell, key) for key in STATUS} for cell in cells], indent=1)
