@@ -94,8 +94,9 @@ def record_sets(cases):
 
 def test_a_method_fits_on_record_sets_which_share_texts_by_design():
     few, most = record_sets(60), record_sets(1_500)
-    assert few.recommendation.call == "use a method" and few.failing("unsure") == []
-    assert most.recommendation.call == "cannot tell" and most.failing("unsure") == ["like"] and most.failing("worse") == []
+    assert few.recommendation.call == "use a method" and few.verdict().startswith("VERDICT: better |")
+    assert most.recommendation.call == "cannot tell" and "may have lost" in most.recommendation.heading and "`like`" in most.recommendation.heading
+    assert most.verdict().startswith("VERDICT: cannot-tell |") and most.verdict().endswith("| test=like without texts of training | method=plain")
 
 
 def pairs_with(name, base, tuned, labels):

@@ -159,9 +159,9 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
     rows = pd.concat([found.differences("base", part=part).assign(part=part) for part in ("all", NEW)])
     cases = found.facts["cases"]
     asked = (rows.part != NEW) | (rows.test.map(lambda test: cases.get(part_name(test), 0) / cases[test]) >= LARGE)
-    assert set(found.failing("worse")) == set(rows.test[rows.word == "worse"]), "plain fine-tuning is all that was trained"
-    unsure = set(rows.test[(rows.word == "worse") | (rows.low <= -5) & asked])
-    assert set(found.failing("unsure", margin=5)) == unsure and unsure - set(found.failing("unsure", margin=100))
+    lost = set(rows.test[(rows.word == "worse") | (rows.low <= -5) & asked])
+    told = {result.test for result in found.recommendation.results["plain"] if result.may_lose(.05)}
+    assert told == lost and lost - {result.test for result in found.recommendation.results["plain"] if result.may_lose(1.)}
 
 
 # ---- what shares no text with training

@@ -2,7 +2,6 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import Literal
 
 import pandas as pd
 
@@ -393,16 +392,3 @@ class Comparison:
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
         })
-
-    def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # margin: points; None: its own
-        """Name the tests on which every trained method is significantly worse than the base, or, with unsure, may have lost
-        the margin or more; on all cases or on those apart. Raises `ConfigError` where the base is not among the methods."""
-        if "base" not in self.compared_with:
-            raise ConfigError("methods: add base, which the others are compared with")
-        margin = (self.margin if margin is None else margin) / 100
-        lost = {} # of each test and part, whether each method did
-        for own in self.recommendation.results.values():
-            for result in own:
-                may_have = result.word == "worse" or on == "unsure" and result.may_lose(margin)
-                lost.setdefault((result.test, result.part), []).append(may_have)
-        return list(dict.fromkeys(test for (test, _), of_methods in lost.items() if all(of_methods)))

@@ -106,15 +106,10 @@ def diagnose(
         base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
         match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, scores=runs)
     _answer(found, out)
-    _end(fail_on, found, margin / 100, found.decision.verdict(verdict_words))
-
-
-def _end(fail_on: str | None, found, margin: float, verdict: str) -> None:
-    "Say which tests fail and, last, what a monitor reads; end with status 1 where a test fails."
-    failing = found.failing(fail_on, margin) if fail_on else []
+    failing = found.failing(fail_on, margin / 100) if fail_on else []
     if failing:
         echo(f"--fail-on {fail_on}: {', '.join(failing)}")
-    echo(verdict)
+    echo(found.decision.verdict(verdict_words)) # what a monitor reads stands last
     if failing:
         raise Exit(1)
 
@@ -197,8 +192,6 @@ def compare(
     out: Annotated[Path, Option(
         parser=folder,
         help="Output folder for trials, tables and page. Finished trials found there are reused: the same command goes on where it was stopped.")] = Path("comparison"),
-    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
-        help="Exit with status 1 if every trained method is worse than the base on a test; with unsure also if it may be.")] = None,
     margin: Margin = 1.,
     like: Like = "like",
     verdict_words: VerdictWords = False,
@@ -208,8 +201,6 @@ def compare(
     "Train each method on your pairs and report which differences are significant."
     tests, names = _files(test, columns, train, texts)
     from ...data.pairs_file import named_tests
-    if fail_on and methods is not None and "base" not in [name.strip() for name in methods.split(",")]:
-        raise ConfigError("--fail-on compares with the base: add base to --methods")
     kept = named_tests(validation or [], "--validation")
     from ...explain import compare as comparing
     from ...explain.comparison import FILES
@@ -222,7 +213,7 @@ def compare(
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
-    _end(fail_on, found, margin, found.verdict(verdict_words))
+    echo(found.verdict(verdict_words))
 
 
 def _write_shifts(folder: Path) -> None:
