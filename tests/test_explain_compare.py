@@ -119,16 +119,16 @@ def test_a_strength_stands_behind_the_name():
     assert {name: read_method(name).strength for name in strengths} == strengths
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
-    assert others == {"wise-ft": .5, "l2sp": 1e-6, "frozen": .5, "lora": 8}
+    assert others == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8}
     assert all(STRENGTH[name] in GRIDS[name] for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     for grid in (GRIDS, RANKING_GRIDS):
         assert all(read_method(f"{name}:{one!r}").strength == one for name in grid for one in grid[name])
-    assert "0.1; of wise-ft 0.5, of l2sp 1e-6, frozen 0.5 of the layers, lora rank 8" in METHODS_HELP
+    assert "0.1; of wise-ft 0.5, of l2sp 1e-6, lora rank 8" in METHODS_HELP
 
 
 @pytest.mark.parametrize("name, words", [
     ("outregg", "'outreg'"), ("plain:1", "plain"), ("outreg:much", "'outreg:much'"), ("wise-ft:2", "share"),
-    ("outreg:-1", "lambda"), ("outreg:nan", "lambda"), ("worddropout:1", "share"), ("plain,plain", "plain, plain"),
+    ("outreg:-1", "lambda"), ("frozen", "'frozen'"), ("outreg:nan", "lambda"), ("worddropout:1", "share"), ("plain,plain", "plain, plain"),
 ])
 def test_names_that_are_none(name, words):
     with pytest.raises(ConfigError, match=words):
@@ -666,18 +666,16 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
             held(new_kind, texts=given, **changes)
 
 
-@pytest.mark.parametrize("name, part", [("lora:2", {"rank": 2}), ("frozen:0.5", {"frozen": 0})])
-def test_a_part_of_a_transformer_alone_is_trained(tmp_path, name, part):
+def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
-    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods=f"plain,{name}", seeds=2, epochs=.5, progress=False, folder=tmp_path)
-    (key, value), = part.items()
-    assert found.facts["parts"] == {name: part} and f"trained_part(model, seed=0, {key}={value})" in won_by(name, found).snippet()
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2, epochs=.5, progress=False, folder=tmp_path)
+    assert found.facts["parts"] == {"lora:2": {"rank": 2}} and "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
     config = json.loads(next(path for path in records_in(tmp_path) if "-plain-" not in path.name).read_text())["config"]["method"]
-    assert (config["lora"] or {}).get("rank") == part.get("rank") and config["frozen_layers"] == part.get("frozen")
+    assert config["lora"]["rank"] == 2 and config["frozen_layers"] is None
 
 
 @pytest.mark.parametrize("name, why", [
-    ("lora:1.5", "a rank is a whole number"), ("frozen:1", "share of layers must lie in"), ("lora", "belongs to transformers"),
+    ("lora:1.5", "a rank is a whole number"), ("lora", "belongs to transformers"),
     ("lora", "pip install peft")])
 def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, nothing_trained, tmp_path, monkeypatch, name, why):
     if "peft" in why:

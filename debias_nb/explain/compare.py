@@ -160,9 +160,9 @@ def compare(
     columns : tuple of str, or dict, optional
         What all files call their columns, or file name to its columns; by default told by their names.
     methods : list of str, or str, optional
-        Names, or one text with commas: base, plain, wise-ft, a regularizer such as outreg, and for transformers frozen and
-        lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share
-        of the tuned weights, in [0, 1]), frozen:0.5 (share of the layers, in (0, 1)) or lora:8 (rank). With `texts` a
+        Names, or one text with commas: base, plain, wise-ft, a regularizer such as outreg, and for transformers lora (with the
+        package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share of the tuned
+        weights, in [0, 1]) or lora:8 (rank). With `texts` a
         regularizer can be held there, as outreg-texts. `mymodule.Name` is a
         loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts, itvreg;
         without `texts` the general ones are taken, with lambda 1, and where they are neither here nor to be downloaded outreg-texts is left out.
