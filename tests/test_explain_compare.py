@@ -89,23 +89,14 @@ def records_in(folder) -> list: # paths
     return sorted(folder.glob("runs/comparison.own/*.json"))
 
 
-DAMAGED = {
-    "cut short": lambda kept: json.dumps(kept)[:-1],
-    "without a metric": lambda kept: kept | {"metrics": kept["metrics"] | {"iid": {"auc05": .5}}},
-    "of fewer resamples": lambda kept: kept | {"replicates": kept["replicates"] | {"iid": {"auc05": [.5] * 199, "ap": [.5] * 200}}},
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
-def test_a_record_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_path, monkeypatch, damage):
+def test_a_record_that_is_damaged_is_named_and_made_again(encoder, pairs, tmp_path, monkeypatch):
     trained = []
     monkeypatch.setattr(trying, "fine_tune", lambda *asked, **_: trained.append(asked[5]) or Course(0))
     first = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
     path = next(path for path in records_in(tmp_path) if "-plain-s1-" in path.name)
     whole = json.loads(path.read_text())
     path.unlink()
-    broken = damage(whole)
-    path.write_text(broken if isinstance(broken, str) else json.dumps(broken))
+    path.write_text(json.dumps(whole)[:-1])
     with pytest.warns(UserWarning, match=f"{re.escape(str(path))} is left out"):
         again = compared(encoder, pairs, methods="base,plain", folder=tmp_path)
     assert trained == [0, 1, 1] and comparable(json.loads(path.read_text())) == comparable(whole)

@@ -1,12 +1,11 @@
 """The runs of a comparison: a user's files as a task, a method as a configuration, a record for each training.
 
-A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, the encoder and
-how it cuts texts, method, settings, seed, and the versions of the packages that train. What is there is not run again, so
-that a comparison that was stopped goes on where the same is asked again. Weights between the base and plain fine-tuning take
-no training of their own.
+A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, what is measured on
+them, the encoder and how it cuts texts, method, settings, seed, and the versions of the packages that train. What is there is
+not run again, so that a comparison that was stopped goes on where the same is asked again. Weights between the base and plain
+fine-tuning take no training of their own.
 """
 import json
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -140,15 +139,6 @@ class FilesTask(PairTask):
             metric: [None if np.isnan(value) else float(value) for value in one.resampled] for metric, one in measured.items()}
         tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
 
-    def is_stale(self, record: dict, run: RunConfig) -> bool:
-        "Whether a record lacks a metric of its run, or some of its resamples."
-        for name, share in product(run.evaluate, ("", *(f"@{share:g}" for share in run.method.interpolate))):
-            asked = dict.fromkeys(self._asked(name), RESAMPLES)
-            counts = {key: len(values) for key, values in record["replicates"].get(name + share, {}).items()}
-            if record["metrics"].get(name + share, {}).keys() != asked.keys() or counts != asked:
-                return True
-        return False
-
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         return iter(())
 
@@ -194,10 +184,10 @@ class Trials:
     def run(self, method: Method, seed: int, tests: list[str], shares: tuple[float, ...]) -> RunConfig:
         "The configuration of one method with one seed; WiSE-FT shares that of plain fine-tuning."
         task = self.task
-        rows = [task.tests[name].file.rows_sha256 for name in tests]
+        measured = [fingerprint([task.tests[name].file.rows_sha256, task.tests[name].metrics, RESAMPLES]) for name in tests]
         texts = method.texts and fingerprint(method.texts.texts)
         files = FilesConfig(
-            train=task.files["train"].rows_sha256, tests=rows, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
+            train=task.files["train"].rows_sha256, tests=measured, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
             packages=self.packages)
         corpus = CorpusConfig(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
@@ -257,22 +247,16 @@ class Trials:
             raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
         return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in rows_of(method, out.records[run.id])])
 
-    def make(self, runs: list[RunConfig], workers: int | None = 1, progress: bool = False) -> Outcome:
-        "Make some runs; those that are there are not made again."
-        return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)
-
     def _make_all(self, runs: list[RunConfig], progress: bool, workers: int | None) -> Outcome:
         "The first training here; the others at the same time, where they take longer than it takes to begin."
         known = finished(runs, self.store)
-        missing = [run for run in runs if run.id not in known or self.task.is_stale(known[run.id], run)]
-        for run in missing:
-            if run.id in known:
-                warnings.warn(f"{self.store.file(known[run.id])} is left out: it lacks metrics or resamples of its run", stacklevel=2)
+        missing = [run for run in runs if run.id not in known]
         trained = [run for run in missing if run.method.trained]
         workers = workers or cores()
         if trained:
-            first = self.make(missing[:missing.index(trained[0]) + 1])
+            before = missing[:missing.index(trained[0]) + 1]
+            first = run_all(before, self.store, workers=1, progress=False, task=self.task)
             seconds = max((record["seconds"] for record in first.records.values()), default=0.)
             if seconds * (len(trained) - 1) < WORTH_WORKERS:
                 workers = 1
-        return self.make(runs, workers, progress)
+        return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)

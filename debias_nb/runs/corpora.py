@@ -32,7 +32,7 @@ class SplitConfig(Settings):
 class FilesConfig(Strict):
     "What a run on a user's files depends on besides its settings, each by a digest of what is in it: where a file lies is no part of it."
     train: str                   # rows, as they were read
-    tests: Names                 # rows of each evaluation set
+    tests: Names                 # rows of each evaluation set, and what is measured on them
     matches: bool = False        # whether it is trained on matches alone, and none is a negative of another one
     texts: str | None = None     # unlabeled ones
     own: str | None = None       # the module with a loss or a regularizer of the user's own
