@@ -370,7 +370,7 @@ def test_page_twin_and_tables_are_written(reported, files):
     told = read_card(reported._repr_html_())
     assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told and "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    parts = {"schema", "verdict", "recommendation", "prior", "warnings", "found", "levels", "differences", "choices", "next", "facts"}
+    parts = {"schema", "verdict", "recommendation", "prior", "warnings", "found", "levels", "differences", "tried", "next", "facts"}
     assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
     assert all("was chosen on these tests" in text for text in (page, (out / "report.json").read_text("utf-8")))
     told = pd.DataFrame(twin["differences"])
@@ -553,15 +553,6 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     monkeypatch.setattr(trying, "fine_tune", None) # nothing is left to train
     again = compared(encoder, pairs, **asked)
     assert again.tried.equals(found.tried) and again.scores.equals(found.scores)
-
-
-def test_the_edge_of_what_was_tried_is_told():
-    results = of_values({"plain": .4, "outreg": .5}).results
-    tried = pd.DataFrame({"method": "outreg", "strength": GRIDS["outreg"], "value": (.1, .3, .2, .2)})
-    for strength, at_edge in ((.01, True), (.1, False), (10., True)):
-        methods = [read_method("plain"), replace(read_method("outreg"), strength=strength)]
-        choice, = Comparison(results, methods, settings_for("static"), {}, tried).choices()
-        assert choice["strength"] == strength and choice["at_edge"] == at_edge
 
 
 def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encoder, pairs, held_out, nothing_trained):

@@ -23,7 +23,7 @@ DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1}
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"}
 FEW_SEEDS = 3 # so many find large differences alone
-SCHEMA = 3 # of report.json
+SCHEMA = 4 # of report.json
 RULE = (
     "In the picture, right is better where it is like training, up is better on the new test that each method changes worst; dashed: methods that "
     "no other one beats in both. A method fits if it is significantly better than the base on a test (at 5%, after Holm's correction for all "
@@ -354,18 +354,6 @@ class Comparison:
         "The recommendation, as a notebook shows it; the tables alone where the base is not among the methods."
         return screen(self.recommendation, self.cards) if self.recommendation else None
 
-    def choices(self) -> list[dict]: # method, strength, at_edge, tried: rows of strength and value
-        "Say how each strength that was not given came about; nothing without validation pairs."
-        if self.tried is None:
-            return []
-        chosen = {method.name: method.strength for method in self.methods}
-        out = []
-        for name, rows in self.tried.groupby("method", sort=False):
-            at_edge = chosen[name] in (rows.strength.iloc[0], rows.strength.iloc[-1])
-            tried = rows[["strength", "value"]].to_dict("records")
-            out.append({"method": name, "strength": chosen[name], "at_edge": at_edge, "tried": tried})
-        return out
-
     def __repr__(self):
         "The recommendation, warnings, levels and differences, as the terminal has them."
         parts = [f"{self.recommendation.heading} {self.recommendation.reason}"] if self.recommendation else []
@@ -390,5 +378,5 @@ class Comparison:
         return json_text({
             "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "prior": {"rows": self.prior, **self.prior.attrs}, "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
-            "choices": self.choices(), "next": self.snippet(), "facts": self.facts,
+            "tried": self.tried, "next": self.snippet(), "facts": self.facts,
         })
