@@ -20,6 +20,7 @@ from ..measures.stats import judge, paired_together
 
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1}
+CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"}
 FEW_SEEDS = 3 # so many find large differences alone
@@ -150,7 +151,6 @@ class Comparison:
         self,
         against: str = "plain",    # a method
         metric: str | None = None, # None: the one that decides on each test
-        delta: float | None = None, # the smallest difference that matters, in points; None: the margin
         part: str = WHOLE,         # of the tests; `NEW`: what shares no text with training, on tests where others do
     ) -> pd.DataFrame: # method, test, metric, difference, low, high, p, word and those below; points
         """Subtract one method from each other one: t over seeds and resampled cases, where the methods on one test say
@@ -173,7 +173,7 @@ class Comparison:
         table = pd.DataFrame(rows, columns=["method", "test", "metric", "paired"])
         table = table.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
         ends = pd.DataFrame(map(figures, table.paired), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
-        judged = judge([*table.paired], (self.margin if delta is None else delta) / 100)
+        judged = judge([*table.paired], self.margin / 100)
         judged[["found", "found at best"]] *= 100
         shown = judged[["p", "word", "found", "found at best", "provisional"]]
         return pd.concat([table.drop(columns="paired"), 100 * ends, shown], axis=1)
@@ -291,7 +291,7 @@ class Comparison:
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         program = training_program(
             why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
-            part=self.facts["parts"].get(best.name), own=best.own and best.kind, **{name: getattr(self.settings, name) for name in HOW})
+            part=best.adapters, own=best.own and best.kind, **{name: getattr(self.settings, name) for name in HOW})
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)
@@ -316,7 +316,7 @@ class Comparison:
         "Write one self-contained page."
         answer = self.recommendation
         base = self.facts["models"]["base"]["name"]
-        seeds = self.facts["seeds"]
+        seeds = self.seeds
         return page(
             self.sections(), [self.first_metric(test) for test in self.tests], title=f"Methods compared: {base}",
             about=f"`{base}`, trained with each method, {seeds} seeds each.", decision=answer, cards=self.cards, steps=[STEPS[answer.call]] if answer else [],
@@ -347,7 +347,7 @@ class Comparison:
             Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
             Section("prior", "What is likely, before more is measured?", likely.attrs["sentences"], tables(likely)),
             Section("levels", "What did each method reach?", [], shown(frames["levels"])),
-            Section("next", "If it is fine-tuned, how?", [self.facts["choice"]], {}, program=self.snippet()),
+            Section("next", "If it is fine-tuned, how?", [CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")], {}, program=self.snippet()),
             made_section(self.facts, [*self.notes, trained], **made)]
 
     def _repr_html_(self) -> str | None:

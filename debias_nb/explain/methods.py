@@ -141,14 +141,9 @@ class Method:
         "A digest of the file that a class of your own stands in."
         return self.own and sha256_file(sys.modules[self.own.__module__].__file__)
 
-    def part(self, model) -> dict[str, int]: # as `trained_part` takes it
-        """Which part of an encoder is trained; nothing is said where all of it is. Raises `EncoderError` for one without
-        layers, `ConfigError` for adapters without the package peft."""
-        if self.kind != "lora":
-            return {}
-        layers_of(model, 1, self.kind)
-        adapters_package()
-        return {"rank": int(self.strength)}
+    @property
+    def adapters(self) -> dict[str, int] | None: # as `trained_part` takes them; None: all weights are trained
+        return {"rank": int(self.strength)} if self.kind == "lora" else None
 
     @property
     def is_loss(self) -> bool: # of your own
@@ -162,12 +157,15 @@ class Method:
         model, # the encoder
         shares: tuple[float, ...] = (), # of the tuned weights, which plain fine-tuning is also tested with
     ) -> MethodConfig:
-        "The method as the configuration of a run has it. WiSE-FT is that of plain fine-tuning."
+        """The method as the configuration of a run has it. WiSE-FT is that of plain fine-tuning. Raises `EncoderError` for
+        adapters of an encoder without layers, `ConfigError` without the package peft."""
         if self.kind in ("plain", "wise-ft"):
             return MethodConfig(name="plain", interpolate=shares)
         said = {"name": self.kind, "trained": self.kind != "base"}
         if self.kind == "lora":
-            said["lora"] = self.part(model)
+            layers_of(model, 1, self.kind)
+            adapters_package()
+            said["lora"] = self.adapters
         elif self.kind == "worddropout":
             said |= {"augmentation": self.kind, "mask_share": self.strength}
         elif self.kind in REGULARIZERS:
