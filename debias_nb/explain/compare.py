@@ -21,7 +21,7 @@ from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, options_of, read_files, with_prompts
-from .methods import DEFAULTS, HOW, HeldTexts, Method, fitting, general_notes, missing_general, ranking_notes, read_held_texts
+from .methods import DEFAULTS, HOW, HeldTexts, Method, fitting, general_notes, missing_general, read_held_texts
 from .methods import read_methods, settings_for, training_rows, untested
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
@@ -273,7 +273,7 @@ def compare(
     told |= {
         "seeds": seeds,
         "deciding": deciding,
-        "notes": scoring_notes({"base": scorer}) + ranking_notes(pairs, settings.loss) + general_notes(held) + [_redrawn(redraw)],
+        "notes": scoring_notes({"base": scorer}) + general_notes(held) + [_redrawn(redraw)],
     }
     facts = made_of("compare", {"base": scorer}, files, tests, options, told, held)
     units = {name: test.units.count() for name, test in tested.items()}

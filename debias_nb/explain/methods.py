@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['STRENGTH', 'GRIDS', 'RANKING_GRIDS', 'DEFAULTS', 'HELD_GENERAL', 'HOW', 'SUFFIX', 'OF_TEXTS', 'ABOUT', 'HeldTexts',
            'read_held_texts', 'untested', 'missing_general', 'general_notes', 'Method', 'check_strength', 'register',
-           'read_method', 'read_methods', 'settings_for', 'fitting', 'grid_of', 'training_rows', 'ranking_notes',
-           'file_tokens', 'tune']
+           'read_method', 'read_methods', 'settings_for', 'fitting', 'grid_of', 'training_rows', 'file_tokens', 'tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
 import sys
@@ -328,21 +327,6 @@ def training_rows(
         raise ConfigError(f"loss: {loss} needs pairs that are no match, and training has none; take {OF_MATCHES[0]}")
     rows = train.frame[["left", "right", "label"]].astype({"label": float})
     return Dataset.from_pandas(rows, preserve_index=False)
-
-
-def ranking_notes(train: PairFile, loss: str) -> list[str]:
-    "What is said of texts with several matches, which a ranking loss must not take for negatives."
-    if loss not in OF_MATCHES:
-        return []
-    from debias_nb.trainer import ApartMatches
-    rows = training_rows(train, loss)
-    shared = ApartMatches(rows, batch_size=1, drop_last=False).shared
-    told = f"{shared:,} of {len(rows):,} matches in training share a text with another one"
-    notes = [f"{told}. In a batch of {loss} no text has another of its matches, or itself, as a negative."]
-    own = len(rows.column_names) - 2
-    if own > 0:
-        notes.append(f"Each match is trained next to {own} {'negative' if own == 1 else 'negatives'} of its own.")
-    return notes
 
 # %% ../../nbs/explain/08_methods.ipynb #90ac51b3
 def _behind_prompt(model, texts: list[str], prompt: str) -> tuple[Tokens, int]: # the second: tokens of the prompt
