@@ -155,8 +155,8 @@ def compare(
     columns : tuple of str, or dict, optional
         What all files call their columns, or file name to its columns; by default told by their names.
     methods : list of str, or str, optional
-        Names, or one text with commas: base, plain, wise-ft, a regularizer such as outreg, and for transformers lora (with the
-        package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share of the tuned
+        Names, or one text with commas: base and plain, which are among them in any case, wise-ft, a regularizer such as outreg,
+        and for transformers lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share of the tuned
         weights, in [0, 1]) or lora:8 (rank). With `texts` a
         regularizer can be held there, as outreg-texts. `mymodule.Name` is a
         loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts, itvreg;
@@ -247,8 +247,6 @@ def compare(
     check_metric(metric, [file for name, file in files.items() if name != "train"])
     held = _held_texts(texts, files, tests)
     asked = read_methods(methods, held)
-    if len(asked) == 1:
-        raise ConfigError("methods: plain fine-tuning alone has nothing to be compared with; add one, such as base")
     scorer = with_prompts(load_model(base), prompts)
     loss = loss or usual_loss(pairs)
     asked = [fitting(method, loss) for method in asked]

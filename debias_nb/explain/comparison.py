@@ -22,7 +22,7 @@ FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1}
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
-AGAINST = {"plain": "plain fine-tuning", "base": "the base"}
+AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 4 # of report.json
 RULE = (
@@ -178,16 +178,11 @@ class Comparison:
         shown = judged[["p", "word", "found", "found at best", "provisional"]]
         return pd.concat([table.drop(columns="paired"), 100 * ends, shown], axis=1)
 
-    @property
-    def compared_with(self) -> list[str]: # methods
-        "What every method is compared with: plain fine-tuning, and the base where it is among the methods."
-        return [name for name in AGAINST if name in {method.name for method in self.methods}]
-
     def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
         "All differences: against plain fine-tuning and the base, by each metric, on each part of the tests."
         others = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
         tables = []
-        for against, part, metric in product(self.compared_with, (WHOLE, NEW), (None, *others)):
+        for against, part, metric in product(AGAINST, (WHOLE, NEW), (None, *others)):
             table = self.differences(against, metric, part=part)
             if metric is not None: # where it decides it is there already
                 table = table[table.metric != table.test.map(self.first_metric)]
@@ -237,10 +232,8 @@ class Comparison:
         return self._deciding(tests).groupby("method").value.mean().to_dict()
 
     @cached_property
-    def recommendation(self) -> Recommendation | None:
-        "Which method to use, with the base among the candidates; nothing where it is not among the methods."
-        if "base" not in self.compared_with:
-            return None
+    def recommendation(self) -> Recommendation:
+        "Which method to use, with the base among the candidates."
         cases = self.facts.get("cases", {})
         every = self.every_difference()
         against_base = every[every.against == "base"].assign(decides=every.metric == every.test.map(self.first_metric))
@@ -258,11 +251,8 @@ class Comparison:
 
     def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
         "The line that a monitor reads, of the method that the recommendation names, or of plain fine-tuning."
-        method = "plain"
-        results = []
-        if self.recommendation:
-            method = self.recommendation.method or method
-            results = self.recommendation.results[method]
+        method = self.recommendation.method or "plain"
+        results = self.recommendation.results[method]
         return f"{verdict_line(results, overall(results), words)} | method={method}"
 
     @cached_property
@@ -270,7 +260,7 @@ class Comparison:
         "What a new kind of text brought to static encoders in our records; nothing but where this comparison cannot tell."
         rows = pd.read_csv(package_file("explain/prior.csv"))
         is_static = self.facts.get("models", {"base": {}})["base"].get("kind") == "static"
-        is_open = self.recommendation is not None and self.recommendation.call == "cannot tell"
+        is_open = self.recommendation.call == "cannot tell"
         rows = rows[(rows.loss == self.settings.loss) & is_static & is_open]
         rests_on = rows[["encoder", "loss", "sets", "seeds"]].astype(str).agg(lambda column: " and ".join(column.unique()))
         rows.attrs["sentences"] = [PRIOR.format(**rests_on)] * bool(len(rows))
@@ -280,10 +270,9 @@ class Comparison:
         "Write a program that trains with the method that is recommended, or did best of those that are trained."
         trained = {method.name: method for method in self.methods if method.kind != "base"}
         means = self._means(self.validation or self.tests)
-        picked = self.recommendation and self.recommendation.method
-        best = trained[picked or max(trained, key=means.get)]
+        best = trained[self.recommendation.method or max(trained, key=means.get)]
         over = "the validation pairs" if self.validation else "the tests above"
-        if self.recommendation and self.recommendation.call == "use a method":
+        if self.recommendation.call == "use a method":
             why = f"{best.name} is recommended above: check it on pairs that had no part in the choice."
         else:
             why = f"If it is to be fine-tuned: {best.name} has the highest mean of what decides over {over}. Check it on other pairs."
@@ -301,8 +290,6 @@ class Comparison:
     def cards(self) -> list[dict]: # as of `decision.cards`
         "What the first screen says of a method: the one that is recommended, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
-        if answer is None:
-            return []
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
         roles = {"Recommended" if answer.call == "use a method" else "Gains most": answer.method, "Loses least": mildest, "For comparison": "plain"}
         cards = {}
@@ -319,7 +306,7 @@ class Comparison:
         seeds = self.seeds
         return page(
             self.sections(), [self.first_metric(test) for test in self.tests], title=f"Methods compared: {base}",
-            about=f"`{base}`, trained with each method, {seeds} seeds each.", decision=answer, cards=self.cards, steps=[STEPS[answer.call]] if answer else [],
+            about=f"`{base}`, trained with each method, {seeds} seeds each.", decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
             not_tested=[f"More than {seeds} seeds of each training.", "Other strengths than those that were tried."], warnings=self.warnings(),
             margin=self.margin / 100)
 
@@ -333,7 +320,7 @@ class Comparison:
         for name, frame in frames.items():
             frame["test"] = [part_name(*place) for place in zip(frame.test, frame.part)]
             frames[name] = tables(frame.drop(columns="part"))
-        trade = trade_points(self.recommendation.results) if self.recommendation else []
+        trade = trade_points(self.recommendation.results)
         pick = self.recommendation.method if trade and self.recommendation.call == "use a method" else None
         picture = trade_picture(trade, self.margin / 100, "Each method", pick) if trade else ""
         made = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
@@ -350,19 +337,19 @@ class Comparison:
             Section("next", "If it is fine-tuned, how?", [CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")], {}, program=self.snippet()),
             made_section(self.facts, [*self.notes, trained], **made)]
 
-    def _repr_html_(self) -> str | None:
-        "The recommendation, as a notebook shows it; the tables alone where the base is not among the methods."
-        return screen(self.recommendation, self.cards) if self.recommendation else None
+    def _repr_html_(self) -> str:
+        "The recommendation, as a notebook shows it."
+        return screen(self.recommendation, self.cards)
 
     def __repr__(self):
         "The recommendation, warnings, levels and differences, as the terminal has them."
-        parts = [f"{self.recommendation.heading} {self.recommendation.reason}"] if self.recommendation else []
+        parts = [f"{self.recommendation.heading} {self.recommendation.reason}"]
         prompts = {name: model["prompt"] for name, model in self.facts.get("models", {}).items()}
         parts += [*prompt_notes(prompts), *self.warnings(), *file_notes(self.facts.get("files", {}))]
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} seeds\n{self.means().to_string()}")
-        for against in self.compared_with:
+        for against in AGAINST:
             shown = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
             parts.append(f"\nMinus {AGAINST[against]}, in points\n{shown.to_string(index=False)}")
         parts += [f"\n{sentence}\n{self.prior.round(2).to_string(index=False)}" for sentence in self.prior.attrs["sentences"]]

@@ -248,7 +248,7 @@ def read_methods(
     names, # names, or one text with commas; None: `DEFAULTS`, and OutReg on texts where there are some
     texts: HeldTexts | None = None,
 ) -> list[Method]:
-    """Methods by their names, plain fine-tuning among them. Raises `ConfigError` as `read_method`, for a name twice, and
+    """Methods by their names, the base and plain fine-tuning among them. Raises `ConfigError` as `read_method`, for a name twice, and
     for texts on which no method is held."""
     if names is None:
         names = [*DEFAULTS]
@@ -259,9 +259,8 @@ def read_methods(
     names = list(names)
     if len(set(names)) < len(names):
         raise ConfigError(f"methods: a name stands twice in {', '.join(names)}")
-    if "plain" not in names:
-        names = ["plain", *names]
-    methods = [read_method(name, texts) for name in names]
+    missing = [name for name in ("base", "plain") if name not in names]
+    methods = [read_method(name, texts) for name in [*missing, *names]]
     if texts is not None and not any(method.texts for method in methods):
         raise ConfigError("texts (--texts): no method is held on them; add one to methods, such as outreg-texts")
     return methods

@@ -150,7 +150,7 @@ def demo(
 
 
 METHODS_HELP = (
-    "Methods, separated by commas: base, plain, wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout, and for transformers "
+    "Methods, separated by commas, next to base and plain: wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout, and for transformers "
     "lora; a weight follows a colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6, lora rank 8). With --texts also outreg-texts, itvreg-texts, "
     "maskreg-texts, simcse-texts. mymodule.Name is a loss or regularizer of your own.")
 SETTING_HELP = "Default: what suits the kind of encoder."
