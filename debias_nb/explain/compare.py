@@ -25,7 +25,7 @@ from .methods import DEFAULTS, HOW, HeldTexts, Method, fitting, general_notes, m
 from .methods import read_methods, settings_for, training_rows, untested
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
-from .tests import RESAMPLES, Test, TooSmall, as_test, check_metric
+from .tests import Test, TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
 from ..runs.config import TrainConfig
 from ..runs.matching import Course, make_loss
@@ -65,7 +65,8 @@ def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig)
     model = copied(base.model)
     for method in methods:
         try:
-            make_loss(method.config(model), model, None, Course(0), method.training(settings), method.texts and method.texts.texts)
+            texts = method.texts and method.texts.texts
+            make_loss(method.config(model), model, None, Course(0), method.training(settings), texts)
         except (TypeError, ValueError, EncoderError) as e:
             raise ConfigError(f"methods: {method.name}: {e}") from None
 
@@ -79,17 +80,16 @@ def _redrawn(redraw: float | None) -> str:
 
 # %% ../../nbs/explain/15_compare.ipynb #e97af2dd
 def _told(methods: list[Method], settings: TrainConfig, tests: dict[str, Test], base: Scorer, train: PairFile) -> dict:
-    "How methods were trained and tests are drawn, and what to know before a result is believed."
+    "How methods were trained, how large tests are, and what to know before a result is believed."
     known = []
     for test in tests.values():
         known += doubts(test, shared_pairs(test.file, train))
+    known += reading_warnings({"base": base}, tests.values())
     return {
         "methods": [method.facts() for method in methods],
         "settings": {name: getattr(settings, name) for name in HOW},
-        "resamples": RESAMPLES,
-        "drawn": {name: test.units.told for name, test in tests.items()},
         "cases": {name: len(test.cases) for name, test in tests.items()},
-        "doubts": [*known, *reading_warnings({"base": base}, tests.values())],
+        "doubts": known,
     }
 
 # %% ../../nbs/explain/15_compare.ipynb #b2571623
@@ -268,11 +268,7 @@ def compare(
     told = _told(chosen, settings, tested, scorer, pairs)
     told["doubts"] += missing
     told["cases"] |= {part_name(name): int(rows.sum()) for name, rows in task.apart.items()}
-    told |= {
-        "seeds": seeds,
-        "deciding": deciding,
-        "notes": scoring_notes({"base": scorer}) + general_notes(held) + [_redrawn(redraw)],
-    }
+    told["notes"] = scoring_notes({"base": scorer}) + general_notes(held) + [_redrawn(redraw)]
     facts = made_of("compare", {"base": scorer}, files, tests, options, told, held)
     units = {name: test.units.count() for name, test in tested.items()}
     units |= {part_name(name): tested[name].units.count(rows) for name, rows in task.apart.items()}

@@ -10,7 +10,6 @@ from .changes import NEW, WHOLE
 from .tests import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
-from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
@@ -278,9 +277,11 @@ class Comparison:
             why = f"If it is to be fine-tuned: {best.name} has the highest mean of what decides over {over}. Check it on other pairs."
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
+        settings = {name: getattr(self.settings, name) for name in HOW}
+        own = best.own and best.kind
+        train = self.facts["files"]["train"]
         program = training_program(
-            why, base["source"], self.facts["files"]["train"], best.regularizer, folder, prompt=base["prompt"],
-            part=best.adapters, own=best.own and best.kind, **{name: getattr(self.settings, name) for name in HOW})
+            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, own=own, **settings)
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)
@@ -303,12 +304,12 @@ class Comparison:
         "Write one self-contained page."
         answer = self.recommendation
         base = self.facts["models"]["base"]["name"]
-        seeds = self.seeds
+        about = f"`{base}`, trained with each method, {self.seeds} seeds each."
+        metrics = [self.first_metric(test) for test in self.tests]
+        not_tested = [f"More than {self.seeds} seeds of each training.", "Other strengths than those that were tried."]
         return page(
-            self.sections(), [self.first_metric(test) for test in self.tests], title=f"Methods compared: {base}",
-            about=f"`{base}`, trained with each method, {seeds} seeds each.", decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
-            not_tested=[f"More than {seeds} seeds of each training.", "Other strengths than those that were tried."], warnings=self.warnings(),
-            margin=self.margin / 100)
+            self.sections(), metrics, title=f"Methods compared: {base}", about=about, decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
+            not_tested=not_tested, warnings=self.warnings(), margin=self.margin / 100)
 
     def sections(self) -> list[Section]:
         "The parts of the page."
@@ -321,8 +322,10 @@ class Comparison:
             frame["test"] = [part_name(*place) for place in zip(frame.test, frame.part)]
             frames[name] = tables(frame.drop(columns="part"))
         trade = trade_points(self.recommendation.results)
-        pick = self.recommendation.method if trade and self.recommendation.call == "use a method" else None
-        picture = trade_picture(trade, self.margin / 100, "Each method", pick) if trade else ""
+        picture = ""
+        if trade:
+            pick = self.recommendation.method if self.recommendation.call == "use a method" else None
+            picture = trade_picture(trade, self.margin / 100, "Each method", pick)
         made = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
         if self.tried is not None:
             made["strengths that were tried, on validation pairs, which are no test"] = self.tried
@@ -330,11 +333,13 @@ class Comparison:
         likely[["change", "low", "high"]] /= 100
         how = self.settings
         trained = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
+        found = [*self.found().values()]
+        chosen = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
-            Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
+            Section("differences", "How did each method do?", found, shown(frames["differences"], DIFFERENCES), picture, note=RULE),
             Section("prior", "What is likely, before more is measured?", likely.attrs["sentences"], tables(likely)),
-            Section("levels", "What did each method reach?", [], shown(frames["levels"])),
-            Section("next", "If it is fine-tuned, how?", [CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")], {}, program=self.snippet()),
+            Section("levels", "What did each method reach?", tables=shown(frames["levels"])),
+            Section("next", "If it is fine-tuned, how?", [chosen], program=self.snippet()),
             made_section(self.facts, [*self.notes, trained], **made)]
 
     def _repr_html_(self) -> str:
@@ -344,8 +349,7 @@ class Comparison:
     def __repr__(self):
         "The recommendation, warnings, levels and differences, as the terminal has them."
         parts = [f"{self.recommendation.heading} {self.recommendation.reason}"]
-        prompts = {name: model["prompt"] for name, model in self.facts.get("models", {}).items()}
-        parts += [*prompt_notes(prompts), *self.warnings(), *file_notes(self.facts.get("files", {}))]
+        parts += [*self.warnings(), *self.notes]
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} seeds\n{self.means().to_string()}")
