@@ -156,11 +156,11 @@ def compare(
         What all files call their columns, or file name to its columns; by default told by their names.
     methods : list of str, or str, optional
         Names, or one text with commas: base and plain, which are among them in any case, wise-ft, a regularizer such as outreg,
-        and for transformers lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (share of the tuned
-        weights, in [0, 1]) or lora:8 (rank). With `texts` a
-        regularizer can be held there, as outreg-texts. `mymodule.Name` is a
-        loss or a regularizer of your own, from the current folder or installed. Default: base, plain, wise-ft, outreg, outreg-texts, itvreg;
-        without `texts` the general ones are taken, with lambda 1, and where they are neither here nor to be downloaded outreg-texts is left out.
+        and for transformers lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0),
+        wise-ft:0.25 (share of the tuned weights, in [0, 1]) or lora:8 (rank). With `texts` a regularizer can be held there, as
+        outreg-texts. `mymodule.Name` is a loss or a regularizer of your own, from the current folder or installed. Default:
+        base, plain, wise-ft, outreg, outreg-texts, itvreg; without `texts` the general ones are taken, with lambda 1, and where
+        they are neither here nor to be downloaded outreg-texts is left out.
     seeds : int
         How often each method is trained, 2 or more. With 2, or with 3 of one method alone, what is found is provisional.
     learning_rate, epochs, batch_size : float, float, int, optional

@@ -366,8 +366,9 @@ class Comparison:
 
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
+        prior = {"rows": self.prior, **self.prior.attrs}
         return json_text({
-            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "prior": {"rows": self.prior, **self.prior.attrs}, "warnings": self.warnings(),
+            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "prior": prior, "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "tried": self.tried, "next": self.snippet(), "facts": self.facts,
         })

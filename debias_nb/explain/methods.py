@@ -248,8 +248,8 @@ def read_methods(
     names, # names, or one text with commas; None: `DEFAULTS`, and OutReg on texts where there are some
     texts: HeldTexts | None = None,
 ) -> list[Method]:
-    """Methods by their names, the base and plain fine-tuning among them. Raises `ConfigError` as `read_method`, for a name twice, and
-    for texts on which no method is held."""
+    """Methods by their names, the base and plain fine-tuning among them. Raises `ConfigError` as `read_method`, for a name
+    twice, and for texts on which no method is held."""
     if names is None:
         names = [*DEFAULTS]
         if texts is not None:

@@ -191,7 +191,8 @@ def compare(
     sample: Sample = None,
     out: Annotated[Path, Option(
         parser=folder,
-        help="Output folder for trials, tables and page. Finished trials found there are reused: the same command goes on where it was stopped.")] = Path("comparison"),
+        help="Output folder for trials, tables and page. Finished trials found there are reused, so that the same command goes on "
+        "where it was stopped.")] = Path("comparison"),
     margin: Margin = 1.,
     like: Like = "like",
     verdict_words: VerdictWords = False,
