@@ -165,29 +165,21 @@ def test_what_is_read_of_candidates(tmp_path):
 CORPUS = lines({"_id": "d1", "title": "T", "text": "x"}, {"_id": "d2", "title": "", "text": "y"}, {"_id": "d3", "text": "z"})
 QUERIES = lines({"_id": "0042", "text": "q"}, {"_id": "42", "text": "r"}, {"_id": "7", "text": "s"})
 QRELS = "query-id\tcorpus-id\tscore\n0042\td1\t1\n0042\td2\t0\n42\td2\t2\n42\td3\t1\n"
-TREC = "0042 0 d1 1\n0042 Q0 d2 -1\n42 0 d2 2\n42 0 d3 1\n"
 BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}
-BARE = "d1\tT x\nd2\ty\nd3\tz\n"
 FOLDERS = { # files, what is given behind the folder, options
     "BEIR": (BEIR, "", {}),
-    "BEIR without a header": (BEIR | {"qrels/test.tsv": QRELS.partition("\n")[2]}, "", {}),
     "grades written 1.0": (BEIR | {"qrels/test.tsv": QRELS.replace("\t1\n", "\t1.0\n")}, "", {}),
     "BEIR packed": ({"corpus.jsonl.gz": CORPUS, "queries.jsonl.gz": QUERIES, "qrels/test.tsv.gz": QRELS}, "", {}),
     "another split": (BEIR | {"qrels/dev.tsv": QRELS, "qrels/test.tsv": ""}, ":dev", {}),
     "the only split": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/mine.tsv": QRELS}, "", {}),
     "id": ({name: text.replace("_id", "id") for name, text in BEIR.items()}, "", {}),
-    "FlagEmbedding": ({"corpus.jsonl": CORPUS.replace("_id", "id"), "test_queries.jsonl": QUERIES.replace("_id", "id"), "test_qrels.jsonl": lines(
-        *({"qid": q, "docid": d, "relevance": g} for q, d, g in (line.split("\t") for line in QRELS.splitlines()[1:])))}, "", {}),
     "MTEB's Parquet": ({
         "corpus/corpus-00000-of-00002.parquet": {"_id": ["d1"], "title": ["T"], "text": ["x"]},
         "corpus/corpus-00001-of-00002.parquet": {"_id": ["d2", "d3"], "title": ["", ""], "text": ["y", "z"]},
         "queries/queries-00000-of-00001.parquet": {"_id": ["0042", "42", "7"], "text": ["q", "r", "s"]},
         "data/test-00000-of-00001.parquet": {"query-id": ["0042", "0042", "42", "42"], "corpus-id": ["d1", "d2", "d2", "d3"], "score": [1, 0, 2, 1]}}, "", {}),
-    "TREC": ({"corpus.jsonl": CORPUS, "topics.txt": "0042\tq\n42\tr\n7\ts\n", "qrels.txt": TREC}, "", {}),
-    "TREC, .qrels": ({"corpus.jsonl": CORPUS, "queries.tsv": "0042\tq\n42\tr\n7\ts\n", "mine.qrels": TREC}, "", {}),
-    "MS MARCO": ({"collection.tsv": BARE, "queries.dev.tsv": "0042\tq\n42\tr\n7\ts\n", "qrels.dev.tsv": TREC.replace(" ", "\t")}, ":dev", {}),
-    "tables with a header": ({"corpus.csv": "id,title,text\nd1,T,x\nd2,,y\nd3,,z\n", "queries.csv": "id,text\n0042,q\n42,r\n7,s\n",
-                              "qrels.csv": "query_id,doc_id,relevance\n0042,d1,1\n0042,d2,0\n42,d2,2\n42,d3,1\n"}, "", {}),
+    "another place for judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "default/test-00000-of-00001.parquet": {
+        "query-id": ["0042", "42", "42"], "corpus-id": ["d1", "d2", "d3"], "score": [1, 2, 1]}}, "", {}),
 }
 
 
@@ -214,11 +206,12 @@ def test_three_dicts(tmp_path):
     for indent in (None, 1):
         path = placed(tmp_path, {"a.json": json.dumps(written, indent=indent)}) / "a.json"
         assert read_pairs_file(path).frame.drop(columns="line").equals(file.frame.drop(columns="line"))
-    tables = {"corpus": Dataset.from_list([{"_id": "d1", "text": "x"}, {"_id": "d2", "title": "T", "text": "y"}]),
-              "queries": Dataset.from_list([{"_id": "0042", "text": "q"}, {"_id": "42", "text": "r"}]),
-              "qrels": Dataset.from_list([{"query-id": q, "corpus-id": d, "score": 1} for q, d in (("0042", "d1"), ("42", "d1"), ("42", "d2"))])}
-    assert found(read_pairs_file(DatasetDict(tables))) == found(file)
-    assert found(read_pairs_file(THREE | {"relevant_docs": {"0042": "d1", 42: ["d2", "d1"]}})) == found(file)
+    assert found(read_pairs_file(THREE | {"relevant_docs": {"0042": {"d1": 1, "d2": 0}, 42: ["d2", "d1"]}})) == found(file)
+    for documents in ("d1", 7):
+        with pytest.raises(DataError, match="relevant_docs:0042: ids of texts are expected"):
+            read_pairs_file(THREE | {"relevant_docs": {"0042": documents}})
+    with pytest.raises(DataError, match="corpus: a dict is expected"):
+        read_pairs_file(THREE | {"corpus": ["x", "y"]})
     with pytest.raises(DataError, match="mine: relevant_docs:42: text 'd9' is not in mine: corpus"):
         read_pairs_file(THREE | {"relevant_docs": {42: ["d9"]}}, name="mine")
 
@@ -266,12 +259,10 @@ def test_sets_as_they_are_published(tmp_path, wrong, left_out):
 
 
 def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
-    beside = {"corpus-backup.jsonl": CORPUS.replace("d1", "e1"), "queries2.jsonl": QUERIES, "qrels/test copy.tsv": QRELS, "before/corpus.jsonl": CORPUS,
-              "._corpus.jsonl": "x", "corpus.jsonl~": CORPUS, "corpus\udcff.jsonl": CORPUS}
+    beside = {"corpus-backup.jsonl": CORPUS, "queries2.jsonl": QUERIES, "qrels/test copy.tsv": QRELS, "qrels/._test.tsv": "x", "before/corpus.jsonl": CORPUS}
     usual, crowded = placed(tmp_path / "one/set", BEIR), placed(tmp_path / "two/set", BEIR | beside)
     one, two = read_pairs_file(usual), read_pairs_file(crowded)
-    assert two.frame.equals(one.frame) and two.corpus == one.corpus and two.sha256 == one.sha256
-    assert two.note == f"{one.note}; left alone: before/corpus.jsonl, corpus-backup.jsonl, corpus.jsonl~, corpus\\udcff.jsonl, qrels/test copy.tsv, queries2.jsonl"
+    assert two.frame.equals(one.frame) and two.corpus == one.corpus and two.sha256 == one.sha256 and two.note == one.note
 
 
 @pytest.mark.parametrize("grades, advice", [
@@ -344,21 +335,21 @@ BAD = { # files, what is given, options, words of the message
     "a grade in words": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\tyes\n"}, "", {}, "test.tsv:6: a grade is expected, found 'yes'"),
     "a grade without bounds": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t1e7\n"}, "", {}, "test.tsv:6: a grade is expected, found '1e7'"),
     "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
-    "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv: judgments are expected"),
-    "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 3 or 4 cells"),
-    "a query without an id": ({"corpus.jsonl": CORPUS, "topics.txt": "q\n", "qrels.txt": TREC}, "", {}, "topics.txt: an id and a text are expected"),
+    "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv: no judgments"),
+    "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 2 cells, the header has 3"),
+    "no header": (BEIR | {"qrels/test.tsv": QRELS.partition("\n")[2]}, "", {}, "test.tsv: judgments are expected, in columns query-id, corpus-id, score; found '0042'"),
     "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),
     "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
     "no judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES}, "", {}, "no judgments among its files"),
     "an empty file of judgments": (BEIR | {"qrels/test.tsv": ""}, "", {}, "test.tsv: no judgments"),
     "no such split": (BEIR, ":dev", {}, "no judgments of a split 'dev'; there are test"),
     "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
-                       "splits dev, train: name one of them, e.g. .*set:dev"),
+                       "there are dev, train: name one of them, e.g. .*set:dev"),
     "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1"),
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: a text is expected in .*corpus.jsonl:2, found ''"),
-    "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries among its files"),
+    "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries and no judgments among its files"),
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "can be read in several ways"),
     "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
                                 "one column 'left' is expected, found 0 among anchor, positive, negative"),

@@ -40,7 +40,8 @@ def folder(models, tmp_path_factory):
     (folder / "new/qrels").mkdir(parents=True)
     for name, texts in (("queries", queries), ("corpus", corpus)):
         (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
-    (folder / "new/qrels/test.tsv").write_text("".join(f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts))
+    (folder / "new/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(
+        f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts))
     for name, model in models.items():
         evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, map_at_k=[len(corpus)], write_csv=False, write_predictions=True)
         evaluator(model, output_path=str(folder / name))

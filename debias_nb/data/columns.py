@@ -70,12 +70,6 @@ class Options:
             needed = "three different names are needed, left, right and label, or two, anchor and positive"
             raise DataError(f"columns: {needed}, got {', '.join(names)}")
 
-    def known(self, header: list[str]) -> int:
-        "How many columns of a header are those that were asked for, else have a role."
-        if self.columns:
-            return len({*self.columns} & {*header})
-        return max((len(found.names) for found in roles(header, self.form)), default=0)
-
     def check_form(self, name: str, form: str, told: str) -> None:
         "Raises `DataError` for another form than what is asked for, and for options that it does not have."
         if self.form not in (None, form):

@@ -9,19 +9,14 @@ import pandas as pd
 from ..checks import quoted, visible
 from .columns import JUDGMENTS, Options
 from .registry import DataError, bad_lines
-from .tables import ENDINGS, UNREAD, bare_rows, check, ending, groups_in, in_memory, is_text, number_of, read_table, with_title
+from .tables import check, groups_in, is_text, number_of, read_table, with_title
 
-QUERY_ID = ("query-id", "query_id", "qid", "query")
-TEXT_ID = ("corpus-id", "corpus_id", "docid", "doc_id", "pid", "did", "document")
-ID = ("_id", "id", *TEXT_ID[:5], *QUERY_ID[:3])
-TEXT = ("text", "contents", "content", "query", "query_text", "question", "passage", "document")
-GRADE = ("score", "relevance", "rel", "label", "grade")
-HELD = { # what a folder holds, and words of the names
-    "judgments": ("qrels", "qrel"), "queries": ("queries", "query", "topics"), "corpus": ("corpus", "collection"),
-    "data": ("default", "data"),
+FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
+    "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
+    "queries": ("queries.jsonl", "queries.jsonl.gz", "queries/*.parquet"),
+    "judgments": ("qrels/*.tsv", "qrels/*.tsv.gz", "qrels/*.parquet", "default/*.parquet", "data/*.parquet"),
 }
-SPLITS = ("test", "dev", "validation", "val", "train")
-HOLDS = "a folder of queries holds files called corpus, queries and qrels, as BEIR writes them"
+HOLDS = "a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet files in folders of these names"
 MOST = 10**6 # of a grade
 NO_MATCH = "such queries are left out by --match-from 1 (match_from=1)"
 
@@ -39,28 +34,25 @@ def as_id(cell) -> str | None: # None: it is none; 7 and "7" are one id, 0042 an
 
 # ---------------------------------------------------------------- texts by id, and judgments
 
-def _columns(name: str, frame: pd.DataFrame, what: str, *roles: tuple[str, ...]) -> list[str]:
-    "The column of each role. Raises `DataError` for a frame that lacks one."
+def _check_columns(name: str, frame: pd.DataFrame, what: str, *wanted: str) -> None:
+    "Raises `DataError` for a frame that lacks a column."
     if not len(frame.columns):
-        raise DataError(f"{name}: no {what.partition(' ')[0]}")
-    found = [next((column for column in known if column in frame), None) for known in roles]
-    if None in found:
+        raise DataError(f"{name}: no {what}")
+    if not {*wanted} <= {*frame}:
         there = ", ".join(map(repr, frame.columns[:8]))
-        raise DataError(f"{name}: {what}; found {there}")
-    return found
+        raise DataError(f"{name}: {what} are expected, in columns {', '.join(wanted)}; found {there}")
 
 
 def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     "Texts by id: columns text, bare (without the title), line and further ones."
-    one, text = _columns(name, frame, "texts with ids are expected, in columns such as _id and text", ID, TEXT)
-    if frame.empty:
-        raise DataError(f"{name}: no texts")
+    one = "id" if "id" in frame else "_id"
+    _check_columns(name, frame, "texts", one, "text")
     ids = frame[one].map(as_id)
     check(name, frame[one], ids.notna(), "an id is expected")
-    check(name, frame[text], frame[text].map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
+    check(name, frame["text"], frame["text"].map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
     titles = frame["title"] if "title" in frame else [None] * len(frame)
-    whole = list(map(with_title, titles, frame[text]))
-    return frame.assign(line=frame.index, bare=frame[text], text=whole).set_index(ids)
+    whole = list(map(with_title, titles, frame["text"]))
+    return frame.assign(line=frame.index, bare=frame["text"], text=whole).set_index(ids)
 
 
 def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
@@ -74,126 +66,70 @@ def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judgments(name: str, frame: pd.DataFrame) -> pd.DataFrame: # query, document, grade; index: line
-    what = "judgments are expected, in columns such as query-id, corpus-id and score"
-    query, document = _columns(name, frame, what, QUERY_ID, TEXT_ID)
-    grade = next((column for column in GRADE if column in frame), None)
-    ids = {"query": frame[query].map(as_id), "document": frame[document].map(as_id)}
-    return pd.DataFrame(ids | {"grade": frame[grade] if grade else 1})
+    _check_columns(name, frame, "judgments", "query-id", "corpus-id", "score")
+    return pd.DataFrame({"query": frame["query-id"].map(as_id), "document": frame["corpus-id"].map(as_id), "grade": frame["score"]})
 
 
 # ---------------------------------------------------------------- a folder
 
-def _texts_file(path: Path) -> pd.DataFrame:
-    bare = bare_rows(path) if ending(path) in (".tsv", ".txt") else pd.DataFrame()
-    if bare.empty or {*ID} & {*bare.iloc[0]}:
-        return _texts(str(path), read_table(path))
-    if bare.shape[1] != 2 or bare.isna().any(axis=None):
-        raise DataError(f"{path}: an id and a text are expected in each line, with a tab between")
-    return _texts(str(path), bare.set_axis(["id", "text"], axis=1))
+def _files_of(folder: Path, role: str) -> list[Path]:
+    found = [file for pattern in FILES[role] for file in sorted(folder.glob(pattern))]
+    return [file for file in found if not file.name.startswith(".")]
 
 
-def _judgments_file(path: Path) -> pd.DataFrame:
-    if ending(path) not in (".tsv", ".txt", ".qrels", ".qrel"):
-        return _judgments(str(path), read_table(path))
-    frame = bare_rows(path)
-    if not frame.empty and number_of(frame.iloc[0].dropna().iloc[-1]) is None: # a header
-        frame = frame.iloc[1:].set_axis(frame.iloc[0], axis=1)
-    else:
-        names = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "0", "corpus-id", "score"]}
-        frame = frame.set_axis(names.get(frame.shape[1], frame.columns), axis=1)
-    short = frame.index[frame.isna().any(axis=1) | (frame.shape[1] > 4)]
-    if len(short):
-        raise DataError(f"{path}:{short[0]}: 3 or 4 cells are expected, query, document and grade")
-    return _judgments(str(path), frame)
-
-
-def _list_files(folder: Path) -> pd.DataFrame: # role, split ("": none), place, and how many other words its name has
-    "The files of a folder by the words of their names."
-    rows = []
-    for file in sorted(folder.rglob("*")):
-        place = file.relative_to(folder)
-        words = re.findall(r"[^\W\d_]+|\d+", place.as_posix().lower())
-        role = next((role for role, names in HELD.items() if {*names} & {*words}), None)
-        if role is None or not file.is_file() or any(part.startswith(".") for part in place.parts):
-            continue
-        split = next((one for one in SPLITS if one in words), "")
-        if not split and role == "judgments" and file.parent != folder:
-            split = file.name.partition(".")[0]
-        others = sum(word not in (*HELD[role], split, ending(file)[1:], "gz") for word in words)
-        readable = ending(file) in (*ENDINGS, ".qrels", ".qrel") and not UNREAD.search(place.as_posix())
-        rows.append((role, split, file, others if readable else np.inf))
-    return pd.DataFrame(rows, columns=["role", "split", "file", "others"])
-
-
-def _choose(path: Path, files: pd.DataFrame, split: str | None) -> tuple[str, dict[str, list[Path]]]:
-    "The split, and the files of each role that belong to it."
-    held = {*files.role}
-    judged = files[files.role == ("judgments" if "judgments" in held else "data")]
-    missing = [what for what in ("corpus", "queries") if what not in held]
-    if missing or judged.empty:
-        there = ", ".join(sorted(file.name for file in path.iterdir())[:8])
-        raise DataError(f"{path}: no {' and no '.join(missing or ['judgments'])} among its files ({there}); {HOLDS}")
-    splits = [*judged.split.unique()]
-    told = ", ".join(sorted(filter(None, splits)))
-    if split and split not in splits:
-        raise DataError(f"{path}: no judgments of a split {split!r}; there are {told}")
+def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]: # files: of judgments
+    "The split, which is `test` where several are there and none is asked for, and its files."
+    splits = [re.split(r"\.|-\d", file.name)[0] for file in files] # of test.tsv, and of test-00000-of-00001.parquet
     if split is None:
-        split = splits[0] if len(splits) == 1 else "test" if "test" in splits else ""
-    if split not in splits:
-        raise DataError(f"{path}: judgments of the splits {told}: name one of them, e.g. {path}:{told.partition(',')[0]}")
-    chosen = {"judgments": judged.file[judged.split == split].tolist()}
-    for role in ("queries", "corpus"):
-        of = files[files.role == role]
-        some = next(rows for rows in (of[of.split == split], of[of.split == ""], of) if len(rows))
-        chosen[role] = some.file.tolist()
+        split = "test" if len({*splits}) > 1 else splits[0]
+    chosen = [file for file, own in zip(files, splits) if own == split]
+    if not chosen:
+        there = ", ".join(map(visible, dict.fromkeys(splits)))
+        raise DataError(f"{path}: no judgments of a split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(splits[0])}")
     return split, chosen
 
 
 def read_folder(path: Path, split: str | None, asked: Options):
-    "Files by the words of their names; of those with the same role the ones with the fewest other words."
-    files = _list_files(path)
-    fewest = files.groupby(["role", "split"]).others.transform("min")
-    alone = [visible(file.relative_to(path).as_posix()) for file in files.file[files.others > fewest]]
-    split, chosen = _choose(path, files[files.others == fewest], split)
-    names = {role: ", ".join(map(str, some)) for role, some in chosen.items()}
-    queries, corpus = (_by_id(names[role], pd.concat(map(_texts_file, chosen[role]))) for role in ("queries", "corpus"))
-    found = pd.concat(map(_judgments_file, chosen["judgments"]))
-    note = f"read as {JUDGMENTS}{f' of the split {split}' if split else ''}"
-    note = "; ".join([note, *([f"left alone: {', '.join(alone)}"] if alone else [])])
-    return *relevance(names["judgments"], queries, corpus, found, asked), sum(chosen.values(), []), note
+    "Queries, corpus and judgments of a folder."
+    files = {role: _files_of(path, role) for role in FILES}
+    missing = [role for role, some in files.items() if not some]
+    if missing:
+        there = ", ".join(sorted(visible(file.name) for file in path.iterdir())[:8])
+        raise DataError(f"{path}: no {' and no '.join(missing)} among its files ({there}); {HOLDS}")
+    split, files["judgments"] = _of_split(path, files["judgments"], split)
+    names = {role: ", ".join(map(str, some)) for role, some in files.items()}
+    texts = {}
+    for role in ("queries", "corpus"):
+        parts = [_texts(str(file), read_table(file)) for file in files[role]]
+        texts[role] = _by_id(names[role], pd.concat(parts))
+    found = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
+    return *relevance(names["judgments"], **texts, found=found, asked=asked), sum(files.values(), []), f"read as {JUDGMENTS} of the split {split}"
 
 
 # ---------------------------------------------------------------- dicts
 
-def _texts_of(name: str, given) -> pd.DataFrame: # given: a table, or texts or rows by id
-    lines = None
-    if isinstance(given, dict) and all(isinstance(text, (str, dict)) or text is None for text in given.values()):
-        given = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in given.items()]
-        lines = [str(row["id"]) for row in given]
-    table = in_memory(name, given)
-    texts = _texts(name, table if lines is None else table.set_axis(lines))
-    return _by_id(name, texts)
+def _texts_of(name: str, given) -> pd.DataFrame: # given: id -> text, or title and text
+    if not isinstance(given, dict):
+        raise DataError(f"{name}: a dict is expected, with the text of each id")
+    rows = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in given.items()]
+    return _by_id(name, _texts(name, pd.DataFrame(rows, list(map(str, given)), dtype=object)))
 
 
 def read_dicts(name: str, given: dict, asked: Options):
-    key = next((one for one in ("relevant_docs", "qrels", "relevance", "default") if one in given), None)
-    if key is None:
-        raise DataError(f"{name}: queries and corpus without relevant_docs")
+    label, judged = f"{name}: relevant_docs", given.get("relevant_docs")
+    if not isinstance(judged, dict):
+        raise DataError(f"{name}: queries and corpus without relevant_docs, a dict with the ids of the texts for each query")
     queries, corpus = (_texts_of(f"{name}: {role}", given[role]) for role in ("queries", "corpus"))
-    label = f"{name}: {key}"
-    if isinstance(given[key], dict):
-        rows, places = [], {one: place for place, one in enumerate(corpus.index)}
-        for query, documents in given[key].items():
-            if not isinstance(documents, Iterable) or isinstance(documents, str):
-                documents = [documents]
-            graded = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
-            in_order = sorted(graded, key=lambda one: places.get(as_id(one), -1)) # a set has none
-            rows += [(query, as_id(query), as_id(one), graded[one]) for one in in_order]
-        found = pd.DataFrame(rows, columns=["line", "query", "document", "grade"]).set_index("line")
-    else:
-        found = _judgments(label, in_memory(name, given[key]))
+    rows, places = [], {one: place for place, one in enumerate(corpus.index)}
+    for query, documents in judged.items():
+        if not isinstance(documents, Iterable) or isinstance(documents, str):
+            raise DataError(f"{label}:{query}: ids of texts are expected, found {quoted(documents)}")
+        graded = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
+        in_order = sorted(graded, key=lambda one: places.get(as_id(one), -1)) # a set has none
+        rows += [(query, as_id(query), as_id(one), graded[one]) for one in in_order]
+    found = pd.DataFrame(rows, columns=["line", "query", "document", "grade"]).set_index("line")
     frame, texts, left_out = relevance(label, queries, corpus, found, asked)
-    return frame.assign(line=range(1, len(frame) + 1)), texts, left_out, [], f"read as queries, corpus and {key}"
+    return frame.assign(line=range(1, len(frame) + 1)), texts, left_out, [], "read as queries, corpus and relevant_docs"
 
 
 # ---------------------------------------------------------------- what is relevant

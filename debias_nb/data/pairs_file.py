@@ -223,8 +223,8 @@ def read_pairs_file(
       two; or `left_*` and `right_*` with a label;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
       positive_passages, negative_passages`;
-    - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR, MTEB and TREC write them (`FOLDER:dev` for another
-      split than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
+    - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
+      than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
       alone, where all positives are searched. Up to one judgment in a hundred may name what is not there: these are left
       out and counted.
 
@@ -288,7 +288,7 @@ def read_pairs_file(
         at, split = folder_and_split(path)
         folder = at if at.is_dir() else None
         name = at.name if folder else Path(at.name.removesuffix(".gz")).stem
-        table = None if folder else read_table(at, asked.known)
+        table = None if folder else read_table(at)
     else:
         table = in_memory(name or "pairs", source)
     if folder or is_retrieval(table):
@@ -366,7 +366,7 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
     path, column = texts_file(source)
     if column is None:
         return [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
-    table = read_table(path, lambda header: column in header)
+    table = read_table(path)
     if table.empty:
         raise DataError(f"texts of {path}: no texts")
     if column not in table:

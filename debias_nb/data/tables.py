@@ -8,7 +8,6 @@ import re
 import zlib
 from decimal import Decimal
 from io import StringIO
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -93,15 +92,12 @@ def _cells(path: Path, text: str, delimiter: str) -> dict[int, list[str]]:
     return rows
 
 
-def _delimited(path: Path, wanted) -> pd.DataFrame:
-    "Texts between what gives the most known columns, else the most cells."
+def _delimited(path: Path) -> pd.DataFrame:
+    "Texts between what gives the header the most cells."
     text = decoded(path)
     usual = "," if ending(path) == ".csv" else TAB
     first = next((line for line in LINE_END.split(text) if line.strip()), "")
-    heads = {}
-    for sign in (usual, *DELIMITERS):
-        heads[sign] = [name.strip() for name in next(csv.reader([first], delimiter=sign), [])]
-    delimiter = max(heads, key=lambda sign: (wanted(heads[sign]), len(heads[sign])))
+    delimiter = max((usual, *DELIMITERS), key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
     rows = _cells(path, text, delimiter)
     if len(rows) < 2:
         return pd.DataFrame()
@@ -114,13 +110,6 @@ def _delimited(path: Path, wanted) -> pd.DataFrame:
     if delimiter != usual:
         frame.attrs["note"] = f"{DELIMITERS[delimiter]} stand between its cells"
     return frame
-
-
-def bare_rows(path: Path) -> pd.DataFrame: # without a header: cells between tabs, else spaces; columns are numbers
-    lines = {number: line for number, line in enumerate(LINE_END.split(decoded(path)), 1) if line.strip()}
-    rows = [line.split(TAB if TAB in line else None) for line in lines.values()]
-    filled = zip(*zip_longest(*rows)) # short rows with None
-    return pd.DataFrame(list(filled), [*lines], dtype=object)
 
 
 def json_values(path: Path, text: str) -> pd.Series: # index: the line; in one list or object the place
@@ -161,13 +150,13 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2
     return frame.set_axis(range(1, len(frame) + 1))
 
 
-def read_table(path: Path, wanted=len) -> pd.DataFrame | dict: # wanted: how many columns of a header are known
+def read_table(path: Path) -> pd.DataFrame | dict:
     "A frame, or a dict with queries and a corpus."
     check_file(path)
     if ending(path) == ".parquet":
         return _parquet(path)
     if ending(path) in (".csv", ".tsv", ".txt"):
-        return _delimited(path, wanted)
+        return _delimited(path)
     rows = json_values(path, decoded(path))
     wrong = rows[~rows.map(lambda row: isinstance(row, dict)).astype(bool)]
     if len(wrong):

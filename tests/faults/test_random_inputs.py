@@ -154,6 +154,7 @@ def of_files(contents: dict[str, bytes], call):
     def read_one(folder, rng):
         chosen = rng.choice(sorted(contents))
         for name, content in contents.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(edited(content, rng) if name == chosen else content)
         call(folder)
 
@@ -164,8 +165,9 @@ PASSAGES = (
     {"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "p"}], "negative_passages": [{"text": "n"}, {"text": "m"}]},
     {"query": "r", "positive_passages": [{"text": "s"}], "negative_passages": []})
 QUERIES = {
-    "corpus.jsonl": b'{"_id": "1", "title": "T", "text": "x"}\n{"_id": "2", "text": "y"}\n', "queries.tsv": b"1\tq\n2\tr\n",
-    "qrels.txt": b"1 0 1 1\n2 0 2 3\n2 0 1 0\n"}
+    "corpus.jsonl": b'{"_id": "1", "title": "T", "text": "x"}\n{"_id": "2", "text": "y"}\n', 
+    "queries.jsonl": b'{"_id": "1", "text": "q"}\n{"_id": "2", "text": "r"}\n',
+    "qrels/test.tsv": b"query-id\tcorpus-id\tscore\n1\t1\t1\n2\t2\t3\n2\t1\t0\n"}
 THREE = {"queries": {"1": "q", "2": "r"}, "corpus": {"1": "x", "2": {"title": "T", "text": "y"}}, "relevant_docs": {"1": ["2"], "2": {"1": 1}}}
 
 
