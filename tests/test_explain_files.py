@@ -226,7 +226,7 @@ HALVES = { # a table in which half of a character stands, how it is read, what i
     "a label": ({"left": ["a", "b"], "right": ["c", "d"], "label": ["1", HALF]}, "'label'.*found"),
     "a match": ({"anchor": ["a", "b"], "positive": ["c", HALF]}, "'positive'"),
     "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]}, "'negative'"),
-    "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}}, "a text is expected"),
+    "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}}, "query 'q' is not in .*has nothing to read"),
     "an id": ({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {"q": [HALF]}}, "is not in"),
 }
 

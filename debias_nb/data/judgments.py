@@ -158,31 +158,21 @@ def _grades(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: 
     return grade
 
 
-def _usable(name, queries, corpus, found, least):
+def _usable(name, queries, corpus, found):
     """Judgments whose query and text are there, with their places; what else there was, in words. Raises `DataError` where it is
     more than one in a hundred."""
-    readable_queries, readable = (table.text.map(is_text).to_numpy() for table in (queries, corpus))
-    asks, place = found.asks, found.place
-    no_query, no_text = asks < 0, place < 0
-    unread = ~(readable_queries[asks] & readable[place])
-    empty = (found.grade >= least) & ~no_query & ~no_text & unread
+    no_query, no_text = found.asks < 0, found.place < 0
 
     def told(row):
-        if row.asks < 0:
-            return f"query {quoted(row['query'])} is not in {queries.attrs['name']}"
-        if row.place < 0:
-            return f"text {quoted(row.document)} is not in {corpus.attrs['name']}"
-        table, at = (corpus, row.place) if readable_queries[row.asks] else (queries, row.asks)
-        text = table.iloc[at]
-        return f"a text is expected in {table.attrs['name']}:{text.line}, found {quoted(text.text)}"
+        what, one, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
+        return f"{what} {quoted(one)} is not in {table.attrs['name']}, or has nothing to read there"
 
-    wrong = no_query | no_text | empty
+    wrong = no_query | no_text
     if wrong.sum() > tolerated(len(found)):
         refuse(name, found, wrong, told, "; up to one in a hundred would be left out")
     return found[~wrong], {
         "judgments of a query that is not there": no_query.sum(),
-        "judgments of a text that is not there": (no_text & ~no_query).sum(),
-        "judgments of a query or text that has nothing to read": empty.sum()}
+        "judgments of a text that is not there": (no_text & ~no_query).sum()}
 
 
 def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: it stands in no corpus
@@ -195,11 +185,11 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     return np.where((place >= 0) & same, place, -1)
 
 
-def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options, least: float):
+def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
     "Each pair that is judged once, with its places and its grade; and how many judgments there were besides."
     found = found.assign(line=found.index, grade=_grades(name, found, asked.match_from is None))
     found = found.assign(asks=queries.index.get_indexer(found["query"]), place=corpus.index.get_indexer(found.document))
-    found, counts = _usable(name, queries, corpus, found, least)
+    found, counts = _usable(name, queries, corpus, found)
     first = found.groupby(["asks", "place"])[["line", "grade"]].transform("first")
 
     def twice(row):
@@ -222,7 +212,9 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.
     """Queries with their relevant texts; queries and corpus by id, `found` has query, document and grade. Raises `DataError`
     naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
     least = 1 if asked.match_from is None else asked.match_from
-    judgments, counts = _placed(name, queries, corpus, found, asked, least)
+    texts = len(corpus)
+    queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))
+    judgments, counts = _placed(name, queries, corpus, found, asked)
     whole = (judgments.grade % 1 == 0).all()
     itself = _own_place(queries, corpus)
     relevant = judgments.grade >= least
@@ -230,13 +222,12 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.
     unanswered = judgments[~relevant.groupby(judgments.asks).transform("any")]
     if asked.match_from is None:
         _check_answered(name, judgments, unanswered)
-    readable = corpus.text.map(is_text).to_numpy()
     counts |= {
         f"judgments with a grade below {least:g}": (~relevant).sum(),
         "judgments of a query's own text": own.sum(),
         f"queries without a grade of {least:g} or more": unanswered.asks.nunique(),
         "queries without a judgment": len(queries) - judgments.asks.nunique(),
-        "texts of the corpus that have nothing to read": (~readable).sum(),
+        "texts of the corpus that have nothing to read": texts - len(corpus),
     }
     kept = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
     if kept.empty:
@@ -245,12 +236,11 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.
     frame["line"] = kept.line
     frame["label"] = kept.grade.clip(lower=1).astype(int) if whole else 1
     frame["query"] = pd.factorize(kept.asks)[0]
-    moved = np.append(readable.cumsum() - 1, -1) # places among texts that can be read; a query that is kept can be
-    frame["document"] = moved[kept.place]
+    frame["document"] = kept.place
     frame["query_id"] = queries.index.to_numpy()[kept.asks]
-    frame["itself"] = moved[itself[kept.asks]]
+    frame["itself"] = itself[kept.asks]
     if asked.group:
         if asked.group not in queries:
             raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
         frame["group"] = groups_in(queries.attrs["name"], queries[asked.group]).to_numpy()[kept.asks]
-    return frame, corpus.text[readable], {what: int(n) for what, n in counts.items() if n}
+    return frame, corpus.text, {what: int(n) for what, n in counts.items() if n}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Iterable
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
@@ -173,12 +174,17 @@ def is_rows(source) -> bool:
     return isinstance(source, list) and all(isinstance(row, dict) for row in source)
 
 
-def _is_table(source) -> bool:
-    return hasattr(source, "columns") or hasattr(source, "column_names") or is_rows(source) and len(source) > 0
-
-
 def is_retrieval(given) -> bool:
     return isinstance(given, dict) and {"queries", "corpus"} <= given.keys()
+
+
+def _column(name: str, key, cells) -> list | pd.Series:
+    "Raises `DataError` for what is no column, as one of several splits."
+    is_table = hasattr(cells, "columns") or hasattr(cells, "column_names")
+    if is_table or isinstance(cells, (str, dict)) or not isinstance(cells, Iterable):
+        split = f": pass it alone, as in ds[{key!r}]" if is_table else ""
+        raise DataError(f"{name}: a list of cells is expected, and {key!r} is a {type(cells).__name__}{split}")
+    return cells if isinstance(cells, pd.Series) else list(cells)
 
 
 def in_memory(name: str, source) -> pd.DataFrame | dict:
@@ -186,21 +192,11 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
     if is_retrieval(source):
         return source
     if isinstance(source, dict):
-        tables = list(source.values())
-        if tables and all(map(_is_table, tables)):
-            if len(tables) > 1:
-                splits = ", ".join(map(str, source))
-                raise DataError(f"{name}: {len(source)} splits, {splits}: pass one of them, e.g. ds[{[*source][-1]!r}]")
-            return in_memory(name, tables[0])
-        if any(isinstance(cells, str) for cells in tables):
-            source = pd.DataFrame([source], dtype=object) # cells alone are a row
-        else:
-            by_key = (dict, pd.Series)
-            try:
-                columns = {str(key): cells if isinstance(cells, by_key) else list(cells) for key, cells in source.items()}
-                source = pd.DataFrame(columns, dtype=object)
-            except (TypeError, ValueError) as e:
-                raise DataError(f"{name}: {e}") from None
+        columns = {str(key): _column(name, key, cells) for key, cells in source.items()}
+        try:
+            source = pd.DataFrame(columns, dtype=object)
+        except ValueError as e: # of several lengths
+            raise DataError(f"{name}: {e}") from None
     elif is_rows(source):
         source = pd.DataFrame(source, dtype=object)
     elif hasattr(source, "to_pandas"):
