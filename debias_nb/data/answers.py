@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'GRADES', 'SOURCES', 'Answers', 'describe', 'filter_questions',
            'read_answers', 'read_queries', 'load_answers', 'shared_words', 'misled', 'planted_answers', 'high_overlap',
-           'flip_labels', 'Edit', 'Perturbed', 'perturb']
+           'flip_labels', 'perturb']
 
 # %% ../../nbs/data/03_answers.ipynb #dd874d75
 import csv
@@ -352,46 +352,30 @@ def flip_labels(
     return replace(answers, labels=labels, grades=None, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3bdfb2b4
-class Edit(NamedTuple):
-    text: int       # position in the list of texts
-    kind: Literal["swap", "insert", "delete"]
-    at: int         # position in the text before this edit
-    characters: str # the two swapped, as they were; the one inserted or deleted
-
-
-def _edit(text, i, rng): # i: position of the text; -> a changed text, and what was done
+def _edited(text, rng):
     "One edit: each kind that the text allows has equal chances, and so has each of its places."
     swaps = [at for at, (one, next_) in enumerate(pairwise(text)) if one != next_]
     deletes = range(len(text))
     if len(text.strip()) == 1: # what can be seen stays
         deletes = [at for at in deletes if text[at].isspace()]
     places = {"swap": swaps, "insert": range(len(text) + 1), "delete": deletes}
-    kind = rng.choice([kind for kind, positions in places.items() if positions]).item()
+    kind = rng.choice([kind for kind, positions in places.items() if positions])
     at = int(rng.choice(places[kind]))
-    width = {"swap": 2, "insert": 0, "delete": 1}[kind] # characters that are taken out
-    characters = text[at:at + width]
-    new = ""
     if kind == "swap":
-        new = characters[::-1]
-    elif kind == "insert":
-        new = characters = string.ascii_lowercase[rng.integers(26)]
-    return text[:at] + new + text[at + width:], Edit(i, kind, at, characters)
-
-
-class Perturbed(NamedTuple):
-    texts: list[str]  # as many as before
-    edits: list[Edit] # in the order they were made
+        return text[:at] + text[at + 1] + text[at] + text[at + 2:]
+    if kind == "delete":
+        return text[:at] + text[at + 1:]
+    return text[:at] + string.ascii_lowercase[rng.integers(26)] + text[at:]
 
 
 def perturb(
     texts: Sequence[str], # not blank
     share: float, # of the texts, in [0, 1]
     seed: int,
-) -> Perturbed:
+) -> list[str]: # as many as before
     "Swap, insert or delete characters once in exactly `round(share * n)` texts. Raises `ValueError` for other shares."
     changed = list(texts)
-    made = []
     for i in _drawn(len(changed), share, seed).tolist():
-        changed[i], edit = _edit(changed[i], i, default_rng([seed, 1, i]))
-        made.append(edit)
-    return Perturbed(changed, made)
+        changed[i] = _edited(changed[i], default_rng([seed, 1, i]))
+    return changed
+

@@ -5,6 +5,7 @@ labels are switched and which texts are perturbed, belongs to the corpus and not
 set called `… perturbed` a character is swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -60,8 +61,8 @@ def evaluation_answers(
     if plain != name:
         answers = evaluation_answers(plain, corpus)
         changed = perturb(answers.answers, PERTURBED, 0)
-        counts = answers.counts | {"perturbed candidates": len({edit.text for edit in changed.edits})}
-        return replace(answers, name=f"{answers.name} perturbed", answers=changed.texts, counts=counts)
+        counts = answers.counts | {"perturbed candidates": sum(map(operator.ne, answers.answers, changed))}
+        return replace(answers, name=f"{answers.name} perturbed", answers=changed, counts=counts)
     if name == "dev":
         return training_answers(corpus, "dev")
     known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
