@@ -184,7 +184,7 @@ class TrainConfig(Settings):
     column; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a classifier on pairs; `authors`, the
     one that the method names; others of sentence-transformers by their own names, or `mymodule.Name`. `select`: the encoder after the last epoch, or after the one that did best on held-out
     training data (answers: on the development set, by MAP)."""
-    once = {"weight_decay": 0., "threads": 1}
+    once = {"weight_decay": 0., "threads": 1, "warmup_steps": 0}
     loss: Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"] | OfLabels | OfMatches | Dotted = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Natural | None = None # negatives of a query in the hinge
@@ -193,7 +193,6 @@ class TrainConfig(Settings):
     epochs: Annotated[int | float, Field(gt=0)]
     batch_size: Natural
     optimizer: Literal["adam", "adamw"] = "adam"
-    warmup_steps: Count = 0
     select: Literal["last", "best"] = "last"
     positive_weight: Positive = 1. # of right answers in the cross-entropy
     transfer: TransferConfig | None = None # the first stage, of methods that ask for one

@@ -10,12 +10,10 @@ import logging
 import math
 import os
 import signal
-import subprocess
 import threading
 import time
 import warnings
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -53,16 +51,11 @@ def quiet():
 
 @lru_cache(maxsize=1)
 def surroundings() -> dict:
-    "What a record says of an accelerator besides its environment: its driver, where that can be asked, and CUDA."
+    "What a record says of an accelerator besides its environment: the version of CUDA."
     import torch
     if not torch.cuda.is_available():
         return {}
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    driver = None
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        driver = done.stdout.split("\n")[0].strip()
-    return {"driver": driver, "cuda": torch.version.cuda}
+    return {"cuda": torch.version.cuda}
 
 
 @only_pinned()

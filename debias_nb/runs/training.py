@@ -232,7 +232,7 @@ def train_with(
     from datasets import Dataset
     said = dict(
         num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed,
-        learning_rate=training.learning_rate, warmup_steps=training.warmup_steps, bf16=dtype == "bf16",
+        learning_rate=training.learning_rate, bf16=dtype == "bf16",
         use_cpu=device_of(model).type == "cpu")
     optimizer = OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
     with tempfile.TemporaryDirectory() as folder, single_thread():
