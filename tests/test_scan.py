@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from debias_nb.losses.decorrelation import decorrelation
+from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
 from debias_nb.losses.scan import random_features, standardize
 from debias_nb.losses.scan_head import LanguageDebiasing, ScanHead, contrastive_loss, scan_loss
@@ -174,13 +174,13 @@ def test_samples_of_a_memory_stand_beside_the_batch_with_their_own_weights(batch
     assert torch.allclose(got.values, 1 - .01 * slope, atol=1e-5)
 
 
-@pytest.mark.parametrize("through", ["gram", "direct"])
+@pytest.mark.parametrize("through", [GramDecorrelation, DirectDecorrelation])
 @pytest.mark.parametrize("form", ["moment", "paper"])
 def test_the_closed_form_has_autograd_s_gradient(form, through):
     "At weights of any sum: a softmax, as most steps have, takes a constant out of the gradient."
     features = doubles(3, 9, 4, 2)
     w = torch.linspace(.2, 3, 9, dtype=torch.float64, requires_grad=True)
-    slopes = [torch.autograd.grad(loss, w)[0] for loss in (decorrelation(features, form, through)(w), direct_loss(features, w, form))]
+    slopes = [torch.autograd.grad(loss, w)[0] for loss in (through(features, form)(w), direct_loss(features, w, form))]
     assert torch.allclose(*slopes, rtol=1e-8)
 
 
@@ -287,12 +287,12 @@ def test_the_terms_are_their_formulas():
     assert torch.equal(head(hidden, labels, learned)["sw"], head(hidden, labels, learned.values)["sw"])
 
 
-@pytest.mark.parametrize("through", ["gram", "direct"])
+@pytest.mark.parametrize("through", [GramDecorrelation, DirectDecorrelation])
 def test_single_precision_bears_features_far_from_zero(through):
     features = 300 + doubles(0, 50, 6, 2)
     weights = torch.linspace(.5, 1.5, 50)
-    exact = decorrelation(features, through=through)(weights.double())
-    single = decorrelation(features.float(), through=through)(weights)
+    exact = through(features, "moment")(weights.double())
+    single = through(features.float(), "moment")(weights)
     assert float(single) == pytest.approx(float(exact), rel=2e-3)
 
 

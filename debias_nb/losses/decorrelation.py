@@ -166,21 +166,15 @@ class GramDecorrelation(Decorrelation):
         return squares.sum(), own
 
 
-WAYS = {"gram": GramDecorrelation, "direct": DirectDecorrelation}
-
-
 def decorrelation(
     features: torch.Tensor, # (n, d, m): m functions of each of d features
     form: Form = "moment",  # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
-    through: Literal["auto", "gram", "direct"] = "auto", # n × n matrices, d × d ones, or those that take less time
 ) -> Decorrelation:
     """The loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another, the other two
     the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
     check_known("form", form, FORMS)
-    check_known("through", through, ("auto", *WAYS))
-    if through == "auto": # by measurement: in the form `moment` the n × n ones also win up to a quarter of d²
-        n, d, m = features.shape
-        columns = d * m if form == "paper" else d # of a covariance
-        most = max(d, d**2 / 4) if form == "moment" else columns
-        through = "gram" if n < most else "direct"
-    return WAYS[through](features, form)
+    n, d, m = features.shape
+    columns = d * m if form == "paper" else d # of a covariance
+    most = max(d, d**2 / 4) if form == "moment" else columns # by measurement: n × n matrices also win up to a quarter of d²
+    way = GramDecorrelation if n < most else DirectDecorrelation
+    return way(features, form)

@@ -305,7 +305,6 @@ def diary_summary(
 def answer_scores(
     model: AnswerModel,
     inputs: PairInputs,
-    batch_size: int = 256,
     dtype: str = "fp32",  # bf16 is autocast
 ) -> np.ndarray: # (n,) log-odds of being an answer
     "Score candidates, in the order given."
@@ -313,7 +312,7 @@ def answer_scores(
     out = torch.empty(len(inputs))
     order = torch.from_numpy(np.argsort(-inputs.lengths, kind="stable"))
     with evaluating(model), autocast(dtype, device):
-        for rows in order.split(batch_size):
+        for rows in order.split(256):
             batch = {key: value.to(device) for key, value in inputs.batch(rows).items()}
             out[rows] = model.head.scores(model(batch)).float().cpu()
     return out.numpy()

@@ -207,7 +207,7 @@ def evaluate_authors(
     nearest = min(NEAR, len(halves.targets))
     asked = rows[halves.queries]
     offered = rows[halves.targets]
-    hits = first_hits(asked, offered, halves.relevance(), nearest, progress=q > 20_000)
+    hits = first_hits(asked, offered, halves.relevance(), nearest)
     values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.above, hits.tied, hits.right)}
     if texts.topic is not None:
         values |= neighbors(texts, halves, hits.nearest)
@@ -324,15 +324,18 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
     return out
 
 
-def excerpt(texts: list[str], words: list[str], length: int = 12) -> str: # words
+EXCERPT = 12 # words
+
+
+def excerpt(texts: list[str], words: list[str]) -> str:
     "The stretch with the most different words of those asked for, the first of several, anywhere in the texts."
-    best = " ".join(texts[0].split()[:length])
+    best = " ".join(texts[0].split()[:EXCERPT])
     most = 0
     for text in texts:
         told = text.split()
         bare = [word.strip(".,;:!?()\"'*").lower() for word in told] # without the marks around it
         for start in np.flatnonzero(among(bare, set(words))):
-            stretch = slice(start, start + length)
+            stretch = slice(start, start + EXCERPT)
             found = set(bare[stretch]) & set(words)
             if len(found) > most:
                 most = len(found)
