@@ -28,6 +28,7 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import copied, from_features, tokenize
 from debias_nb.explain import trials as trying
+from debias_nb.explain.changes import NEW, WHOLE
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
@@ -396,12 +397,14 @@ def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported
     assert first == reported.verdict() == twin["verdict"]
     word, base, tuned, change, low, high, test, method = LINE.fullmatch(first).groups()
     assert method == (reported.recommendation.method or "plain")
-    (row,) = reported.differences("base").query("method == @method and test == @test").to_dict("records")
+    name = test.removesuffix(" without texts of training")
+    part = WHOLE if name == test else NEW
+    (row,) = reported.differences("base", part=part).query("method == @method and test == @name").to_dict("records")
     assert row["word"].replace("within the", "within").replace(" ", "-") == word
     shown = [100 * float(number) for number in (change, low, high)]
     assert shown == pytest.approx([row["difference"], row["low"], row["high"]], abs=.01)
-    means = reported.best.groupby(["method", "test"]).value.mean()
-    assert (float(base), float(tuned)) == pytest.approx((means["base", test], means[method, test]), abs=1e-4)
+    means = reported.scores.query("part == @part and metric == 'auc05' and test == @name").groupby("method").value.mean()
+    assert (float(base), float(tuned)) == pytest.approx((means["base"], means[method]), abs=1e-4)
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={tuned} \| baseline={base} \|.*\| method={method}$", reported.verdict(words=True))
 
 
