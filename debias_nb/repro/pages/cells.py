@@ -258,7 +258,7 @@ def _empty_cell(
 def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it
     "Why a cell is empty, from the registry alone."
     if cell.metric.startswith("leakage") and cell.profile == "small":
-        return "no test topic has texts of two authors, so that topics cannot be told from authors"
+        return "no test topic has texts of two authors, so that topics and authors cannot be separated"
     if cell.evaluate == "counts":
         return "the file has no public download: download it manually (`debias-nb data`)"
     is_full = cell.profile == "paper"

@@ -13,15 +13,13 @@ import pandas as pd
 
 from ...checks import check_known
 from ...runs.config import Names
+from .answers import SHIFTS
 from .cells import COMPLETE, Cell, side_of
 from .frame import PROFILES, all_experiments, stored
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
 from ...measures.stats import WORDS, threshold_p
-
-
-SHIFTS = {"iid": "in distribution", "ood": "out of distribution", "any": ""}
 
 
 def _title(table: str) -> str: # `table3`
@@ -91,7 +89,7 @@ class Line:
         column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
         role = f"{self.role} base" if self.role != "any" else ""
         encoder = self.encoder if self.encoder != "any" else ""
-        return ", ".join(filter(None, (table, column, SHIFTS[self.shift], role, encoder)))
+        return ", ".join(filter(None, (table, column, SHIFTS.get(self.shift), role, encoder)))
 
 
 def _as_tuple(names) -> tuple[str, ...]: # names: one or several

@@ -396,6 +396,9 @@ def provenance(study: Study) -> str:
     return "\n  ".join(lines)
 
 
+SHOWN = ("MiniLM, 10 % of the pairs", "MiniLM") # what records call an encoder, and what pages do, whose line of the scale has the share
+
+
 def show(
     *parts,        # text, DataFrame, Study or figure; what is empty is left out
     alt: str = "", # what a reader who cannot see a figure is told
@@ -411,4 +414,4 @@ def show(
             from .pictures import Picture
             display(Picture(part, alt))
         elif part:
-            display(Markdown(part))
+            display(Markdown(part.replace(*SHOWN)))
