@@ -45,7 +45,7 @@ def _check_columns(name: str, frame: pd.DataFrame, what: str, *wanted: str) -> N
 
 def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     "Texts by id: columns text, bare (without the title), line and further ones."
-    one = "id" if "id" in frame else "_id"
+    one = "_id" if "_id" in frame else "id"
     _check_columns(name, frame, "texts", one, "text")
     ids = frame[one].map(as_id)
     check(name, frame[one], ids.notna(), "an id is expected")
