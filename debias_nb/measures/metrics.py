@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'CUTOFFS', 'refuse', 'over', 'ends_of_ties', 'in_threads', 'auc_at', 'bootstrap_weights', 'Units',
-           'sampling_units', 'with_itself', 'evaluate_pairs', 'rank_metrics', 'rank_replicates', 'randomization_test']
+           'sampling_units', 'with_itself', 'evaluate_pairs', 'rank_metrics', 'rank_replicates']
 
 # %% ../../nbs/measures/metrics.ipynb #513be005
 from concurrent.futures import ThreadPoolExecutor
@@ -429,32 +429,3 @@ def rank_replicates(
     n = len(next(iter(values.values())))
     weights = bootstrap_weights(n, replicates, seed)
     return {key: (weights @ v / n).tolist() for key, v in values.items()}
-
-# %% ../../nbs/measures/metrics.ipynb #3f62b392
-def randomization_test(
-    a,                   # (questions,) values of one method
-    b,                   # (questions,) of the other, same questions in the same order
-    draws: int = 10_000, # swaps of the names, at least 1
-    seed: int = 0,
-) -> float: # two-sided, from 1 / (draws + 1) to 1
-    """p-value for no difference of the means, by swapping the two values of each question at random.
-    Raises `ValueError` for unusable input."""
-    if draws < 1:
-        raise ValueError(f"at least 1 draw is needed, got {draws}")
-    a, b = _vectors("", a=np.asarray(a, float), b=np.asarray(b, float))
-    refuse(~np.isfinite(a), a, "a", "are not finite")
-    refuse(~np.isfinite(b), b, "b", "are not finite")
-    if not a.size:
-        raise ValueError("there are no values to compare")
-    d = a - b
-    least = abs(d.sum()) - 1e-12 * np.abs(d).sum() # sums in another order may differ in the last digit
-    rng = default_rng(seed)
-    step = max(1, 2**21 // d.size)
-    extreme = 0
-    for i in range(0, draws, step):
-        rows = min(step, draws - i)
-        coins = rng.integers(256, size=(rows, -(-d.size // 8)), dtype=np.uint8)
-        swapped = np.unpackbits(coins, axis=1, count=d.size) # 1: this question's values change places
-        sums = np.abs(d.sum() - 2 * (swapped @ d))
-        extreme += int((sums >= least).sum())
-    return (extreme + 1) / (draws + 1)
