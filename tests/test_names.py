@@ -19,7 +19,7 @@ Catalog(config)
 Comparison(results, methods, settings, facts=<factory>, tried=None, units=<factory>, deciding=<factory>, margin=1.0, like='like')
 ContrastiveAuthorLoss(model, temperature=0.1)
 DataError
-Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, words, slices, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>, averaged=<factory>, thresholds=<factory>, ranks=<factory>, unrelated=<factory>)
+Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, words, slices, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>, averaged=<factory>, thresholds=<factory>, ranks=<factory>)
 DiagnosisEvaluator(tests, base, columns=None, metric=None, name='')
 EncoderError
 Hinge(model, margin=0.3, hardest=10, temperature=0.1)
