@@ -77,6 +77,9 @@ def run(path: Path) -> tuple[Path, list | None, str, float]: # path, outputs by 
     sys.path.insert(0, str(ROOT))
     os.chdir(path.parent)
     nb = NBProcessor(path, procs=FrontmatterProc, process=True).nb
+    for cell in nb.cells:
+        if not is_left_out(cell):
+            cell.outputs = [] # the shell leaves those of before where a cell shows nothing
     started = time.monotonic()
     shell = CaptureShell(path, mpl_format="png")
     try:
