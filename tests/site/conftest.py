@@ -13,6 +13,12 @@ import pytest
 SITE = Path(__file__).parents[2] / "_docs"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    if not (SITE / "index.html").exists():
+        pytest.skip("there is no _docs/: make docs builds it")
+
+
 @pytest.fixture(scope="session")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make docs-check installs it")

@@ -1,8 +1,6 @@
 """The explorer of results in a browser: what is chosen is shown, and the address keeps it."""
 import pytest
-from conftest import SITE
 
-pytestmark = pytest.mark.skipif(not (SITE / "explorer.html").exists(), reason="there is no _docs/: make docs builds it")
 CHOSEN = ("paper", "table", "scale", "encoder", "metric")
 
 
