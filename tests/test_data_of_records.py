@@ -10,7 +10,8 @@ from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.origin import NO_HISTORY, history
 from debias_nb.runs.publish import unfounded
-from debias_nb.runs.tasks import answers, authors, labeled_pairs, titles
+from debias_nb.data import labeled_pairs
+from debias_nb.runs.tasks import answers, authors, titles
 
 RESULTS = Path(__file__).parents[1] / "results"
 PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings, strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from debias_nb.data.titles import TitleTask
 from debias_nb.measures.metrics import bootstrap_weights
-from debias_nb.measures.retrieval import bin_shares, evaluate_ranking, evaluate_retrieval, first_hits
+from debias_nb.measures.retrieval import bin_shares, evaluate_retrieval, first_hits
 from debias_nb.measures.retrieval import frequency_bins, propensities
 from debias_nb.measures.retrieval import top_lists
 
@@ -91,7 +90,6 @@ def test_every_tensor_is_made_on_the_device_of_the_vectors():
         torch.zeros(3)
         assert placed.lost.pop() == "zeros", "this one is noticed"
         evaluate_retrieval(q, x, task)
-        evaluate_ranking(q, x, task)
         top_lists(q, x, task, [1, 2])
         first_hits(q, x, task.relevance, nearest=3)
     assert not placed.lost
@@ -111,7 +109,6 @@ class Sizes(TorchDispatchMode):
 
 @pytest.mark.parametrize("search", [
     lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20),
-    lambda q, x, t: evaluate_ranking(q, x, t, block_bytes=2**20),
     lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20),
 ])
 def test_memory_is_bounded(search):
@@ -265,40 +262,3 @@ def test_what_has_no_first_hit_is_refused():
         first_hits(queries, broken, marks)
     with pytest.raises(ValueError, match="query 0 has no relevant item"):
         first_hits(queries, items, 0 * marks)
-
-
-# ---------------------------------------------------------------- nDCG, MRR and recall
-
-
-def ranked(order, marks, k): # order: of the items -> nDCG@k, MRR@k, recall@k
-    hits = marks[list(order[:k])]
-    discount = 1 / np.log2(np.arange(k) + 2)
-    first = 1 / (hits.argmax() + 1) if hits.any() else 0.
-    return hits @ discount / discount[:marks.sum()].sum(), first, hits.sum() / marks.sum()
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=2, max_size=6), st.data())
-def test_a_ranking_is_the_mean_over_all_orders_of_equal_scores(pairs, data):
-    scores, marks = np.array([*pairs, (1, True)], np.float32).T
-    marks = marks.astype(bool)
-    m = len(scores)
-    k = data.draw(st.integers(1, m - 1))
-    bars = np.zeros(m, bool)
-    bars[data.draw(st.integers(0, m - 2))] = data.draw(st.booleans())
-    marks &= ~bars
-    task = TitleTask(
-        "small", ["q"], ["i"] * m, sp.csr_matrix(marks[None]), np.array([-1]), None, np.zeros(m),
-        excluded=sp.csr_matrix(bars[None]))
-    found = evaluate_ranking(torch.ones(1, 1), torch.from_numpy(scores)[:, None], task, k)
-    candidates = np.flatnonzero(~bars)
-    orders = [order for order in itertools.permutations(candidates) if falls(scores[list(order)])]
-    expected = np.mean([ranked(order, marks, k) for order in orders], axis=0)
-    assert list(found) == [f"ndcg{k}", f"mrr{k}", f"recall{k}"]
-    assert list(found.values()) == pytest.approx(expected)
-
-
-def test_a_ranking_of_fewer_items_than_places_is_refused():
-    q, x, task = toy(m=9)
-    with pytest.raises(ValueError, match="toy: k is 10, but a query has . candidates"):
-        evaluate_ranking(q, x, task)

@@ -10,7 +10,7 @@ from debias_nb.repro.pages.frame import all_experiments, found_records, papers, 
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
 from debias_nb.runs.runner import run_all
-from debias_nb.runs.tasks.labeled_pairs import _part_of, planted_catalog
+from debias_nb.data.labeled_pairs import _part_of, planted_catalog
 from debias_nb.runs.tasks.titles import title_split
 from made import METHODS, STATIC, WORLD
 

@@ -15,7 +15,7 @@ from debias_nb.data.author_splits import query_target
 from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.runs.corpora import SplitConfig
+from debias_nb.data.corpora import SplitConfig
 from debias_nb.runs.runner import absent, execute
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData

@@ -109,7 +109,7 @@ def make(name: str, folder: Path) -> None:
     from debias_nb.explain.diagnose import diagnose
     from debias_nb.explain.page import write_whole
     from debias_nb.runs.config import CorpusConfig
-    from debias_nb.runs.tasks.labeled_pairs import evaluation_pairs, training_pairs
+    from debias_nb.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
     pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
     base = load_encoder(case.encoder)

@@ -2,6 +2,7 @@
 import re
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 
 import pandas as pd
 
@@ -37,7 +38,7 @@ class Columns:
         return (*self.left, *self.right, *self.negatives, *([self.label] if self.label else []))
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         candidates = "triplets" if len(self.negatives) == 1 else "an anchor with several negatives"
         word = {"pairs": "labeled pairs", "retrieval": "matches without labels"}.get(self.form, candidates)
         return f"{word}: {', '.join(self.names)}"
@@ -67,23 +68,39 @@ class Options:
             raise DataError("other_to: it needs match_from, and must be below it")
         names = [*(self.columns or []), *filter(None, [self.group]), *(self.scores or ())]
         if self.columns and (len(self.columns) < 2 or len(set(names)) < len(names)):
-            needed = "three different names are needed, left, right and label, or two, anchor and positive"
-            raise DataError(f"columns: {needed}, got {', '.join(names)}")
+            rule = "three different names are needed, left, right and label, or two, anchor and positive"
+            raise DataError(f"columns: {rule}, got {', '.join(names)}")
 
-    def check_form(self, name: str, form: str, told: str) -> None:
+    def check_form(self, name: str, form: str, description: str) -> None:
         "Raises `DataError` for another form than what is asked for, and for options that it does not have."
         if self.form not in (None, form):
-            raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({told})")
-        graded = form == "pairs" or told == JUDGMENTS
-        for option, is_there in (("match", form == "pairs"), ("match_from", graded), ("other_to", form == "pairs"), ("scores", graded)):
-            if getattr(self, option) is not None and not is_there:
-                raise DataError(f"{name}: {option} is given, and there are no labels that it could read ({told})")
+            raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({description})")
+        has_labels = form == "pairs" or description == JUDGMENTS
+        for option, applies in (("match", form == "pairs"), ("match_from", has_labels), ("other_to", form == "pairs"), ("scores", has_labels)):
+            if getattr(self, option) is not None and not applies:
+                raise DataError(f"{name}: {option} is given, and there are no labels that it could read ({description})")
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         if self.match is not None:
             return f"a match is labeled {self.match}"
         return "" if self.match_from is None else f"a match has a grade of {self.match_from:g} or more"
+
+
+@dataclass(frozen=True)
+class Rows:
+    "What a source holds, once it is read."
+    frame: pd.DataFrame
+    left_out: dict[str, int] # what was left out, in words -> how many
+    corpus: pd.Series | None = None # of retrieval: every text that is searched, by its id if it has one
+    note: str = "" # how it was read
+    files: tuple[Path, ...] = () # of a folder
+    columns: Columns | None = None # of a table
+
+    @property
+    def texts(self) -> list[str] | None:
+        "Every text that is searched."
+        return None if self.corpus is None else self.corpus.tolist()
 
 
 JUDGMENTS = "queries, corpus and judgments"
@@ -91,56 +108,56 @@ JUDGMENTS = "queries, corpus and judgments"
 
 def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
     "The roles of columns: the label by its name, texts by theirs, or by their order where two stand next to a label."
-    known = {}
+    by_name = {}
     for name in header:
-        known.setdefault(name.casefold(), name)
-    labels = [known[name] for name in LABEL if name in known]
-    negatives = tuple(name for low, name in known.items() if NEGATIVE.fullmatch(low))
-    others = [name for low, name in known.items() if name not in labels and not ROW_ID.fullmatch(low)]
-    matches = [(known[one], known[other]) for one in ANCHOR for other in POSITIVE if {one, other} <= known.keys()]
-    named = [(known[one], known[other]) for one, other in zip(LEFT, RIGHT) if {one, other} <= known.keys()]
-    sides = [((left,), (right,)) for left, right in matches + named]
+        by_name.setdefault(name.casefold(), name)
+    labels = [by_name[name] for name in LABEL if name in by_name]
+    negatives = tuple(name for low, name in by_name.items() if NEGATIVE.fullmatch(low))
+    others = [name for low, name in by_name.items() if name not in labels and not ROW_ID.fullmatch(low)]
+    matches = [(by_name[one], by_name[other]) for one in ANCHOR for other in POSITIVE if {one, other} <= by_name.keys()]
+    usual = [(by_name[one], by_name[other]) for one, other in zip(LEFT, RIGHT) if {one, other} <= by_name.keys()]
+    sides = [((left,), (right,)) for left, right in matches + usual]
     # of tables that were joined, `left_title` with `right_title`
-    joined = [tuple(name for name in others if name.casefold().startswith(side)) for side in ("left_", "right_")]
-    if not sides and all(joined):
-        sides = [tuple(joined)]
+    by_side = [tuple(name for name in others if name.casefold().startswith(side)) for side in ("left_", "right_")]
+    if not sides and all(by_side):
+        sides = [tuple(by_side)]
     if labels and not sides and len(others) == 2:
         sides = [((others[0],), (others[1],))]
-    found = {
+    ways = {
         "pairs": [Columns("pairs", *side, label) for side in sides for label in labels],
         "candidates": [Columns("candidates", (one,), (other,), None, negatives) for one, other in matches if negatives],
         "retrieval": [Columns("retrieval", *side) for side in sides if not negatives],
     }
-    return found.get(form) or found["pairs"] + found["candidates"] or found["retrieval"][:len(matches)]
+    return ways.get(form) or ways["pairs"] + ways["candidates"] or ways["retrieval"][:len(matches)]
 
 
-def columns_of(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
+def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "The roles of columns: as they were named, else by their names."
     header = list(frame.columns)
-    ways = roles([column for column in header if column != asked.group], asked.form)
+    ways = roles([column for column in header if column != options.group], options.form)
     there = ", ".join(map(visible, header[:8]))
-    if not asked.columns and not ways:
+    if not options.columns and not ways:
         without_label = roles(header, "retrieval")
         advice = "if all pairs match, say form='retrieval'" if without_label else NAME_THEM
-        told = "neither two texts with a label nor an anchor with its positive"
-        raise DataError(f"{name}: {told} among the columns {there}; a file needs a header; {advice}")
-    if not asked.columns and len(ways) > 1:
-        readings = f"as {ways[0].told}, or as {ways[1].told}"
+        problem = "neither two texts with a label nor an anchor with its positive"
+        raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
+    if not options.columns and len(ways) > 1:
+        readings = f"as {ways[0].description}, or as {ways[1].description}"
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
-    for column in [*(asked.columns or ways[0].names), *filter(None, [asked.group]), *(asked.scores or ())]:
+    for column in [*(options.columns or ways[0].names), *filter(None, [options.group]), *(options.scores or ())]:
         if UNREAD.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if header.count(column) != 1:
             raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {there}")
-    return _assign(name, frame, asked) if asked.columns else ways[0]
+    return _assign(name, frame, options) if options.columns else ways[0]
 
 
-def _assign(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
+def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "The roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
-    left, right, *others = asked.columns
-    if not others and asked.form != "retrieval":
-        others = [column for column in frame if column.casefold() in LABEL and column not in asked.columns]
+    left, right, *others = options.columns
+    if not others and options.form != "retrieval":
+        others = [column for column in frame if column.casefold() in LABEL and column not in options.columns]
         if len(others) > 1:
             there = " and ".join(map(repr, others))
             advice = f"name one of them, --columns {left},{right},{others[0]}"
@@ -148,9 +165,9 @@ def _assign(name: str, frame: pd.DataFrame, asked: Options) -> Columns:
     if not others:
         return Columns("retrieval", (left,), (right,))
     third = others[0].casefold()
-    labeled = asked.form == "pairs" or asked.match is not None or asked.match_from is not None or third in LABEL
+    is_label = options.form == "pairs" or options.match is not None or options.match_from is not None or third in LABEL
     long = frame[others[0]].map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
-    texts = not labeled and (NEGATIVE.fullmatch(third) or long.mean() > .5)
-    if asked.form == "candidates" or len(others) > 1 or texts:
+    texts = not is_label and (NEGATIVE.fullmatch(third) or long.mean() > .5)
+    if options.form == "candidates" or len(others) > 1 or texts:
         return Columns("candidates", (left,), (right,), None, tuple(others))
     return Columns("pairs", (left,), (right,), others[0])

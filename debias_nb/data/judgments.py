@@ -1,13 +1,15 @@
 "Queries, a corpus and judgments: which files hold them, and which texts are relevant to which query."
 import re
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ..checks import quoted, visible
-from .columns import JUDGMENTS, Options
+from .columns import JUDGMENTS, Options, Rows
 from .registry import DataError, bad_lines
 from .tables import check, groups_in, is_text, number_of, read_table, with_title
 
@@ -73,8 +75,8 @@ def _judgments(name: str, frame: pd.DataFrame) -> pd.DataFrame: # query, documen
 # ---------------------------------------------------------------- a folder
 
 def _files_of(folder: Path, role: str) -> list[Path]:
-    found = [file for pattern in FILES[role] for file in sorted(folder.glob(pattern))]
-    return [file for file in found if not file.name.startswith(".")]
+    files = [file for pattern in FILES[role] for file in sorted(folder.glob(pattern))]
+    return [file for file in files if not file.name.startswith(".")]
 
 
 def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]: # files: of judgments
@@ -82,14 +84,14 @@ def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, li
     splits = [re.split(r"\.|-\d", file.name)[0] for file in files] # of test.tsv, and of test-00000-of-00001.parquet
     if split is None:
         split = "test" if len({*splits}) > 1 else splits[0]
-    chosen = [file for file, own in zip(files, splits) if own == split]
-    if not chosen:
+    files = [file for file, own in zip(files, splits) if own == split]
+    if not files:
         there = ", ".join(map(visible, dict.fromkeys(splits)))
         raise DataError(f"{path}: no judgments of a split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(splits[0])}")
-    return split, chosen
+    return split, files
 
 
-def read_folder(path: Path, split: str | None, asked: Options):
+def read_folder(path: Path, split: str | None, options: Options) -> Rows:
     "Queries, corpus and judgments of a folder."
     files = {role: _files_of(path, role) for role in FILES}
     missing = [role for role, some in files.items() if not some]
@@ -102,34 +104,36 @@ def read_folder(path: Path, split: str | None, asked: Options):
     for role in ("queries", "corpus"):
         parts = [_texts(str(file), read_table(file)) for file in files[role]]
         texts[role] = _by_id(names[role], pd.concat(parts))
-    found = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
-    return *relevance(names["judgments"], **texts, found=found, asked=asked), sum(files.values(), []), f"read as {JUDGMENTS} of the split {split}"
+    judgments = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
+    rows = relevance(names["judgments"], **texts, judgments=judgments, options=options)
+    return replace(rows, note=f"read as {JUDGMENTS} of the split {split}", files=tuple(chain(*files.values())))
 
 
 # ---------------------------------------------------------------- dicts
 
-def _texts_of(name: str, given) -> pd.DataFrame: # given: id -> text, or title and text
-    if not isinstance(given, dict):
+def _texts_of(name: str, source) -> pd.DataFrame: # source: id -> text, or title and text
+    if not isinstance(source, dict):
         raise DataError(f"{name}: a dict is expected, with the text of each id")
-    rows = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in given.items()]
-    return _by_id(name, _texts(name, pd.DataFrame(rows, list(map(str, given)), dtype=object)))
+    rows = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in source.items()]
+    return _by_id(name, _texts(name, pd.DataFrame(rows, list(map(str, source)), dtype=object)))
 
 
-def read_dicts(name: str, given: dict, asked: Options):
-    label, judged = f"{name}: relevant_docs", given.get("relevant_docs")
-    if not isinstance(judged, dict):
+def read_dicts(name: str, source: dict, options: Options) -> Rows:
+    label, relevant = f"{name}: relevant_docs", source.get("relevant_docs")
+    if not isinstance(relevant, dict):
         raise DataError(f"{name}: queries and corpus without relevant_docs, a dict with the ids of the texts for each query")
-    queries, corpus = (_texts_of(f"{name}: {role}", given[role]) for role in ("queries", "corpus"))
-    rows, places = [], {one: place for place, one in enumerate(corpus.index)}
-    for query, documents in judged.items():
+    queries, corpus = (_texts_of(f"{name}: {role}", source[role]) for role in ("queries", "corpus"))
+    lines, places = [], {one: place for place, one in enumerate(corpus.index)}
+    for query, documents in relevant.items():
         if not isinstance(documents, Iterable) or isinstance(documents, str):
             raise DataError(f"{label}:{query}: ids of texts are expected, found {quoted(documents)}")
-        graded = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
-        in_order = sorted(graded, key=lambda one: places.get(as_id(one), -1)) # a set has none
-        rows += [(query, as_id(query), as_id(one), graded[one]) for one in in_order]
-    found = pd.DataFrame(rows, columns=["line", "query", "document", "grade"]).set_index("line")
-    frame, texts, left_out = relevance(label, queries, corpus, found, asked)
-    return frame.assign(line=range(1, len(frame) + 1)), texts, left_out, [], "read as queries, corpus and relevant_docs"
+        grades = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
+        in_order = sorted(grades, key=lambda one: places.get(as_id(one), -1)) # a set has none
+        lines += [(query, as_id(query), as_id(one), grades[one]) for one in in_order]
+    judgments = pd.DataFrame(lines, columns=["line", "query", "document", "grade"]).set_index("line")
+    rows = relevance(label, queries, corpus, judgments, options)
+    frame = rows.frame.assign(line=range(1, len(rows.frame) + 1))
+    return replace(rows, frame=frame, note="read as queries, corpus and relevant_docs")
 
 
 # ---------------------------------------------------------------- what is relevant
@@ -141,36 +145,36 @@ def grades_advice(numbers) -> str:
     return f"; grades are read by --match-from {upper[0]:g} (match_from={upper[0]:g})" if upper else ""
 
 
-def refuse(name: str, found: pd.DataFrame, wrong, told, more: str = "") -> None: # told: a row -> what is wrong with it
+def refuse(name: str, rows: pd.DataFrame, wrong, describe, more: str = "") -> None: # describe: a row -> what is wrong with it
     "Raises `DataError` naming lines of judgments or of a run."
-    bad = [(line, told(row)) for line, row in found[wrong].iterrows()]
+    bad = [(line, describe(row)) for line, row in rows[wrong].iterrows()]
     if bad:
-        raise DataError(f"{bad_lines(name, bad, len(found), 'rows')}{more}")
+        raise DataError(f"{bad_lines(name, bad, len(rows), 'rows')}{more}")
 
 
-def _grades(name: str, found: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
-    grade = pd.to_numeric(found.grade.map(number_of)).astype(float)
+def _grades(name: str, judgments: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
+    grade = pd.to_numeric(judgments.grade.map(number_of)).astype(float)
     wrong = grade.isna() | (grade.abs() > MOST)
-    refuse(name, found, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
+    refuse(name, judgments, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
     if whole:
         advice = grades_advice(grade)
-        refuse(name, found, grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
+        refuse(name, judgments, grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
     return grade
 
 
-def _usable(name, queries, corpus, found):
+def _usable(name, queries, corpus, judgments):
     """Judgments whose query and text are there, with their places; what else there was, in words. Raises `DataError` where it is
     more than one in a hundred."""
-    no_query, no_text = found.asks < 0, found.place < 0
+    no_query, no_text = judgments.asks < 0, judgments.place < 0
 
-    def told(row):
+    def describe(row):
         what, one, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
         return f"{what} {quoted(one)} is not in {table.attrs['name']}, or has nothing to read there"
 
     wrong = no_query | no_text
-    if wrong.sum() > tolerated(len(found)):
-        refuse(name, found, wrong, told, "; up to one in a hundred would be left out")
-    return found[~wrong], {
+    if wrong.sum() > tolerated(len(judgments)):
+        refuse(name, judgments, wrong, describe, "; up to one in a hundred would be left out")
+    return judgments[~wrong], {
         "judgments of a query that is not there": no_query.sum(),
         "judgments of a text that is not there": (no_text & ~no_query).sum()}
 
@@ -185,19 +189,19 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     return np.where((place >= 0) & same, place, -1)
 
 
-def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
+def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame, options: Options):
     "Each pair that is judged once, with its places and its grade; and how many judgments there were besides."
-    found = found.assign(line=found.index, grade=_grades(name, found, asked.match_from is None))
-    found = found.assign(asks=queries.index.get_indexer(found["query"]), place=corpus.index.get_indexer(found.document))
-    found, counts = _usable(name, queries, corpus, found)
-    first = found.groupby(["asks", "place"])[["line", "grade"]].transform("first")
+    judgments = judgments.assign(line=judgments.index, grade=_grades(name, judgments, options.match_from is None))
+    judgments = judgments.assign(asks=queries.index.get_indexer(judgments["query"]), place=corpus.index.get_indexer(judgments.document))
+    judgments, counts = _usable(name, queries, corpus, judgments)
+    first = judgments.groupby(["asks", "place"])[["line", "grade"]].transform("first")
 
-    def twice(row):
+    def contradiction(row):
         return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"
 
-    refuse(name, found.assign(before=first.line), found.grade != first.grade, twice)
-    again = found.duplicated(["asks", "place"])
-    return found[~again], counts | {"judgments that stand twice": again.sum()}
+    refuse(name, judgments.assign(before=first.line), judgments.grade != first.grade, contradiction)
+    again = judgments.duplicated(["asks", "place"])
+    return judgments[~again], counts | {"judgments that stand twice": again.sum()}
 
 
 def _check_answered(name: str, judgments: pd.DataFrame, unanswered: pd.DataFrame) -> None:
@@ -208,19 +212,19 @@ def _check_answered(name: str, judgments: pd.DataFrame, unanswered: pd.DataFrame
         raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
 
 
-def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.DataFrame, asked: Options):
-    """Queries with their relevant texts; queries and corpus by id, `found` has query, document and grade. Raises `DataError`
+def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame, options: Options) -> Rows:
+    """Queries with their relevant texts; queries and corpus by id, `judgments` have query, document and grade. Raises `DataError`
     naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
-    least = 1 if asked.match_from is None else asked.match_from
+    least = 1 if options.match_from is None else options.match_from
     texts = len(corpus)
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))
-    judgments, counts = _placed(name, queries, corpus, found, asked)
+    judgments, counts = _placed(name, queries, corpus, judgments, options)
     whole = (judgments.grade % 1 == 0).all()
     itself = _own_place(queries, corpus)
     relevant = judgments.grade >= least
     own = relevant & (judgments.place == itself[judgments.asks])
     unanswered = judgments[~relevant.groupby(judgments.asks).transform("any")]
-    if asked.match_from is None:
+    if options.match_from is None:
         _check_answered(name, judgments, unanswered)
     counts |= {
         f"judgments with a grade below {least:g}": (~relevant).sum(),
@@ -229,18 +233,18 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, found: pd.
         "queries without a judgment": len(queries) - judgments.asks.nunique(),
         "texts of the corpus that have nothing to read": texts - len(corpus),
     }
-    kept = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
-    if kept.empty:
+    rows = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
+    if rows.empty:
         raise DataError(f"{name}: no query with a relevant text")
-    frame = pd.DataFrame({"left": queries.text.to_numpy()[kept.asks], "right": corpus.text.to_numpy()[kept.place]})
-    frame["line"] = kept.line
-    frame["label"] = kept.grade.clip(lower=1).astype(int) if whole else 1
-    frame["query"] = pd.factorize(kept.asks)[0]
-    frame["document"] = kept.place
-    frame["query_id"] = queries.index.to_numpy()[kept.asks]
-    frame["itself"] = itself[kept.asks]
-    if asked.group:
-        if asked.group not in queries:
-            raise DataError(f"{queries.attrs['name']}: no column {asked.group!r}")
-        frame["group"] = groups_in(queries.attrs["name"], queries[asked.group]).to_numpy()[kept.asks]
-    return frame, corpus.text, {what: int(n) for what, n in counts.items() if n}
+    frame = pd.DataFrame({"left": queries.text.to_numpy()[rows.asks], "right": corpus.text.to_numpy()[rows.place]})
+    frame["line"] = rows.line
+    frame["label"] = rows.grade.clip(lower=1).astype(int) if whole else 1
+    frame["query"] = pd.factorize(rows.asks)[0]
+    frame["document"] = rows.place
+    frame["query_id"] = queries.index.to_numpy()[rows.asks]
+    frame["itself"] = itself[rows.asks]
+    if options.group:
+        if options.group not in queries:
+            raise DataError(f"{queries.attrs['name']}: no column {options.group!r}")
+        frame["group"] = groups_in(queries.attrs["name"], queries[options.group]).to_numpy()[rows.asks]
+    return Rows(frame, {what: int(count) for what, count in counts.items() if count}, corpus.text)

@@ -1,7 +1,7 @@
 """Your own tests: labeled pairs, queries with candidates, or queries with a corpus. Any source becomes one data frame, and the
 roles of its columns tell the form."""
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, NAME_THEM, Columns, Options, columns_of
+from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of
 from .judgments import grades_advice, read_dicts, read_folder
 from .pairs import fold
 from .registry import DataError
@@ -58,13 +58,13 @@ class PairFile:
     @cached_property
     def rows_sha256(self) -> str: # 64 hex digits
         "sha256 of what was read: the same file read by other columns has another one."
-        read = [self.left, self.right, self.labels.tolist()]
+        content = [self.left, self.right, self.labels.tolist()]
         if "group" in self.frame:
-            read.append(self.frame.group.tolist())
+            content.append(self.frame.group.tolist())
         if self.form != "pairs":
             places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
-            read += [self.form, *places, self.corpus]
-        return fingerprint(read)
+            content += [self.form, *places, self.corpus]
+        return fingerprint(content)
 
 # ---------------------------------------------------------------- labeled pairs
 
@@ -72,8 +72,8 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
     "The texts of a side; several columns are joined."
     texts = frame[columns[0]]
     if len(columns) > 1:
-        filled = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
-        texts = filled.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
+        cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
+        texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
@@ -83,40 +83,40 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
 UNLABELED = ("", "-", "none", "nan")
 
 
-def _label(cell: str, asked: Options) -> float | None: # 0 or 1; nan where a pair is left out, None: no label
+def _label(cell: str, options: Options) -> float | None: # 0 or 1; nan where a pair is left out, None: no label
     word, number = cell.strip().casefold(), number_of(cell)
-    if asked.match is not None:
-        wanted = str(asked.match).strip().casefold()
-        if word in UNLABELED and word != wanted:
+    if options.match is not None:
+        match = str(options.match).strip().casefold()
+        if word in UNLABELED and word != match:
             return np.nan
-        numbers = (number, number_of(wanted))
-        return word == wanted if None in numbers else numbers[0] == numbers[1]
-    if asked.match_from is None:
+        numbers = (number, number_of(match))
+        return word == match if None in numbers else numbers[0] == numbers[1]
+    if options.match_from is None:
         return word == "true" if word in ("true", "false") else number if number in (0, 1) else None
     if number is None:
         return None
-    between = asked.other_to is not None and asked.other_to < number < asked.match_from
-    return np.nan if between else number >= asked.match_from
+    between = options.other_to is not None and options.other_to < number < options.match_from
+    return np.nan if between else number >= options.match_from
 
 
-def labels_of(name: str, cells: pd.Series, asked: Options) -> tuple[pd.Series, dict[str, int]]:
-    "Labels by what was asked for, nan where a pair is left out; and how many are."
+def labels_of(name: str, cells: pd.Series, options: Options) -> tuple[pd.Series, dict[str, int]]:
+    "Labels as the options say, nan where a pair is left out; and how many are."
     texts = cells.map(str)
-    known = {cell: _label(cell, asked) for cell in texts.unique()}
-    unknown = [cell for cell, label in known.items() if label is None]
-    expected = "labels are 0 or 1" if asked.match_from is None else "a grade is expected"
+    readings = {cell: _label(cell, options) for cell in texts.unique()}
+    no_labels = [cell for cell, label in readings.items() if label is None]
+    rule = "labels are 0 or 1" if options.match_from is None else "a grade is expected"
     try:
-        check(name, cells, ~texts.isin(unknown), expected)
+        check(name, cells, ~texts.isin(no_labels), rule)
     except DataError as e:
-        raise DataError(f"{e}{_advice([*known]) if asked.match_from is None else ''}") from None
-    found = texts.map(known).astype(float)
-    left_out = int(found.isna().sum())
+        raise DataError(f"{e}{_advice([*readings]) if options.match_from is None else ''}") from None
+    labels = texts.map(readings).astype(float)
+    left_out = int(labels.isna().sum())
     if not left_out:
-        return found, {}
+        return labels, {}
     why = "pairs without a label"
-    if asked.match_from is not None:
-        why = f"pairs with a grade between {asked.other_to:g} and {asked.match_from:g}"
-    return found, {why: left_out}
+    if options.match_from is not None:
+        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
+    return labels, {why: left_out}
 
 
 def _advice(cells: list[str]) -> str:
@@ -124,77 +124,80 @@ def _advice(cells: list[str]) -> str:
     numbers = {*map(number_of, cells)}
     if None not in numbers and numbers != {-1, 1}:
         return grades_advice(numbers)
-    named = sorted(cells)
-    last = named[-1].strip()
-    return f"; they are {', '.join(map(quoted, named[:8]))}: say which one is a match, e.g. --match {quoted(last)}"
+    words = sorted(cells)
+    last = words[-1].strip()
+    return f"; they are {', '.join(map(quoted, words[:8]))}: say which one is a match, e.g. --match {quoted(last)}"
 
 
-def _pairs(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
+def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
-    labels, left_out = labels_of(name, frame[columns.label], asked)
-    found = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
-    found = found.assign(group=groups_in(name, frame[asked.group])) if asked.group else found
-    for model, column in zip(MODELS, asked.scores or ()):
-        found[model] = pd.to_numeric(frame[column], errors="coerce").astype(float)
-        check(name, frame[column], np.isfinite(found[model]), "a finite score is expected")
-    found = found[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
-    if found.empty:
-        told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
-        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {told}")
-    if found.label.nunique() < 2:
+    labels, left_out = labels_of(name, frame[columns.label], options)
+    pairs = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
+    if options.group:
+        pairs["group"] = groups_in(name, frame[options.group])
+    for model, column in zip(MODELS, options.scores or ()):
+        pairs[model] = pd.to_numeric(frame[column], errors="coerce").astype(float)
+        check(name, frame[column], np.isfinite(pairs[model]), "a finite score is expected")
+    pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
+    if pairs.empty:
+        reasons = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {reasons}")
+    if pairs.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        raise DataError(f"{name}: all {len(found):,} labels are {found.label.max()}; both classes are needed (labels are {there})")
-    return found, None, left_out
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
+    return Rows(pairs, left_out)
 
 
 # ---------------------------------------------------------------- queries with candidates, or with the matches of all
 
-def _long(name: str, frame: pd.DataFrame, columns: Columns, asked: Options) -> pd.DataFrame:
+def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> pd.DataFrame:
     "A row a query and text, positives first: row, left, right, label, line, group."
     left = one_text(name, frame, columns.left)
     parts = []
     for column in (*columns.right, *columns.negatives):
-        texts = texts_in(name, frame[column])
-        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
-    matched = np.isin(np.arange(len(frame)), parts[0].row)
-    check(name, frame[columns.right[0]], matched, "a query without a match")
-    found = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
-    found.insert(1, "left", left.to_numpy()[found.row])
-    found["line"] = frame.index.to_numpy()[found.row]
-    return found.assign(group=groups_in(name, frame[asked.group]).to_numpy()[found.row]) if asked.group else found
+        side = texts_in(name, frame[column])
+        parts.append(pd.DataFrame({"row": side.index, "right": side.to_numpy(), "label": int(column in columns.right)}))
+    has_match = np.isin(np.arange(len(frame)), parts[0].row)
+    check(name, frame[columns.right[0]], has_match, "a query without a match")
+    texts = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
+    texts.insert(1, "left", left.to_numpy()[texts.row])
+    texts["line"] = frame.index.to_numpy()[texts.row]
+    if options.group:
+        texts["group"] = groups_in(name, frame[options.group]).to_numpy()[texts.row]
+    return texts
 
 
-def _candidates(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
-    found = _long(name, frame, columns, asked)
-    twice = found.duplicated(["row", "right", "label"])
-    found = found[~twice]
-    good = pd.MultiIndex.from_frame(found[found.label == 1][["left", "right"]])
-    matching = (found.label == 0) & pd.MultiIndex.from_frame(found[["left", "right"]]).isin(good)
-    found = found[~matching]
-    with_negative = found.row.isin(found.row[found.label == 0])
+def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    texts = _long(name, frame, columns, options)
+    twice = texts.duplicated(["row", "right", "label"])
+    texts = texts[~twice]
+    good = pd.MultiIndex.from_frame(texts[texts.label == 1][["left", "right"]])
+    matching = (texts.label == 0) & pd.MultiIndex.from_frame(texts[["left", "right"]]).isin(good)
+    texts = texts[~matching]
+    with_negative = texts.row.isin(texts.row[texts.label == 0])
     counts = {
         "negatives that match the same query": int(matching.sum()), "texts that stand twice in a row": int(twice.sum()),
-        "queries without a negative": len(frame) - found.row[with_negative].nunique()}
-    found = found[with_negative].reset_index(drop=True)
-    if found.empty:
+        "queries without a negative": len(frame) - texts.row[with_negative].nunique()}
+    texts = texts[with_negative].reset_index(drop=True)
+    if texts.empty:
         raise DataError(f"{name}: no query with a negative")
-    found["query"] = pd.factorize(found.row)[0]
-    return found.drop(columns="row"), None, {what: n for what, n in counts.items() if n}
+    texts["query"] = pd.factorize(texts.row)[0]
+    return Rows(texts.drop(columns="row"), {what: count for what, count in counts.items() if count})
 
 
-def _matches(name: str, frame: pd.DataFrame, columns: Columns, asked: Options):
-    found = _long(name, frame, columns, asked)
-    place, corpus = pd.factorize(found.right)
-    itself = found.left == found.right
-    twice = found.duplicated(["left", "right"]) & ~itself
-    at = pd.Index(corpus).get_indexer(found.left)
-    found = found.assign(document=place, itself=at)[~itself & ~twice]
-    if found.empty:
+def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    texts = _long(name, frame, columns, options)
+    place, corpus = pd.factorize(texts.right)
+    itself = texts.left == texts.right
+    twice = texts.duplicated(["left", "right"]) & ~itself
+    at = pd.Index(corpus).get_indexer(texts.left)
+    texts = texts.assign(document=place, itself=at)[~itself & ~twice]
+    if texts.empty:
         raise DataError(f"{name}: no pair of two different texts")
-    first = pd.factorize(found.left)[0]
-    found = found.assign(query=first).sort_values("query", kind="stable").reset_index(drop=True).drop(columns="row")
+    first = pd.factorize(texts.left)[0]
+    texts = texts.assign(query=first).sort_values("query", kind="stable").reset_index(drop=True).drop(columns="row")
     counts = {"pairs of a text with itself": int(itself.sum()), "pairs that stand twice": int(twice.sum())}
-    return found, corpus, {what: n for what, n in counts.items() if n}
+    return Rows(texts, {what: count for what, count in counts.items() if count}, pd.Series(corpus))
 
 
 # ---------------------------------------------------------------- any of them
@@ -279,40 +282,45 @@ def read_pairs_file(
     """
     if isinstance(source, PairFile):
         return source
-    given = columns.split(",") if isinstance(columns, str) else columns
-    asked = Options(tuple(given) if given else None, group or None, form, match, match_from, other_to, scores)
-    path = str(source) if isinstance(source, (str, os.PathLike)) else None
-    folder, table, used, names, form = None, None, [], (), "retrieval"
-    if path:
-        check_file(path)
-        at, split = folder_and_split(path)
-        folder = at if at.is_dir() else None
-        name = at.name if folder else Path(at.name.removesuffix(".gz")).stem
-        table = None if folder else read_table(at)
-    else:
-        table = in_memory(name or "pairs", source)
-    if folder or is_retrieval(table):
-        label = path or name or "queries"
-        asked.check_form(label, form, JUDGMENTS)
-        frame, corpus, left_out, used, note = read_folder(at, split, asked) if folder else read_dicts(label, table, asked)
-    else:
-        label = path or name or "data frame"
-        if table.empty:
-            raise DataError(f"{label}: no pairs")
-        found = columns_of(label, table, asked)
-        names, form = found.names, found.form
-        asked.check_form(label, form, found.told)
-        frame, corpus, left_out = OF_FORM[form](path or name or "pairs", table, found, asked)
-        usual = form == "pairs" and (asked.columns or names == ("left", "right", "label"))
-        note = "; ".join(filter(None, [table.attrs.get("note"), "" if usual else f"read as {found.told}"]))
-    ids = corpus.index if "query_id" in frame else None
-    corpus = None if corpus is None else corpus.tolist()
-    if used:
-        sha256 = fingerprint({file.relative_to(at).as_posix(): sha256_file(file) for file in used})
-    else:
-        sha256 = sha256_file(path) if path else fingerprint([frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), corpus])
-    note = "; ".join(filter(None, [note, asked.told]))
-    return PairFile(name or label, frame, sha256, names, path, group, note, form, corpus, left_out, ids, scores)
+    names = columns.split(",") if isinstance(columns, str) else columns
+    options = Options(tuple(names) if names else None, group or None, form, match, match_from, other_to, scores)
+    if not isinstance(source, (str, os.PathLike)):
+        rows = _rows(name, in_memory(name or "pairs", source), options)
+        content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
+        return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
+    path = str(source)
+    check_file(path)
+    place, split = folder_and_split(path)
+    if place.is_dir():
+        options.check_form(path, "retrieval", JUDGMENTS)
+        rows = read_folder(place, split, options)
+        sha256 = fingerprint({file.relative_to(place).as_posix(): sha256_file(file) for file in rows.files})
+        return _pair_file(rows, place.name, path, sha256, options)
+    rows = _rows(path, read_table(place), options)
+    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(path), options)
+
+
+def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Rows:
+    "The rows of a table, whose columns tell its form, or of queries with a corpus."
+    if is_retrieval(table):
+        options.check_form(name or "queries", "retrieval", JUDGMENTS)
+        return read_dicts(name or "queries", table, options)
+    label = name or "data frame"
+    if table.empty:
+        raise DataError(f"{label}: no pairs")
+    columns = columns_of(label, table, options)
+    options.check_form(label, columns.form, columns.description)
+    usual = columns.form == "pairs" and (options.columns or columns.names == ("left", "right", "label"))
+    notes = [table.attrs.get("note"), "" if usual else f"read as {columns.description}"]
+    rows = OF_FORM[columns.form](name or "pairs", table, columns, options)
+    return replace(rows, note="; ".join(filter(None, notes)), columns=columns)
+
+
+def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Options) -> PairFile:
+    form, columns = (rows.columns.form, rows.columns.names) if rows.columns else ("retrieval", ())
+    ids = rows.corpus.index if "query_id" in rows.frame else None
+    note = "; ".join(filter(None, [rows.note, options.description]))
+    return PairFile(name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, rows.left_out, ids, options.scores)
 
 
 # ---------------------------------------------------------------- what the command line gives
@@ -333,16 +341,16 @@ def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # o
 
 def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
     "Columns of all files that are not named, and by the name of a file, of `a,b,c` or `NAME=a,b,c`. Raises `ConfigError`."
-    found = {}
+    by_name = {}
     for text in given:
         name, sign, names = text.rpartition("=")
         columns = tuple(part.strip() for part in names.split(","))
         if (sign and not name) or len(columns) < 2 or not all(columns):
             raise ConfigError(f"--columns wants names separated by commas, or NAME=names, got {text!r}")
-        if (name or None) in found:
+        if (name or None) in by_name:
             raise ConfigError(f"--columns {name} is given twice")
-        found[name or None] = columns
-    return found.pop(None, None), found
+        by_name[name or None] = columns
+    return by_name.pop(None, None), by_name
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`

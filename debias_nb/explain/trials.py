@@ -21,7 +21,7 @@ from ..encoders.tokens import copied
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
 from ..runs.config import OWN, RunConfig, TrainConfig
-from ..runs.corpora import CorpusConfig, FilesConfig
+from ..data.corpora import CorpusConfig, FilesConfig
 from ..runs.pairing import results_of
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all

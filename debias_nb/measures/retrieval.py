@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BINS', 'TIE', 'first_items', 'gains_at', 'propensities', 'frequency_bins', 'bin_shares', 'evaluate_retrieval',
-           'top_lists', 'FirstHit', 'first_hits', 'recall_at', 'evaluate_ranking']
+           'top_lists', 'FirstHit', 'first_hits', 'recall_at']
 
 # %% ../../nbs/measures/retrieval.ipynb #e0fb8376
 import math
@@ -17,7 +17,6 @@ from scipy.stats import hypergeom
 
 from ..data.titles import TitleTask
 from .metrics import bootstrap_weights, over
-from .rankings import candidate_levels, mrr, ndcg, recall
 
 
 def _score_blocks(queries, items, barred, block_bytes): # barred: (n, m) sparse booleans
@@ -277,29 +276,3 @@ def recall_at(
     room = np.clip(k - first.above, 0, first.tied)
     none = hypergeom.pmf(0, first.tied, first.right, room)
     return 1 - none
-
-# %% ../../nbs/measures/retrieval.ipynb #c5d1a7e1
-@torch.no_grad()
-def evaluate_ranking(
-    queries: torch.Tensor,    # (n, d) embeddings of the task's queries
-    items: torch.Tensor,      # (m, d) and of its items
-    task: TitleTask,
-    k: int = 10,              # places, at most 10
-    block_bytes: int = 2**24, # about the memory of the scores that are there at a time
-) -> dict[str, float]: # `ndcg10`, `mrr10` and `recall10`, or of another k, in [0, 1]
-    """nDCG@k, MRR@k and recall@k: means over queries, and over all orders of equal scores.
-    Raises `ValueError` naming the task."""
-    _check_task(queries, items, task, k)
-    values = []
-    for rows, scores in _score_blocks(queries, items, task.barred, block_bytes):
-        best, found = first_items(scores, k)
-        known = task.relevance[rows]
-        hits = np.take_along_axis(known.toarray(), found, 1)
-        beyond = known.getnnz(1) - hits.sum(1) # relevant items further down
-        row = np.arange(len(best))
-        query = np.append(row.repeat(best.shape[1]), row.repeat(beyond))
-        label = np.append(hits, np.ones(beyond.sum()))
-        levels = candidate_levels(query, label, np.append(best, np.full(beyond.sum(), -math.inf)))
-        values.append([ndcg(levels, k), mrr(levels, k), recall(levels, k)])
-    means = np.concatenate(values, axis=1).mean(1)
-    return dict(zip((f"ndcg{k}", f"mrr{k}", f"recall{k}"), means.tolist()))

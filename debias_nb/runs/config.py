@@ -18,7 +18,7 @@ from ..settings import EncoderConfig
 from ..checks import ConfigError, check_known, quoted
 from ..files import Count, Natural, NotNegative, Positive, Probability, Share, Settings, Strict, load_config
 from ..files import fingerprint, once_per_state, project_root
-from .corpora import CorpusConfig, Names, World
+from ..data.corpora import CorpusConfig, Names, World
 
 
 Profile = Literal["planted", "small", "paper"]

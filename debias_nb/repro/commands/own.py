@@ -225,7 +225,7 @@ def _write_shifts(folder: Path) -> None:
     from ...data.sentences import KINDS, NEWS
     from ...settings import WorldConfig
     from ...runs.config import CorpusConfig
-    from ...runs.tasks.labeled_pairs import PLANTED, evaluation_pairs, training_pairs
+    from ...data.labeled_pairs import PLANTED, evaluation_pairs, training_pairs
     questions = ("quora", "askubuntu")
     planted = CorpusConfig(name="catalogue", world=WorldConfig())
     corpora = {f"train/{name}": CorpusConfig(name=name) for name in (*questions, NEWS, "computers", "shoes")}

@@ -17,14 +17,16 @@ from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...losses.regularizers import wise_ft
-from ...measures.retrieval import evaluate_ranking, evaluate_retrieval
+from ...measures.rankings import corpus_levels, mrr, ndcg, recall
+from ...measures.retrieval import evaluate_retrieval
+from ...data.labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from ...data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ...data.products import CATEGORIES, ROLES, worded
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
-from .labeled_pairs import unlabeled_texts, ranking_columns, training_pairs
+from .held_texts import unlabeled_texts
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens
@@ -179,7 +181,9 @@ def search_measures(
     "How duplicates are found among all right texts."
     place = {text: i for i, text in enumerate(pairs.all_texts)}
     queries, items = [both[[place[text] for text in texts]] for texts in (search.queries, search.items)]
-    return evaluate_ranking(queries, items, search)
+    query, item = search.relevance.nonzero()
+    levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.own)
+    return {f"{metric.__name__}10": float(metric(levels, 10).mean()) for metric in (ndcg, mrr, recall)}
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,10 @@ from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, base_model, parted, shares_known, text_tokens, vectors
-from .labeled_pairs import planted_catalog, training_texts, untested
+from .held_texts import untested
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
+from ...data.labeled_pairs import planted_catalog, training_texts
 from ...data.planted_titles import catalog_titles, mix_catalog
 from ...data.titles import TitleTask, join_titles, load_titles, mix_ticks
 from ...data.titles import split_titles

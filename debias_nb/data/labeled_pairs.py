@@ -1,24 +1,24 @@
-"""The pairs that runs are trained and tested on: of synthetic datasets and of files, at another balance, as columns of a
-ranking loss; and unlabeled texts that an encoder is held on, of which none is tested."""
-from collections.abc import Iterable
+"""The pairs that runs are trained and tested on: of synthetic datasets and of files, at another balance, and as columns of a
+ranking loss. What a name stands for is said once, in `sources`."""
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
 
-from ...checks import ConfigError, check_known
-from ...settings import WorldConfig
-from ...files import fingerprint
-from ...data.answers import load_answers
-from ...data.pairs import QuestionPairs, components, fold, load_questions, question_corpora, split_questions
-from ...data.products import CATEGORIES, load_offers, load_products, load_test
-from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
-from ...data.titles import TitleTask
-from ...data.worlds import Catalog, Pairs
-from ..config import CorpusConfig, TextsConfig
-from .common import lacking
+from ..checks import ConfigError, check_known
+from ..files import fingerprint
+from ..settings import WorldConfig
+from .answers import load_answers
+from .corpora import CorpusConfig
+from .pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
+from .products import CATEGORIES, load_offers, load_products, load_test
+from .sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
+from .titles import TitleTask
+from .worlds import Catalog, Pairs
 
 
 PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
@@ -160,46 +160,91 @@ def ranking_columns(
     return columns, group[np.column_stack([first, third])], {"duplicates": len(first), "with a negative of their own": own}
 
 
+class Source(NamedTuple):
+    "How the texts of one name are read; None for what it does not have."
+    train: Callable[[CorpusConfig, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
+    test: Callable[[str], LabeledPairs] | None = None
+    texts: Callable[[str], list[str]] | None = None # unlabeled
+
+
+def _train_questions(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout)
+
+
+def _test_questions(name: str) -> LabeledPairs:
+    return _of_texts(load_questions(name, "test"), name)
+
+
+def _train_products(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
+
+
+def _test_products(name: str) -> LabeledPairs:
+    test, subsets = load_test(name)
+    return _of_texts(test, name, subsets, load_offers(name))
+
+
+def _train_news(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_news(share, corpus.share_seed)
+
+
+def _test_sentences(name: str) -> LabeledPairs:
+    return _of_texts(load_sentences(name), name)
+
+
+def _texts_of_training(name: str) -> list[str]:
+    return training_pairs(CorpusConfig(name=name)).all_texts
+
+
+def _texts_of_answers(name: str) -> list[str]:
+    general = load_answers(name, "dev")
+    return [*general.questions, *general.answers]
+
+
+def sources() -> dict[str, Source]:
+    "Every name of real texts that a run may be trained on, tested on or held on."
+    return {
+        **dict.fromkeys(question_corpora(), Source(_train_questions, _test_questions, _texts_of_training)),
+        **dict.fromkeys(CATEGORIES, Source(_train_products, _test_products, _texts_of_training)),
+        **dict.fromkeys(KINDS, Source(None, _test_sentences, sentence_texts)),
+        **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
+        NEWS: Source(_train_news, _test_sentences, sentence_texts),
+        "qnli": Source(None, None, _texts_of_answers), # sentences of no corpus that anybody trains on here
+    }
+
+
+def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Source: # kind: a field; others: known, not read here
+    "The source of a name. Raises `ConfigError` for a name that has none of this kind."
+    known = {one: source for one, source in sources().items() if getattr(source, kind)}
+    check_known(what, name, (*known, *others), ConfigError)
+    return known[name]
+
+
 @lru_cache(maxsize=4)
 def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: # part: `train` or `heldout`
-    "The pairs of a corpus. Raises `MissingData` when its files are not there."
+    "The pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
     if corpus.name == "catalogue":
         drawn = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
-    share = 1. if corpus.whole_groups else corpus.share
-    if corpus.holdout and corpus.name in (*CATEGORIES, NEWS):
+    own = source("corpus", corpus.name, "train", ("catalogue",))
+    if corpus.holdout and corpus.name not in question_corpora():
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
-    if corpus.name in CATEGORIES:
-        found = load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
-    elif corpus.name == NEWS:
-        found = load_news(share, corpus.share_seed)
-    else:
-        check_known("corpus", corpus.name, (*question_corpora(), *CATEGORIES, NEWS, "catalogue"), ConfigError)
-        found = load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout)
+    pairs = own.train(corpus, part, 1. if corpus.whole_groups else corpus.share)
     if corpus.whole_groups:
-        _, found = split_questions(found, corpus.share, corpus.share_seed)
+        _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
     if corpus.negatives:
-        found = at_balance(found, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
-    return _of_texts(found, corpus.name)
+        pairs = at_balance(pairs, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
+    return _of_texts(pairs, corpus.name)
 
 
 @lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
-    "An evaluation set. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
+    "An evaluation set. Raises as `training_pairs`."
     if name == "heldout":
         return training_pairs(corpus, "heldout")
     if name in PLANTED:
         return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
-    if name in CATEGORIES:
-        test, parts = load_test(name)
-        return _of_texts(test, name, parts, load_offers(name))
-    if name in KINDS:
-        return _of_texts(load_sentences(name), name)
-    check_known("evaluation set", name, (*question_corpora(), *CATEGORIES, *KINDS, *PLANTED, "heldout"), ConfigError)
-    return _of_texts(load_questions(name, "test"), name)
-
-
-QNLI = "qnli" # sentences of no corpus that anybody trains on here
+    return source("evaluation set", name, "test", (*PLANTED, "heldout")).test(name)
 
 
 def training_texts(
@@ -207,48 +252,7 @@ def training_texts(
     world: WorldConfig | None = None,
 ) -> list[str]:
     """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
-    Raises `MissingData`, and `ConfigError` for an unknown corpus."""
-    planted = PLANTED if world else ()
-    check_known("corpus of texts", name, (*question_corpora(), *CATEGORIES, *KINDS, *TEXTS_ONLY, QNLI, *planted), ConfigError)
-    if name in planted:
+    Raises as `training_pairs`."""
+    if world and name in PLANTED:
         return [title.text for title in planted_catalog(world).unlabeled(name)]
-    if name == QNLI:
-        general = load_answers(name, "dev")
-        return [*general.questions, *general.answers]
-    if name in (*KINDS, *TEXTS_ONLY):
-        return sentence_texts(name)
-    return training_pairs(CorpusConfig(name=name)).all_texts
-
-
-def untested(
-    asked: TextsConfig,
-    texts: Iterable[str],  # of its corpora
-    tested: Iterable[str],
-) -> tuple[str, ...]: # at least two
-    "The distinct texts in random order, without those that are tested. Raises `ConfigError` where fewer than two are left."
-    found = {}
-    for text in texts:
-        found.setdefault(fold(text, True), text)
-    for text in tested:
-        found.pop(fold(text, True), None)
-    texts = list(found.values())
-    if len(texts) < 2:
-        names = ", ".join(asked.corpora)
-        raise ConfigError(f"texts: {len(texts)} of {names} are not tested, and what is tested is not held: two are needed")
-    order = default_rng([0, 13]).permutation(len(texts))
-    count = max(2, round(asked.share * len(texts)))
-    return tuple(texts[place] for place in order[:count])
-
-
-@lru_cache(maxsize=8)
-def unlabeled_texts(
-    asked: TextsConfig,
-    evaluate: tuple[str, ...],         # names of evaluation sets
-    corpus: CorpusConfig | None = None, # of these
-    world: WorldConfig | None = None,
-) -> tuple[str, ...]:
-    "The texts that a run is held on, of `untested`; a test whose files are not there tests nothing. Raises as `training_texts`."
-    texts = [training_texts(name, world) for name in asked.corpora]
-    there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
-    tested = [evaluation_pairs(name, corpus, world).all_texts for name in there]
-    return untested(asked, chain(*texts), chain(*tested))
+    return source("corpus of texts", name, "texts", PLANTED if world else ()).texts(name)
