@@ -23,21 +23,21 @@ def _numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
 
 
 @lru_cache
-def _needed() -> dict[str, str]:
-    "The lowest versions that pyproject.toml asks for; none where nothing has been installed, as in a folder on the path."
+def _lowest_versions() -> dict[str, str]:
+    "Return the lowest versions that pyproject.toml asks for, or none if the package is not installed."
     from importlib import metadata # takes longer than all else here
     try:
         lines = metadata.requires("debias-nb") or ()
     except metadata.PackageNotFoundError:
         return {}
-    return dict(found.groups() for line in lines if (found := re.fullmatch(r"([\w-]+)>=([\d.]+)", line)))
+    return dict(match.groups() for line in lines if (match := re.fullmatch(r"([\w-]+)>=([\d.]+)", line)))
 
 
 @lru_cache
 def _check_versions() -> None:
-    "Raises `ImportError` for a package that is older than what is needed; one that is missing is named when it is imported."
+    "Raise `ImportError` for a package that is older than needed; a missing one is named when it is imported."
     from importlib import metadata
-    for package, lowest in _needed().items():
+    for package, lowest in _lowest_versions().items():
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -54,9 +54,9 @@ def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _check_versions()
-    found = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+    attribute = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = attribute
+    return attribute
 
 
 def __dir__() -> list[str]:

@@ -6,21 +6,21 @@ import reprlib
 from numbers import Real
 
 
-class Told(Exception):
-    "An error whose message is all that there is to know: a notebook shows no frames of it."
+class UserError(Exception):
+    "Error whose message says everything: a notebook shows no traceback of it."
     def _render_traceback_(self): # asked by IPython
         return [f"{type(self).__name__}: {self}"]
 
 
-class ConfigError(Told, ValueError):
-    "A configuration that cannot be used; the message names the file and the key."
+class ConfigError(UserError, ValueError):
+    "Configuration that cannot be used; the message names the file and the key."
 
 
-class RunnerError(Told, ValueError):
-    "A command that does nothing, because what it is asked for is wrong."
+class RunnerError(UserError, ValueError):
+    "Command that does nothing because its arguments are wrong."
 
 
-class EncoderError(Told, RuntimeError):
+class EncoderError(UserError, RuntimeError):
     """An encoder cannot be found, trusted or used; the message says what to do.
 
     Examples
@@ -42,28 +42,23 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud
 
 
 def visible(text: str) -> str:
-    "A text for a terminal: characters that would steer it, or turn the order of others, are written as escapes."
+    "Escape the characters of a text that would steer a terminal or turn the order of others."
     return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
 
 
-def nearest(word: str, known) -> str:
-    "`; did you mean …?` with the closest known name, else the names there are."
-    known = list(known)
-    close = difflib.get_close_matches(word, known, 1, .6)
+def nearest(word: str, names) -> str:
+    "Return `; did you mean …?` with the closest known name, else the names there are."
+    names = list(names)
+    close = difflib.get_close_matches(word, names, 1, .6)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f" (known: {', '.join(map(repr, known))})"
+    return f" (known: {', '.join(map(repr, names))})"
 
 
-def check_known(
-    what: str, # a word for it
-    name,
-    known,     # the names there are
-    error: type[Exception] = ValueError,
-) -> None:
-    "Raises `error` for a name that is none of the known ones, with the nearest."
-    if name not in known:
-        raise error(f"no {what} {quoted(name)}{nearest(str(name), known)}")
+def check_known(what: str, name, names, error: type[Exception] = ValueError) -> None:
+    "Raise `error` with the nearest name if a name is none of the known ones."
+    if name not in names:
+        raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
 
 
 def check_range(
@@ -72,7 +67,7 @@ def check_range(
     ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
     high: float = float("inf"), # the upper end; the lower one is 0
 ) -> None:
-    "Raises `ConfigError` for a setting that is no number (`0.1` in quotation marks, `None`, True), or not from 0 to `high`."
+    "Raise `ConfigError` for a setting that is no number (in quotation marks, `None`, True), or not from 0 to `high`."
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a number, got {value!r}")
     inside = 0 < value < high
@@ -88,16 +83,16 @@ def check_finite(
     name: str, # of the rows, in the message
     rows,      # (n, d) tensor
 ) -> None:
-    "Raises `ValueError` naming the first row that is not finite."
+    "Raise `ValueError` naming the first row that is not finite."
     bad = (~rows.isfinite().all(1)).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
-INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended
+EXIT_INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended
 
 
 def leave(*_):
-    "Ctrl-C before a command begins, while nothing is at stake."
+    "Exit on Ctrl-C before a command begins, while nothing is at stake."
     os.write(2, b"debias-nb: interrupted\n")
-    os._exit(INTERRUPTED)
+    os._exit(EXIT_INTERRUPTED)

@@ -17,17 +17,15 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from .checks import ConfigError, nearest, quoted
 
 
-def package_file(
-    name: str, # below the package's folder, e.g. `encoders.yaml`
-) -> Path:
-    "A file that comes with the package."
+def package_file(name: str) -> Path:
+    "Return the path of a file that comes with the package."
     return Path(str(importlib.resources.files("debias_nb") / name))
 
 
 def project_root(
     start: str | Path | None = None, # a folder to walk up from; default: the current one, then this file's
 ) -> Path: # the folder that holds `settings.ini` and `configs/`
-    "The project's root. Raises `ConfigError` when no folder above is one."
+    "Return the project's root. Raise `ConfigError` if no folder above is one."
     origins = [start] if start else [Path.cwd(), package_file(".")]
     for origin in origins:
         origin = Path(origin).resolve()
@@ -37,11 +35,8 @@ def project_root(
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
 
 
-def own_file(
-    variable: str, # an environment variable that may name a folder
-    name: str,     # a file in it
-) -> Path | None:
-    "A user's own file next to their data or their encoders, where there is one."
+def own_file(variable: str, name: str) -> Path | None:
+    "Return a user's own file next to their data or their encoders, if there is one."
     folder = os.environ.get(variable)
     path = Path(folder or "").expanduser() / name
     return path if folder and path.is_file() else None
@@ -50,10 +45,10 @@ def own_file(
 def cache_dir(
     kind: str, # `data`, `encoders`, …: a folder of its own
 ) -> Path:
-    "`$DEBIAS_NB_CACHE/<kind>`, else `.cache/<kind>` in the project; outside any project the user's cache folder."
-    chosen = os.environ.get("DEBIAS_NB_CACHE")
-    if chosen:
-        return Path(chosen) / kind
+    "Return the cache folder of a kind: in `$DEBIAS_NB_CACHE`, else in `.cache` of the project or of the user."
+    folder = os.environ.get("DEBIAS_NB_CACHE")
+    if folder:
+        return Path(folder) / kind
     try:
         return project_root() / ".cache" / kind
     except ConfigError:
@@ -65,12 +60,12 @@ class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
     "YAML 1.1 with repeated keys refused, exponents without a dot read as floats, and whole numbers in decimal digits alone."
 
     def construct_mapping(self, node, deep=False):
-        seen = set()
+        keys = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} stands twice", key_node.start_mark)
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
@@ -80,7 +75,7 @@ DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)(\.[0-9_]*)?")
 
 
 def _decimal(loader, node):
-    "Refuses 12:30, which YAML 1.1 takes for 750, and 010, which it takes for 8."
+    "Read a whole number; refuse 12:30, which YAML 1.1 takes for 750, and 010, which it takes for 8."
     if not DECIMAL.fullmatch(node.value):
         raise yaml.constructor.ConstructorError(None, None, f"{quoted(node.value)} is no number in decimal digits", node.start_mark)
     return loader.construct_yaml_int(node)
@@ -97,20 +92,20 @@ StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives them to an `object_pairs_hook`
-    "An object of JSON. Raises `ValueError` naming a key that stands in it twice."
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    "Return an object of JSON. Raise `ValueError` naming a key that stands in it twice."
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {quoted(twice)} stands twice")
-    return found
+    return values
 
 
 DEEPEST = 50 # lists and mappings within one another
 
 
 def _check_depth(text: str, where: str) -> None:
-    "Raises `ConfigError` for a text of YAML that would take more of the stack than there is."
+    "Raise `ConfigError` for a text of YAML that would take more of the stack than there is."
     depth = 0
     for event in yaml.parse(text, Loader=StrictLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -123,7 +118,7 @@ def _check_depth(text: str, where: str) -> None:
 
 
 def parse_yaml(text: str, where: str): # where: what a message begins with
-    "The value of a text of YAML, read strictly. Raises `ConfigError`."
+    "Read the value of a text of YAML strictly. Raise `ConfigError` if it has none."
     try:
         _check_depth(text, where)
         return yaml.load(text, Loader=StrictLoader)
@@ -136,15 +131,13 @@ def parse_yaml(text: str, where: str): # where: what a message begins with
 
 
 def check_regular(path: str | Path, error: type[Exception]) -> None:
-    "Raises `error` for a folder, and for a pipe or a device, which never ends or cannot be read twice."
+    "Raise `error` for a folder, and for a pipe or a device, which never ends or cannot be read twice."
     if Path(path).exists() and not Path(path).is_file():
         raise error(f"{path}: a file is expected")
 
 
-def load_yaml(
-    path: str | Path, # a YAML file with a mapping at its top
-) -> dict:
-    "Read one YAML file strictly. Raises `ConfigError` naming file, line and key."
+def load_yaml(path: str | Path) -> dict:
+    "Read one YAML file strictly. Raise `ConfigError` naming file, line and key."
     check_regular(path, ConfigError)
     try:
         text = Path(path).read_text("utf-8")
@@ -152,30 +145,30 @@ def load_yaml(
         raise ConfigError(f"{path}: byte {e.start + 1} is not UTF-8") from None
     except OSError as e:
         raise ConfigError(f"{path}: {e.strerror}") from None
-    loaded = parse_yaml(text, str(path))
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: a mapping is expected at the top, found {type(loaded).__name__}")
-    return loaded
+    content = parse_yaml(text, str(path))
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: a mapping is expected at the top, found {type(content).__name__}")
+    return content
 
 
 def once_per_state(
     load, # (path, *further) -> anything that is not changed later
 ): # the same function, which reads a file again only when its size or its time of change differ
-    "Remember what was made of a file."
+    "Cache what a function makes of a file."
     @functools.lru_cache(maxsize=512)
-    def remembered(path, state, *further):
+    def load_state(path, state, *further):
         return load(path, *further)
 
     @functools.wraps(load)
-    def asked(path, *further):
+    def load_once(path, *further):
         try:
             status = os.stat(path)
         except OSError:
             return load(path, *further)
         state = (status.st_size, status.st_mtime_ns)
-        return remembered(Path(path).absolute(), state, *further)
+        return load_state(Path(path).absolute(), state, *further)
 
-    return asked
+    return load_once
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -191,50 +184,50 @@ _nearest = functools.lru_cache(maxsize=1024)(nearest) # of several models that m
 
 
 class Strict(BaseModel):
-    "A pydantic model that forbids unknown keys, naming the one that was probably meant, and is immutable."
+    "Immutable pydantic model that forbids unknown keys and names the one that was probably meant."
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, values):
+    def _check_keys(cls, values):
         if not isinstance(values, dict):
             return values
         wrong = []
-        known = cls.model_fields # asked for once: pydantic looks it up anew each time
-        for key in [key for key in values if key not in known]:
-            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": _nearest(str(key), tuple(known))})
+        fields = cls.model_fields # asked for once: pydantic looks it up anew each time
+        for key in [key for key in values if key not in fields]:
+            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": _nearest(str(key), tuple(fields))})
             wrong.append(InitErrorDetails(type=why, loc=(key,), input=values))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return values
 
     def __copy__(self):
-        "Without what was computed of this one and kept: `model_copy` gives the copy other values."
-        copied = super().__copy__()
-        for name in copied.__dict__.keys() - type(self).model_fields.keys():
-            del copied.__dict__[name]
-        return copied
+        "Leave out cached properties: `model_copy` gives the copy other values."
+        copy = super().__copy__()
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
 
 
 class Settings(Strict):
-    "Settings with rules of what goes together."
+    "Settings with rules about what goes together."
     once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
     before: ClassVar[dict] = {} # setting -> what records and older files call it
 
     @model_validator(mode="before")
     @classmethod
-    def _without_those_of_before(cls, said):
-        if not isinstance(said, dict):
-            return said
-        said = {name: value for name, value in said.items() if name not in cls.once or value != cls.once[name]}
+    def _rename_former(cls, values):
+        if not isinstance(values, dict):
+            return values
+        values = {name: value for name, value in values.items() if name not in cls.once or value != cls.once[name]}
         for name, before in cls.before.items():
-            if before in said and name not in said:
-                said[name] = said.pop(before)
-        return said
+            if before in values and name not in values:
+                values[name] = values.pop(before)
+        return values
 
     @model_validator(mode="after")
     def _fits(self):
-        "Raises `ValueError` with the first rule that is broken."
+        "Raise `ValueError` with the first rule that is broken."
         for wrong, why in self.rules():
             if wrong:
                 raise ValueError(why)
@@ -243,22 +236,22 @@ class Settings(Strict):
     def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
         yield from ()
 
-    def changed(self, *names: str) -> list[str]:
-        "Which of some settings are not at their defaults."
+    def non_defaults(self, *names: str) -> list[str]:
+        "Return which of some settings are not at their defaults."
         return [name for name in names if getattr(self, name) != type(self).model_fields[name].default]
 
-    def owned(self, owners: dict[str, tuple[str, ...]], owner: str) -> Iterator[tuple]: # as of `rules`
-        "A setting that would be ignored is refused: it belongs to another owner than this one."
+    def owner_rules(self, owners: dict[str, tuple[str, ...]], owner: str) -> Iterator[tuple]:
+        "Refuse settings that would be ignored, since they belong to another owner than this one."
         for other, names in owners.items():
             if other != owner:
-                yield self.changed(*names), f"`{'`, `'.join(self.changed(*names))}` belongs to {other}"
+                yield self.non_defaults(*names), f"`{'`, `'.join(self.non_defaults(*names))}` belongs to {other}"
 
 
 UNSAID = {"finished", "failed", "dict", "list", "float"} # kinds of records and of JSON, which pydantic names in the places of mistakes
 
 
 def in_words(mistake: ErrorDetails) -> str:
-    "What is wrong, beginning with the field; a long value is not shown in full."
+    "Explain a mistake, beginning with the field; a long value is cut."
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNSAID) # e.g. `methods.0.name`
     what = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
@@ -268,11 +261,8 @@ def in_words(mistake: ErrorDetails) -> str:
     return f"{place}: {what}" if place else what
 
 
-def explain(
-    error: ValidationError,
-    source: str, # the file the values came from
-) -> str: # one line a mistake
-    "A pydantic error in the words of whoever wrote the file."
+def explain(error: ValidationError, source: str) -> str:
+    "Explain a pydantic error in the words of whoever wrote the file."
     return "\n".join(dict.fromkeys(f"{source}: {in_words(mistake)}" for mistake in error.errors()))
 
 
@@ -281,17 +271,15 @@ def load_config(
     model,                     # a pydantic model, or `dict[str, Model]`
     source: str | None = None, # what messages call the file; None: its path
 ): # a `model`
-    "Read and validate one YAML file. Raises `ConfigError` naming file and key."
+    "Read and validate one YAML file. Raise `ConfigError` naming file and key."
     try:
         return TypeAdapter(model).validate_python(load_yaml(path))
     except ValidationError as e:
         raise ConfigError(explain(e, source or str(path))) from None
 
 
-def sha256_file(
-    path: str | Path, # any file, read in pieces
-) -> str: # 64 hex digits
-    "The sha256 of a file's bytes. Raises `OSError` naming the file."
+def sha256_file(path: str | Path) -> str:
+    "Return the sha256 of a file's bytes. Raise `OSError` naming the file."
     digest = hashlib.sha256()
     with open(path, "rb") as f:
         while piece := f.read(1 << 20):
@@ -299,10 +287,8 @@ def sha256_file(
     return digest.hexdigest()
 
 
-def sha256_text(
-    text: str | bytes, # a string is taken as UTF-8
-) -> str: # 64 hex digits
-    "The sha256 of a text."
+def sha256_text(text: str | bytes) -> str:
+    "Return the sha256 of a text."
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()
@@ -311,14 +297,14 @@ def sha256_text(
 def fingerprint(
     obj, # dicts, lists, tuples, strings, finite numbers, None, numpy or torch arrays and scalars
 ) -> str: # 64 hex digits
-    "The sha256 of the canonical JSON: keys sorted, no spaces. Raises `ValueError` for NaN and infinity."
+    "Return the sha256 of the canonical JSON: keys sorted, no spaces. Raise `ValueError` for NaN and infinity."
     text = json.dumps(
         obj, default=lambda array: array.tolist(), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return sha256_text(text)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
-    "Write a new file, which then takes the old one's place; a link stays one. Raises `OSError`, and leaves what was there."
+    "Replace a file by a whole new one; a link stays one. Raise `OSError`, and leave what was there."
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace") # half of a character may stand in the name of a test
     real = Path(os.path.realpath(path))

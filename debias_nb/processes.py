@@ -4,7 +4,7 @@ Each process embeds its part of a batch, and the trainer averages the gradients 
 rows, and all parts are equally large, nothing else is needed. Three kinds of losses need more:
 
 - a loss over pairs of rows needs the rows of all processes: it computes the whole loss in each. A row counts in the loss of
-  every process, and the average brings the gradient back to that of one process with the whole batch (`gathered`);
+  every process, and the average brings the gradient back to that of one process with the whole batch (`gather_rows`);
 - a mean over some of the rows, of which the processes have different numbers (`mean_of_rows`);
 - a loss with weights of its own, which nobody averages: they begin alike, and what is random is drawn once.
 """
@@ -14,27 +14,27 @@ import torch
 import torch.distributed as dist
 
 
-def met() -> bool:
-    "Whether this process has joined others that it trains with."
+def is_distributed() -> bool:
+    "Return whether this process has joined others that it trains with."
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def processes() -> int:
-    "Processes that train together, whether they have met already or are about to."
+    "Count the processes that train together, whether they have met already or are about to."
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size()
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
 def rank() -> int:
-    "The place of this process among those that train together."
-    if met():
+    "Return the rank of this process among those that train together."
+    if is_distributed():
         return dist.get_rank()
     return 0
 
 
-def unwrapped(model):
-    "The model inside DistributedDataParallel or torch.compile."
+def unwrap(model):
+    "Return the model inside DistributedDataParallel or torch.compile."
     inside = model._modules
     while "_orig_mod" in inside or "module" in inside:
         model = inside.get("_orig_mod") or inside["module"]
@@ -42,24 +42,24 @@ def unwrapped(model):
     return model
 
 
-def gathered(
+def gather_rows(
     rows: torch.Tensor, # (n, …) of this process
 ) -> torch.Tensor: # (processes · n, …), with gradient
-    "The rows of all processes. Raises `ValueError` where their batches differ in size."
-    if not met():
+    "Return the rows of all processes. Raise `ValueError` if their batches differ in size."
+    if not is_distributed():
         return rows
     from sentence_transformers.util.distributed import all_gather
     own = torch.tensor([len(rows)], device=rows.device)
     sizes = all_gather(own).tolist()
     if len(set(sizes)) > 1: # which the function below does not look at
-        said = ", ".join(map(str, sizes))
-        raise ValueError(f"processes with batches of {said} rows: this loss needs equal ones (dataloader_drop_last=True)")
+        counts = ", ".join(map(str, sizes))
+        raise ValueError(f"processes with batches of {counts} rows: this loss needs equal ones (dataloader_drop_last=True)")
     return all_gather(rows.contiguous(), with_grad=rows.requires_grad)
 
 
-def averaged(value: torch.Tensor) -> torch.Tensor: # scalar without gradient
-    "The mean of a number over the processes, in training; an evaluation may be one process's alone."
-    if not met() or not torch.is_grad_enabled():
+def mean_over_processes(value: torch.Tensor) -> torch.Tensor: # scalar without gradient
+    "Average a number over the processes, in training; an evaluation may be one process's alone."
+    if not is_distributed() or not torch.is_grad_enabled():
         return value
     value = value.detach().clone()
     dist.all_reduce(value)
@@ -70,28 +70,28 @@ def mean_of_rows(
     values: torch.Tensor, # (n,) of this process
     weight: torch.Tensor, # (n,) 1 for the rows that count, else 0
 ) -> torch.Tensor: # scalar; in several processes what averages to the mean over the rows of all of them
-    "The mean over the rows that count; 0 where there are none."
-    count = averaged(weight.sum()).clamp(min=1 / processes())
+    "Average the rows that count; 0 if there are none."
+    count = mean_over_processes(weight.sum()).clamp(min=1 / processes())
     return (values * weight).sum() / count
 
 
-def begin_alike(module: torch.nn.Module) -> None:
-    "Take over the weights that the first process has."
-    if met():
+def broadcast_weights(module: torch.nn.Module) -> None:
+    "Copy the weights of the first process."
+    if is_distributed():
         for value in module.state_dict().values():
             dist.broadcast(value, 0)
 
 
-def drawn_once(
+def broadcast_number(
     number: int,
     device: torch.device, # of the model: where there are several kinds of device, processes meet on that one
 ) -> int:
-    "The number that the first process has drawn."
-    if not met():
+    "Return the number of the first process."
+    if not is_distributed():
         return number
-    said = torch.tensor([number], device=device)
-    dist.broadcast(said, 0)
-    return int(said)
+    message = torch.tensor([number], device=device)
+    dist.broadcast(message, 0)
+    return int(message)
 
 
 def refuse_several(
@@ -99,6 +99,6 @@ def refuse_several(
     why: str,          # and what to do instead
     error=ValueError,  # the class that is raised
 ) -> None:
-    "Raises an error where several processes train together."
+    "Raise an error if several processes train together."
     if processes() > 1:
         raise error(f"{what} cannot be trained in {processes()} processes: {why}")

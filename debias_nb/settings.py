@@ -134,7 +134,7 @@ class AnswersWorldConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self):
-        "Raises `ValueError` for questions and answers that cannot be written."
+        "Raise `ValueError` for questions and answers that cannot be written."
         if not self.few < self.many <= self.asked:
             raise ValueError(f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}")
         if self.many >= self.length:
@@ -212,7 +212,7 @@ class AuthorsWorldConfig(Strict):
 
 
 class PretrainConfig(Strict):
-    "How a planted base encoder is trained from scratch on the broad corpus: by steps, never by seconds."
+    "Training of a planted base encoder from scratch on the broad corpus: by steps, never by seconds."
     steps: Natural = 200
     batch_size: Several = 96  # pairs
     learning_rate: Positive = 1e-3
@@ -263,5 +263,5 @@ class EncoderConfig(Settings):
                 learned and self.kind not in ("alignment", "static"),
             "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not network,
         }
-        for why, found in wrong.items():
-            yield found, f"encoder {self.name!r}: {why}"
+        for why, is_broken in wrong.items():
+            yield is_broken, f"encoder {self.name!r}: {why}"

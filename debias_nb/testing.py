@@ -8,7 +8,7 @@ def refused(
     *parts: str,                # what its message must contain
     show: bool = True,          # print the message
 ):
-    "The block must raise `error` with a message that contains all `parts`. Raises `AssertionError` otherwise."
+    "Require that the block raises `error` with a message that contains all `parts`. Raise `AssertionError` otherwise."
     try:
         yield
     except error as e:

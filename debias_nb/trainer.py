@@ -18,7 +18,7 @@ def training_arguments(
     folder: str | Path, # where the trainer may write
     **changes,          # any of SentenceTransformerTrainingArguments
 ) -> SentenceTransformerTrainingArguments:
-    "sentence-transformers' training arguments; a change goes before what is set here."
+    "Return sentence-transformers' training arguments; a change goes before what is set here."
     settings = {"use_cpu": not torch.cuda.is_available(), **QUIET, **changes}
     return SentenceTransformerTrainingArguments(output_dir=str(folder), **settings)
 
@@ -46,7 +46,7 @@ class ApartMatches(DefaultBatchSampler):
                 self.near.setdefault(text, {text}).update((left, right))
 
     def shares(self, row: int) -> bool:
-        "Whether one of the texts of a match has another match too."
+        "Return whether one of the texts of a match has another match too."
         left, right = self.left[row], self.right[row]
         return len(self.near[left] | self.near[right]) > len({left, right})
 

@@ -21,7 +21,7 @@ from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, N
 from debias_nb.checks import ConfigError
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
-from debias_nb.processes import gathered
+from debias_nb.processes import gather_rows
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
 from debias_nb.runs.answer_training import fit_answers
@@ -149,7 +149,7 @@ def regularized(folder, out, size):
 def apart(name):
     "Batches of two and of three rows."
     try:
-        gathered(torch.zeros(2 + int(os.environ["RANK"])))
+        gather_rows(torch.zeros(2 + int(os.environ["RANK"])))
     except ValueError as error:
         return str(error)
 

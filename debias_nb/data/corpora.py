@@ -88,7 +88,7 @@ class CorpusConfig(Settings):
         yield world != (self.name if self.name in PLANTED_CORPORA else None), (
             "`world` belongs to the planted corpora, whose name it bears")
         yield self.task not in tasks, f"task {self.task!r} does not fit"
-        yield from self.owned(OWNED, self.task)
+        yield from self.owner_rules(OWNED, self.task)
         yield balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
         yield balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
         yield (self.whole_groups or self.share_seed) and self.share == 1, "`whole_groups` and `share_seed` belong to a `share`"

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 
 from ..checks import EncoderError, check_known
-from ..processes import unwrapped
+from ..processes import unwrap
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -103,24 +103,24 @@ ROUTER = (
 
 def is_static(model) -> bool:
     "Whether a SentenceTransformer is a static embedding model (mean of token vectors, no context)."
-    first = unwrapped(model)[0]
+    first = unwrap(model)[0]
     return hasattr(first, "embedding") and not hasattr(first, "auto_model")
 
 
 def is_plain_table(model) -> bool:
     "Whether a text's vector is a mean of rows of a table, with nothing but a normalization after it."
-    after = {type(module).__name__ for module in list(unwrapped(model))[1:]}
+    after = {type(module).__name__ for module in list(unwrap(model))[1:]}
     return is_static(model) and after <= {"Normalize"}
 
 
 def leaves_prompts_out(model) -> bool:
     "Whether pooling reads the tokens of a text alone, and those of its prompt not (`include_prompt=False`)."
-    return not all(getattr(module, "include_prompt", True) for module in unwrapped(model).modules())
+    return not all(getattr(module, "include_prompt", True) for module in unwrap(model).modules())
 
 
 def has_template(model) -> bool:
     "Whether a transformer writes each text into its tokenizer's chat template."
-    return "message" in getattr(unwrapped(model)[0], "modality_config", ())
+    return "message" in getattr(unwrap(model)[0], "modality_config", ())
 
 
 def check_no_template(model) -> None:
@@ -396,14 +396,14 @@ def encode_tokens(
 
 def _dropped(model, tokens: Tokens, share: float) -> torch.Tensor: # (n, d) of any length
     "What a static embedding model gives after entries of its token vectors were set to zero, and the modules behind it make of that."
-    vectors = F.dropout(F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight), share)
+    vectors = F.dropout(F.embedding(tokens.ids, unwrap(model)[0].embedding.weight), share)
     there = vectors * tokens.mask[..., None]
     total = there.sum(1)
     if is_plain_table(model): # the sum points where the mean does
         return total
     count = tokens.mask.sum(1, keepdim=True).clamp(min=1)
     features = {"sentence_embedding": total / count}
-    for module in list(unwrapped(model))[1:]:
+    for module in list(unwrap(model))[1:]:
         features = module(features)
     return features["sentence_embedding"]
 
@@ -414,7 +414,7 @@ def table_vectors(
 ) -> torch.Tensor: # (n, L, d) fp32, where the model is; 0 for padding
     "What each token adds to its text's vector; of a model with `truncate_dim` the first numbers alone."
     tokens = tokens.to(device_of(model))
-    rows = F.embedding(tokens.ids, unwrapped(model)[0].embedding.weight)
+    rows = F.embedding(tokens.ids, unwrap(model)[0].embedding.weight)
     kept = rows[..., :model.get_embedding_dimension()]
     return kept.float() * tokens.mask[..., None]
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 import torch
 
 from ..checks import ConfigError, EncoderError
-from ..processes import unwrapped
+from ..processes import unwrap
 from .tokens import is_static
 
 
@@ -40,7 +40,7 @@ def layers_of(
     "All layers of a transformer. Raises `EncoderError` for a static embedding model, and for one with fewer layers."
     if is_static(model):
         raise EncoderError(f"`{asked}` belongs to transformers, and a static embedding model has no layers")
-    transformer = unwrapped(model)[0].auto_model
+    transformer = unwrap(model)[0].auto_model
     there = transformer.config.num_hidden_layers
     if count > there:
         raise EncoderError(f"`{asked}` is {count}, and the encoder has {there} layers")

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from .author_batches import NumberedTexts, known_texts
 from ..checks import check_finite, check_known, check_range
 from ..encoders.tokens import device_of, embed_texts, from_features, pooled, unit_rows
-from ..processes import gathered, rank, unwrapped
+from ..processes import gather_rows, rank, unwrap
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -112,7 +112,7 @@ class AuthorLoss(torch.nn.Module):
     def __init__(self, model):
         from sentence_transformers import SentenceTransformer
         super().__init__()
-        if not isinstance(unwrapped(model), SentenceTransformer):
+        if not isinstance(unwrap(model), SentenceTransformer):
             raise ValueError(f"model is a {type(model).__name__}: a SentenceTransformer is needed")
         self.model = model
         self.known = None # texts that are found again in a batch, where the loss is told more of them
@@ -122,7 +122,7 @@ class AuthorLoss(torch.nn.Module):
 
     def embedded(self, column: dict) -> torch.Tensor: # (n, d) of any length, of the model that is trained
         if "row" in column: # of `AuthorCollator`
-            tokens = from_features(unwrapped(self.model), column)
+            tokens = from_features(unwrap(self.model), column)
             return pooled(self.model, tokens)
         return self.model(column)["sentence_embedding"].float()
 
@@ -135,9 +135,9 @@ class AuthorLoss(torch.nn.Module):
         z = torch.cat(vectors)
         authors = authors_of(labels, len(vectors[0]), len(columns)).to(z.device)
         if rows is not None:
-            rows = gathered(rows.to(z.device)).cpu()
-        z = gathered(z)
-        authors = gathered(authors)
+            rows = gather_rows(rows.to(z.device)).cpu()
+        z = gather_rows(z)
+        authors = gather_rows(authors)
         if self.compares:
             self._say_without_pairs(authors)
             if len(z) == 1: # one text has no other to be told from

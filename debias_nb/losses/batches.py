@@ -20,7 +20,7 @@ import torch
 from ..checks import quoted
 from ..encoders.tokens import PADDED, Tokens, default_prompt, from_features, is_static, stack, to_features
 from ..encoders.tokens import unit_rows
-from ..processes import met, processes, rank
+from ..processes import is_distributed, processes, rank
 
 # %% ../../nbs/losses/batches.ipynb #7f489dbc
 @contextmanager
@@ -270,7 +270,7 @@ class TextStream:
             self.column = read_column(encoder, batch_to_device(features, "cpu"))
         n = len(self.order)
         size = min(self.one.texts_per_batch or batch.size, n)
-        together = size * (processes() if met() else 1)
+        together = size * (processes() if is_distributed() else 1)
         block = batch.draws.block(math.ceil(n / together), self.one.seed)
         places = block * together + rank() * size + np.arange(size)
         rows = torch.from_numpy(self.order[places % n])

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from ..checks import check_range
 from ..encoders.tokens import Tokens, encode_tokens, from_features, stack, tell_prompts
-from ..processes import refuse_several, unwrapped
+from ..processes import refuse_several, unwrap
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -113,7 +113,7 @@ class PairLoss(torch.nn.Module):
         sentence_features, # two columns of a batch: queries and items
         labels=None,       # as of `of_pairs`
     ) -> torch.Tensor: # scalar
-        x, z = [from_features(unwrapped(self.model), features) for features in sentence_features]
+        x, z = [from_features(unwrap(self.model), features) for features in sentence_features]
         return self.of_pairs(*self.embed(x, z), labels)
 
 # %% ../../nbs/losses/pair_losses.ipynb #98e4d4d6

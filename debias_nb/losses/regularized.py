@@ -27,7 +27,7 @@ from ..encoders.tokens import Tokens, check_same_make, copied, encoder_fingerpri
 from ..encoders.tokens import unit_rows
 from ..encoders.interventions import choose, intervene
 from .pair_losses import PairLoss
-from ..processes import processes, rank, unwrapped
+from ..processes import processes, rank, unwrap
 from .regularizers import Changing, Regularizer
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def mini_batch(loss) -> int | None: # None: it embeds a whole batch with gradien
 def _refusals(model, loss, regularizers): # -> (whether, why); model: as the loss calls it, perhaps wrapped
     "What cannot work, or would give other numbers than were asked for without a word."
     from sentence_transformers import SentenceTransformer
-    encoder = unwrapped(model)
+    encoder = unwrap(model)
     what = f"model is a {type(encoder).__name__} and no SentenceTransformer"
     yield not isinstance(encoder, SentenceTransformer), f"{what}: regularizers compare embeddings of single texts"
     yield isinstance(loss, type), f"base_loss is a class: pass an instance, {getattr(loss, '__name__', loss)}(model)"
@@ -277,7 +277,7 @@ def _check(model, loss, regularizers) -> None:
         if wrong:
             raise ValueError(why)
     for one in regularizers:
-        one.check(unwrapped(model))
+        one.check(unwrap(model))
 
 # %% ../../nbs/losses/regularized.ipynb #31608966
 def base_of(
@@ -508,7 +508,7 @@ class Regularized(torch.nn.Module):
 
     def _batch(self, features: list[dict], labels=None) -> Batch:
         "The columns that are asked for, after word dropout."
-        encoder = unwrapped(self.model)
+        encoder = unwrap(self.model)
         if encoder is not self.encoder:
             self._take_up(encoder)
         if self.base is not None and next(self.base.parameters()).device != encoder.device:

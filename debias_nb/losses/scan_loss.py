@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checks import check_range
-from ..processes import begin_alike, drawn_once, gathered, unwrapped
+from ..processes import broadcast_number, broadcast_weights, gather_rows, unwrap
 from .scan import ClassMass, Memory, learn_weights
 from .scan_head import LanguageDebiasing, contrastive_loss
 
@@ -48,7 +48,7 @@ def scored(
 ) -> tuple[torch.Tensor, torch.Tensor]: # (n, outputs) scores, (n, d) H; fp32
     "What a model says of pairs, and what its last layer was given. Raises `ValueError` where that is no row a pair."
     from sentence_transformers.util import batch_to_device
-    encoder = unwrapped(model)
+    encoder = unwrap(model)
     features = encoder.preprocess(texts, prompt=prompt, task=task)
     features = dict(batch_to_device(features, encoder.device)) # DistributedDataParallel looks into no other mapping
     given = []
@@ -223,7 +223,7 @@ class SCAN(nn.Module):
     @property
     def encoder(self):
         "The CrossEncoder itself, also where the trainer wraps it, or puts another one in its place (`model_init`)."
-        return unwrapped(self.model)
+        return unwrap(self.model)
 
     def _begins_with(self, encoder) -> None:
         "Note with which model a training begins."
@@ -242,7 +242,7 @@ class SCAN(nn.Module):
         scores, hidden = scored(self.model, list(zip(*columns)), prompt, task)
         classes = classes.to(scores.device)
         if learning:
-            scores, hidden, classes = map(gathered, (scores, hidden, classes))
+            scores, hidden, classes = map(gather_rows, (scores, hidden, classes))
         each = entropies(scores, classes)
         if self.weights and learning:
             each = each * self._learned(hidden, classes)
@@ -255,7 +255,7 @@ class SCAN(nn.Module):
     def _learned(self, hidden, classes) -> torch.Tensor: # (n,) weights of mean 1
         "Weights of this batch. What is random follows from NumPy's own generator, which a trainer keeps and restores."
         number = int(np.random.randint(2**62, dtype=np.int64))
-        seed = drawn_once(number, hidden.device)
+        seed = broadcast_number(number, hidden.device)
         if len(hidden) == 1: # the rest of an epoch: one pair's features correlate with nothing
             return hidden.new_ones(1)
         generator = torch.Generator().manual_seed(seed)
@@ -275,7 +275,7 @@ class SCAN(nn.Module):
         if start is None:
             return
         if self.debiasing is not None:
-            begin_alike(self.debiasing)
+            broadcast_weights(self.debiasing)
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"

@@ -147,19 +147,19 @@ class MethodConfig(Settings):
         regularized = self.regularizer != "none"
         augmented = self.augmentation != "none"
         masks = self.regularizer in INTERVENING or augmented
-        trains = self.changed("regularizer", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
+        trains = self.non_defaults("regularizer", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
         counted = self.authors is not None and self.authors.counted is not None
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and trains, f"an encoder that is not trained has no `{'`, `'.join(trains)}`"
         yield regularized and augmented, "a regularizer or an augmentation, not both"
-        yield from self.owned({} if regularized else {"a regularizer": ("weight", "rows", "texts")}, "none")
+        yield from self.owner_rules({} if regularized else {"a regularizer": ("weight", "rows", "texts")}, "none")
         yield self.texts and (self.regularizer not in HOLDING or self.rows < 1), (
             "`texts` belongs to a regularizer of texts, without `rows`")
         yield self.authors and self.trained == counted, (
             "what is counted is not trained, and what is not trained has no loss")
-        others = self.changed("scan", "transfer", "authors")
-        yield from self.owned({"training on pairs or titles": ON_PAIRS} if others else {}, "other data")
+        others = self.non_defaults("scan", "transfer", "authors")
+        yield from self.owner_rules({"training on pairs or titles": ON_PAIRS} if others else {}, "other data")
         yield self.lora and (self.frozen_layers is not None or self.regularizer == "l2sp"), (
             "`lora` leaves the weights as they are: it goes neither with `frozen_layers` nor with l2sp")
 
@@ -202,8 +202,8 @@ class TrainConfig(Settings):
     further_temperatures: tuple[Positive, ...] = () # the same for `temperature`; each rate meets each temperature
 
     def rules(self):
-        yield from self.owned(OF_LOSSES, self.loss)
-        yield self.loss == "hinge" and len(self.changed("margin", "hardest")) < 2, "the hinge needs `margin` and `hardest`"
+        yield from self.owner_rules(OF_LOSSES, self.loss)
+        yield self.loss == "hinge" and len(self.non_defaults("margin", "hardest")) < 2, "the hinge needs `margin` and `hardest`"
         yield self.loss == "authors" and self.temperature is None, "the losses of authors need a `temperature`"
         yield self.temperature is not None and self.loss not in ("hinge", "authors"), (
             "`temperature` belongs to the hinge and to authors")

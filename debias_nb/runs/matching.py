@@ -19,7 +19,7 @@ from ..checks import ConfigError
 from ..encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static, own_dropout
 from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
-from ..processes import averaged, mean_of_rows
+from ..processes import mean_of_rows, mean_over_processes
 from ..losses.regularized import Draws, Regularized, Terms
 from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
 from .config import MethodConfig, TrainConfig
@@ -226,7 +226,7 @@ class ITVAug(Regularized):
     def weighted(self, batch, terms, raw): # one mean over all pairs, given and intervened
         twins, = self.regularizers
         _, weight = batch.texts_of(twins)[0].changed
-        intervened = averaged(weight.sum())
+        intervened = mean_over_processes(weight.sum())
         share = intervened / (len(weight) + intervened)
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import Told, check_known
+from ...checks import UserError, check_known
 from ...files import project_root
 from ...runs.config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -220,7 +220,7 @@ def stored(
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
 
 
-class RunsFailed(Told, RuntimeError):
+class RunsFailed(UserError, RuntimeError):
     "Runs whose training stopped."
 
 
