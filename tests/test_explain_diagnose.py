@@ -199,8 +199,8 @@ def queries(number, seed):
 def test_pairs_that_share_a_text_are_drawn_together_and_few_draws_make_no_verdict():
     "Drawn from few units an interval is too short: equally good models would be told apart far too often."
     test = queries(40, 0)
-    assert test.units.told.startswith("40 groups") and (test.weights.reshape(-1, 40, 40).std(2) == 0).all()
-    assert sampling_units([f"q{i}" for i in range(50)], [f"d{i}" for i in range(50)]).told == "50 pairs"
+    assert test.units.description.startswith("40 groups") and (test.weights.reshape(-1, 40, 40).std(2) == 0).all()
+    assert sampling_units([f"q{i}" for i in range(50)], [f"d{i}" for i in range(50)]).description == "50 pairs"
     with pytest.raises(DataError, match="5 left texts are too few .* 10 are needed"):
         queries(5, 0)
     assert sum(verdicts([queries(10, seed)]).p[0] < .05 for seed in range(60)) <= 12

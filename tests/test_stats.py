@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired, paired_together
-from debias_nb.measures.stats import raised, significant, threshold_p, verdict
+from debias_nb.measures.stats import raise_variances, significant, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -213,7 +213,7 @@ def test_comparisons_made_together_share_what_they_say_of_seeds():
     alone = [paired(*one) for one in sides]
     together = paired_together(sides)
     own = [one.error**2 - one.items_error**2 for one in alone]
-    variances, freedom = raised(own, 2)
+    variances, freedom = raise_variances(own, 2)
     for one, before, variance in zip(together, alone, variances):
         total = variance + one.items_error**2
         assert np.isclose(one.error**2, total) and one.items_error == before.items_error

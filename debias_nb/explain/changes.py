@@ -60,7 +60,7 @@ def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict: # of `ve
     row = {
         "test": test.name, "part": part, "metric": metric, "decides": decides, "form": test.file.form, "tests": tests,
         "counted": test.counted, "cases": cases, "share": cases / len(test.cases), "matches": test.matches,
-        "units": test.units.count(), "drawn": test.units.told, "planned": test.planned(tests),
+        "units": test.units.count(), "drawn": test.units.description, "planned": test.planned(tests),
         "paired": change_of(test, "tuned", metric, rows),
     }
     if row["paired"] is not None:

@@ -340,7 +340,7 @@ def search_corpus(
                 one, other = asked.pop(name), searched.pop(name)
                 check_finite(name, one.sum(1).numpy())
                 check_finite(name, other.sum(1).numpy())
-                found[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), ranked=bar.update)
+                found[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), progress=bar.update)
     return {name: found[name] for name in scorers}
 
 # %% ../../nbs/explain/01_models.ipynb #7d0c2a11

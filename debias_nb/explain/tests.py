@@ -104,7 +104,7 @@ class Test:
             self.metric = self.metrics[0]
         self.units = self.drawn_together()
         if self.units.count() < FEWEST_UNITS:
-            drawn, _, _ = self.units.told.partition(";")
+            drawn, _, _ = self.units.description.partition(";")
             raise TooSmall(f"{self.name}: {drawn} are too few to draw an interval from; {FEWEST_UNITS} are needed")
         self.weights = bootstrap_weights(len(self.cases), RESAMPLES, self.seed, self.units.group)
         self.check_rows(slice(None))

@@ -22,24 +22,24 @@ FARTHEST = 3.5 # times the scale, beyond which the prior is as good as 0
 
 
 def _nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
-    "Values of an SD, and the mass of the prior that each stands for, up to a factor."
+    "Return values of an SD, and the mass of the prior that each stands for, up to a factor."
     place = (np.arange(count) + .5) / count
     sd = FARTHEST * SCALE * place**3
     return sd, np.exp(-(sd / SCALE)**2 / 2) * place**2
 
 # %% ../../nbs/measures/prediction.ipynb #28a55e33
-def _restricted(
+def _restricted_likelihood(
     variances, # (n,) of the errors and of single shifts together, in the basis of the errors
     sides,     # (n, k) which shift has which training set and which test, in this basis
     values,    # (n, 2) changes, and ones
     sds,       # (G, k) of the training sets and of the tests, for each point of the grid
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]: # (G,) each
-    "Log of the restricted likelihood; the mean, and the variance of the mean."
-    weighted = sides / variances[:, None]
-    inner = np.eye(sides.shape[1]) + sds[:, :, None] * (weighted.T @ sides) * sds[:, None, :]
-    cross = sds[:, :, None] * (weighted.T @ values)
-    explained = cross.transpose(0, 2, 1) @ np.linalg.solve(inner, cross)
-    products = values.T @ (values / variances[:, None]) - explained
+    "Return the log of the restricted likelihood, the mean, and the variance of the mean."
+    weighted_sides = sides / variances[:, None]
+    inner = np.eye(sides.shape[1]) + sds[:, :, None] * (weighted_sides.T @ sides) * sds[:, None, :]
+    cross = sds[:, :, None] * (weighted_sides.T @ values)
+    projection = cross.transpose(0, 2, 1) @ np.linalg.solve(inner, cross)
+    products = values.T @ (values / variances[:, None]) - projection
     precision = products[:, 1, 1]
     mean = products[:, 0, 1] / precision
     misfit = products[:, 0, 0] - mean * products[:, 0, 1]
@@ -49,7 +49,7 @@ def _restricted(
 # %% ../../nbs/measures/prediction.ipynb #14410122
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a new training set and a new test would bring, as `predict` returns it: a mixture of normal distributions.
+    """Distribution of the change that a new training set and a new test would bring: a mixture of normal distributions.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Prediction:
         self, change: float,
         error: float = 0., # standard error of the test that a change is measured on
     ) -> float:
-        "The probability of a new change below this one."
+        "Return the probability of a new change below this one."
         sds = np.sqrt(self.variances + error**2)
         return float(self.weights @ ndtr((change - self.means) / sds))
 
@@ -88,7 +88,7 @@ class Prediction:
         self, level: float = .95,
         error: float = 0., # as `below`
     ) -> tuple[float, float]:
-        "Where a new change lies. Raises `ValueError` for a level outside (0, 1)."
+        "Return the interval of a new change. Raise `ValueError` for a level outside (0, 1)."
         check_range("level", level, "()", 1)
         reach = 10 * (self.sd + error) / np.sqrt(1 - level) # Chebyshev: beyond it lies less than is looked for
         outside = (1 - level) / 2
@@ -145,7 +145,7 @@ def predict(
     of_training = np.repeat(sd, nodes)
     of_test = np.tile(sd, nodes)
     sds = np.repeat(np.column_stack([of_training, of_test]), [own.shape[1] for own in indicators], axis=1)
-    parts = [_restricted(np.maximum(errors, 0) + one**2, sides, values, sds) for one in sd]
+    parts = [_restricted_likelihood(np.maximum(errors, 0) + one**2, sides, values, sds) for one in sd]
     logs, means, spread = map(np.concatenate, zip(*parts))
     logs = logs + np.log(np.einsum("i,j,k->ijk", prior, prior, prior)).ravel()
     weights = np.exp(logs - logs.max())
@@ -158,17 +158,17 @@ def predict(
 # %% ../../nbs/measures/prediction.ipynb #8fa33fde
 def covariance_of(
     seeds: np.ndarray,     # (n, S) the change of each shift with each of S seeds, 2 or more
-    resampled: np.ndarray, # (n, B) the change on resamples, mean over seeds; those of a test are the same for all; nan: it has none
+    resamples: np.ndarray, # (n, B) the change on resamples, mean over seeds; those of a test are the same for all; nan: it has none
     training: ArrayLike,   # (n,)
     test: ArrayLike,       # (n,)
 ) -> np.ndarray: # (n, n)
-    "The covariance of the errors of mean changes: of shifts from one training set by seeds, of shifts to one test by resamples."
+    "Estimate the covariance of the errors of mean changes: by seeds from one training set, by resamples of one test."
     total = np.zeros((len(seeds), len(seeds)))
     for name in np.unique(training):
         own = np.flatnonzero(np.asarray(training) == name)
         total[np.ix_(own, own)] += np.cov(seeds[own]) / seeds.shape[1]
     for name in np.unique(test):
         own = np.flatnonzero(np.asarray(test) == name)
-        drawn = resampled[own]
-        total[np.ix_(own, own)] += np.cov(drawn[:, ~np.isnan(drawn).any(0)])
+        own_resamples = resamples[own]
+        total[np.ix_(own, own)] += np.cov(own_resamples[:, ~np.isnan(own_resamples).any(0)])
     return total

@@ -26,7 +26,7 @@ NOWHERE = 2**40 # texts above one that is not ranked
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    "Where the relevant texts of Q queries stand: a row a query and score that at least one of them has, by query, best first."
+    "Ranks of the relevant texts of Q queries: a row for each score that a query's relevant texts have, best first."
     query: np.ndarray # (L,) 0 to Q - 1, each present
     above: np.ndarray # (L,) texts that score higher
     tied: np.ndarray  # (L,) texts with this score
@@ -38,13 +38,13 @@ class Levels:
 
 
 def discounts(places: int) -> np.ndarray: # (places + 1,)
-    "The sum of the discounts of the first 0, 1, … places: DCG of that many texts of grade 1."
+    "Sum the discounts of the first 0, 1, … places: DCG of that many texts of grade 1."
     each = 1 / np.log2(np.arange(places) + 2)
     return np.append(0, each.cumsum())
 
 
-def _ideal(query, grades): # (R,) each, queries rising
-    "DCG@1 to DCG@10 of each query's best order, (Q, 10)."
+def _ideal(query, grades):
+    "Return DCG@1 to DCG@10 of each query's best order, (Q, 10)."
     order = np.lexsort((-grades, query))
     start = np.searchsorted(query, np.arange(query[-1] + 1))
     place = np.arange(len(query)) - start[query]
@@ -54,8 +54,8 @@ def _ideal(query, grades): # (R,) each, queries rising
     return at_place.cumsum(1)
 
 
-def _levels(query, grades, above, tied, texts, first=None): # of every relevant text, in any order
-    "Relevant texts with the same score as one level."
+def _levels(query, grades, above, tied, texts, first=None):
+    "Join relevant texts with the same score, given in any order, to one level."
     order = np.lexsort((above, query))
     query, grades, above, tied = (np.asarray(column)[order] for column in (query, grades, above, tied))
     opens = np.append(True, (query[1:] != query[:-1]) | (above[1:] != above[:-1]))
@@ -66,7 +66,7 @@ def _levels(query, grades, above, tied, texts, first=None): # of every relevant 
 
 # %% ../../nbs/measures/rankings.ipynb #e46dffc9
 def _changes(values):
-    "Where a value differs from the one before it; the first one does."
+    "Mark where a value differs from the one before it; the first one does."
     return np.append(True, values[1:] != values[:-1])
 
 
@@ -75,7 +75,7 @@ def candidate_levels(
     labels: np.ndarray, # (n,) grade of each candidate, 0 for what is not relevant
     scores: np.ndarray, # (n,) higher = more likely relevant; -inf: not ranked
 ) -> Levels:
-    "Where relevant candidates stand. Raises `ValueError` for a query without any."
+    "Rank the relevant candidates. Raise `ValueError` for a query without any."
     texts = np.bincount(query)
     missing = np.flatnonzero(np.bincount(query, labels > 0) == 0)
     if len(missing):
@@ -96,6 +96,22 @@ def candidate_levels(
 DECIMALS = 6 # of scores whose size is about 1
 
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
+def _count_texts(scores: "Tensor", query, document) -> tuple[np.ndarray, np.ndarray]:
+    "Count the texts of a block that score higher than each relevant one, and those that score the same."
+    import torch
+    slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
+    above = np.empty(len(query), int)
+    tied = np.empty(len(query), int)
+    for number in range(slot.max() + 1):
+        places = np.flatnonzero(slot == number)
+        row = torch.from_numpy(query[places])
+        own = scores[row, torch.from_numpy(document[places])][:, None]
+        rows = scores[row]
+        above[places] = (rows > own).sum(1).numpy()
+        tied[places] = (rows == own).sum(1).numpy()
+    return above, tied
+
+
 def corpus_levels(
     queries: "Tensor", # (Q, d), whose products with texts are the scores
     corpus: "Tensor",  # (m, d)
@@ -105,16 +121,15 @@ def corpus_levels(
     itself: np.ndarray | None = None, # (Q,) a text that is the query and is not ranked; -1: there is none
     first: int = 0,             # how many of the first texts to keep, at most m
     block_bytes: int = 2**27,   # about the memory of the scores that are there at a time
-    ranked=None,                # called with how many queries were ranked since the last time
+    progress=None,                # called with how many queries were ranked since the last time
 ) -> Levels:
-    "Where relevant texts stand among all of a corpus. Raises `ValueError` for scores that are not finite."
+    "Rank the relevant texts among all of a corpus. Raise `ValueError` for scores that are not finite."
     import torch
     check_range("first", first, "[]", len(corpus))
     queries, corpus = queries.detach(), corpus.detach()
     largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max()) # score that there can be
     scale = 10.**round(math.log10(max(largest, 1e-30)))
     columns = corpus.T
-    slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
     above = np.empty(len(query), int)
     tied = np.empty(len(query), int)
     tops = np.empty((len(queries), first), int) # filled in place: pieces that stay would keep freed blocks from being used again
@@ -129,43 +144,38 @@ def corpus_levels(
             rows = torch.nonzero(own >= 0)[:, 0]
             scores[rows, own[rows]] = -math.inf
         begin, end = np.searchsorted(query, [start, start + len(scores)])
-        for number in range(slot[begin:end].max() + 1):
-            places = begin + np.flatnonzero(slot[begin:end] == number)
-            row = torch.from_numpy(query[places] - start)
-            own = scores[row, torch.from_numpy(document[places])][:, None]
-            rows = scores[row]
-            above[places] = (rows > own).sum(1).numpy()
-            tied[places] = (rows == own).sum(1).numpy()
+        above[begin:end], tied[begin:end] = _count_texts(scores, query[begin:end] - start, document[begin:end])
         if first:
             tops[start:start + step] = scores.topk(first).indices
-        if ranked:
-            ranked(len(scores))
+        if progress:
+            progress(len(scores))
     texts = np.full(len(queries), len(corpus))
     if itself is not None:
         texts -= itself >= 0
     return _levels(query, grades, above, tied, texts, tops if first else None)
 
 # %% ../../nbs/measures/rankings.ipynb #32153d7c
-def _summed(levels: Levels, values) -> np.ndarray: # (L,) -> (Q,)
+def _sum_by_query(levels: Levels, values) -> np.ndarray:
+    "Sum the values of each query's levels, (L,) to (Q,)."
     return np.bincount(levels.query, values)
 
 
-def _found_before(levels: Levels) -> np.ndarray: # (L,)
-    "Relevant texts of the query on higher levels."
+def _relevant_above(levels: Levels) -> np.ndarray:
+    "Count the relevant texts of the query on higher levels, (L,)."
     right = levels.right.cumsum() - levels.right
     start = np.searchsorted(levels.query, levels.query)
     return right - right[start]
 
 
 def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant
-    "The share of pairs of a relevant text and another one in which the relevant one scores higher; ties count half."
-    relevant = _summed(levels, levels.right)
+    "Return the fraction of pairs of a relevant text and another one with the relevant one above; ties count half."
+    relevant = _sum_by_query(levels, levels.right)
     others = levels.texts - relevant
-    others_above = levels.above - _found_before(levels)
+    others_above = levels.above - _relevant_above(levels)
     others_tied = levels.tied - levels.right
-    lost = _summed(levels, levels.right * (others_above + others_tied / 2))
+    losses = _sum_by_query(levels, levels.right * (others_above + others_tied / 2))
     with np.errstate(invalid="ignore"):
-        return 1 - lost / (relevant * others)
+        return 1 - losses / (relevant * others)
 
 
 def reciprocal_rank(
@@ -174,7 +184,7 @@ def reciprocal_rank(
     right: np.ndarray,   # (Q,) relevant ones among these
     k: float = math.inf, # places that count, at least 1
 ) -> np.ndarray: # (Q,) in [0, 1]
-    "One over the rank of the first relevant text, 0 where it is beyond k."
+    "Return one over the rank of the first relevant text, 0 if it is beyond k."
     kinds, which = np.unique(np.stack([above, tied, right], 1), axis=0, return_inverse=True)
     values = []
     for before_tie, size, relevant in kinds:
@@ -188,34 +198,34 @@ def reciprocal_rank(
 
 
 def mrr(levels: Levels, k: float = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]; with k = 1 it is P@1
-    "One over the rank of the first relevant text, 0 where it is beyond k."
+    "Return one over the rank of the first relevant text, 0 if it is beyond k."
     best = np.searchsorted(levels.query, np.arange(len(levels.texts)))
     return reciprocal_rank(levels.above[best], levels.tied[best], levels.right[best], k)
 
 
 def recall(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
-    "The share of the relevant texts that are among the first k."
+    "Return the fraction of the relevant texts that are among the first k."
     room = np.clip(k - levels.above, 0, levels.tied)
-    return _summed(levels, levels.right * room / levels.tied) / _summed(levels, levels.right)
+    return _sum_by_query(levels, levels.right * room / levels.tied) / _sum_by_query(levels, levels.right)
 
 
 def ndcg(levels: Levels, k: int = CUTOFF) -> np.ndarray: # k: at most 10 -> (Q,) in [0, 1]
-    "nDCG@k: grades are gains, discounted by the logarithm of the place, over those of the best order."
+    "Return nDCG@k: grades are gains, discounted by the logarithm of the place, over those of the best order."
     check_range("k", k, "(]", CUTOFF)
-    reached = discounts(k)
+    sums = discounts(k)
     end = np.minimum(levels.above + levels.tied, k)
     begin = np.minimum(levels.above, k)
-    of_level = levels.gain / levels.tied * (reached[end] - reached[begin])
-    return _summed(levels, of_level) / levels.ideal[:, k - 1]
+    of_level = levels.gain / levels.tied * (sums[end] - sums[begin])
+    return _sum_by_query(levels, of_level) / levels.ideal[:, k - 1]
 
 
 def average_precision(levels: Levels) -> np.ndarray: # (Q,) in [0, 1]
-    "The mean over relevant texts of the precision at their places."
+    "Average over relevant texts the precision at their places."
     harmonic = np.append(0, (1 / np.arange(1, levels.texts.max() + 1)).cumsum())
-    ranked = levels.above < NOWHERE
-    a = levels.above * ranked
+    is_ranked = levels.above < NOWHERE
+    a = levels.above * is_ranked
     t = levels.tied
     more = (levels.right - 1) / np.maximum(t - 1, 1) # relevant ones of the level that each place passed adds
-    flat = _found_before(levels) + 1 - more * (a + 1)
+    flat = _relevant_above(levels) + 1 - more * (a + 1)
     precisions = more * t + flat * (harmonic[a + t] - harmonic[a])
-    return _summed(levels, ranked * levels.right / t * precisions) / _summed(levels, levels.right)
+    return _sum_by_query(levels, is_ranked * levels.right / t * precisions) / _sum_by_query(levels, levels.right)

@@ -19,14 +19,14 @@ from ..data.titles import TitleTask
 from .metrics import bootstrap_weights, over
 
 
-def _score_blocks(queries, items, barred, block_bytes): # barred: (n, m) sparse booleans
-    "Some queries after another: which rows, and their scores (b, m) float32; -inf where a pair is barred."
+def _score_blocks(queries, items, exclusions, block_bytes):
+    "Yield the rows of some queries after another and their scores (b, m) float32, -inf where a pair is barred."
     columns = items.double().T
     step = max(1, block_bytes // (16 * len(items)))
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
         scores = (queries[rows].double() @ columns).float()
-        scores[barred[rows].nonzero()] = -math.inf
+        scores[exclusions[rows].nonzero()] = -math.inf
         yield rows, scores
 
 # %% ../../nbs/measures/retrieval.ipynb #fa1c0d22
@@ -34,12 +34,12 @@ def first_items(
     scores: torch.Tensor, # (b, m), -inf for what is no candidate
     k: int,               # places, at most as many as each query has candidates
 ) -> tuple[np.ndarray, np.ndarray]: # (b, K) scores, falling; (b, K) items: at least 2k where there are as many
-    "The k best items of each query with all that tie with the k-th of any; equal scores by the item's index."
+    "Return the k best items of each query with all that tie with the k-th of any; equal scores by the item's index."
     edge = scores.topk(k).values[:, -1:]
     reach = (scores >= edge).sum(1)
-    wanted = max(int(reach.max()), 2 * k)
-    kept = min(wanted, scores.shape[1])
-    items = scores.topk(kept).indices.sort(1).values
+    width = max(int(reach.max()), 2 * k)
+    width = min(width, scores.shape[1])
+    items = scores.topk(width).indices.sort(1).values
     best, order = scores.gather(1, items).sort(dim=1, descending=True, stable=True)
     items = items.gather(1, order)
     return best.cpu().numpy(), items.cpu().numpy()
@@ -50,7 +50,7 @@ def gains_at(
     gains: np.ndarray,  # (b, K) what each of these items is worth, 0 for one that is not relevant
     k: int,             # places
 ) -> np.ndarray: # (b,)
-    "What stands in the first k places of each query, mean over all orders of equal scores."
+    "Sum the gains of each query's first k places, mean over all orders of equal scores."
     edge = scores[:, k - 1:k]
     above = scores > edge
     level = scores == edge
@@ -67,15 +67,15 @@ def propensities(
     a: float = .55, # the repository's A and B: .55 and 1.5 except for Wikipedia (.5, .4) and Amazon (.6, 2.6)
     b: float = 1.5,
 ) -> np.ndarray: # (m,) in (0, 1)
-    "Chance that a true pair with the item was recorded."
+    "Return the chance that a true pair with the item was recorded."
     scale = (b + 1)**a
     c = (np.log(total) - 1) * scale
     rarity = (np.asarray(counts, dtype=float) + b)**-a
     return 1 / (1 + c * rarity)
 
 
-def _most_gains(relevance, worth, k): # (n, m) csr; (m,)
-    "What all queries could collect in k places each."
+def _most_gains(relevance, worth, k):
+    "Sum what all queries could collect in k places each."
     gains = worth[relevance.indices]
     row = relevance.tocoo().row
     order = np.lexsort((-gains, row)) # the largest of each query first
@@ -90,7 +90,7 @@ BINS = 5 # of items, from rare to frequent
 def frequency_bins(
     frequency, # (m,) training pairs of each item, of five or more
 ) -> np.ndarray: # (m,) 0 = rarest to BINS - 1
-    "Bins of equal size, to within one item, ties by item number."
+    "Assign items to bins of equal size, to within one item, ties by item number."
     m = len(frequency)
     out = np.empty(m, int)
     rarest_first = np.argsort(frequency, kind="stable")
@@ -102,13 +102,13 @@ def bin_shares(
     relevance, # (n, m) sparse booleans, each row with a True
     item_bins, # (m,) from `frequency_bins`
 ) -> np.ndarray: # (n, BINS), rows sum to 1
-    "Which share of each query's relevant items lies in each bin."
+    "Return the fraction of each query's relevant items in each bin."
     counts = relevance.astype(float) @ np.eye(BINS)[item_bins]
     return counts / counts.sum(1, keepdims=True)
 
 # %% ../../nbs/measures/retrieval.ipynb #5f56c1cb
-def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far each query belongs to it
-    "All queries, and the categories, bins and ordinary queries that the task has."
+def _parts(task) -> dict[str, np.ndarray]:
+    "Return how far each query belongs to each part: all queries, categories, bins and ordinary queries."
     parts = {"p1": np.ones(len(task.queries))}
     if task.categories is not None:
         for name in np.unique(task.categories):
@@ -122,8 +122,8 @@ def _parts(task) -> dict[str, np.ndarray]: # name of its P@1 -> (n,) how far eac
     return {name: weight for name, weight in parts.items() if weight.any()}
 
 # %% ../../nbs/measures/retrieval.ipynb #fa1c0d24
-def _check_finite(where, **matrices): # where: what a message begins with; torch matrices, or scipy sparse ones
-    "Raises `ValueError` naming the first row that is not finite."
+def _check_finite(where, **matrices):
+    "Raise `ValueError` naming the first row that is not finite."
     for name, matrix in matrices.items():
         if sp.issparse(matrix):
             sums = matrix.sum(1)
@@ -135,7 +135,7 @@ def _check_finite(where, **matrices): # where: what a message begins with; torch
 
 
 def _check_task(queries, items, task, k):
-    "Raises `ValueError` naming the task."
+    "Raise `ValueError` naming the task."
     vectors = (len(queries), len(items))
     if vectors != task.relevance.shape:
         raise ValueError(f"{task.name}: {vectors} vectors for {task.relevance.shape} queries and items")
@@ -145,16 +145,16 @@ def _check_task(queries, items, task, k):
         raise ValueError(f"{task.name}: k is {k}, but a query has {fewest} candidates")
 
 # %% ../../nbs/measures/retrieval.ipynb #a1047c5d
-def _first_gains(queries, items, task, worths, ks, block_bytes): # worths: (m,) each
-    "What each query has in its first k places, (worths, ks, n)."
+def _first_gains(queries, items, task, worths, ks, block_bytes):
+    "Sum the gains of each query's first k places, (worths, ks, n); worths are (m,) each."
     parts = []
     for rows, scores in _score_blocks(queries, items, task.barred, block_bytes):
-        best, found = first_items(scores, max(ks))
+        best, items_at = first_items(scores, max(ks))
         relevant = task.relevance[rows].toarray()
-        hits = np.take_along_axis(relevant, found, 1)
+        hits = np.take_along_axis(relevant, items_at, 1)
         of_block = []
         for worth in worths:
-            gains = hits * worth[found]
+            gains = hits * worth[items_at]
             of_block.append([gains_at(best, gains, k) for k in ks])
         parts.append(of_block)
     return np.concatenate(parts, axis=2)
@@ -170,28 +170,28 @@ def evaluate_retrieval(
     seed: int = 0,            # of the resamples: the same for all methods that are to be compared
     block_bytes: int = 2**24, # about the memory of the scores that are there at a time
 ) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1`s
-    """P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
-    Raises `ValueError` naming the task."""
+    """Compute P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
+    Raise `ValueError` naming the task."""
     _check_task(queries, items, task, max(ks))
     worths = [np.ones(len(items))]
     total = task.frequency.sum()
     if total >= 3: # else nothing is known of propensities
         worths.append(1 / propensities(task.frequency, total, *task.propensity))
     places = sorted({1, *ks})
-    hits, *scored = _first_gains(queries, items, task, worths, places, block_bytes)
+    hits, *gains_of = _first_gains(queries, items, task, worths, places, block_bytes)
     hits = dict(zip(places, hits))
     metrics = {f"p{k}": float((hits[k] / k).mean()) for k in ks}
-    for gains, worth in zip(scored, worths[1:]):
-        collected = dict(zip(places, gains.sum(1)))
+    for gains, worth in zip(gains_of, worths[1:]):
+        gains_in = dict(zip(places, gains.sum(1)))
         for k in ks: # of what could be collected in k places, the share that was
-            metrics[f"psp{k}"] = float(collected[k] / _most_gains(task.relevance, worth, k))
-    drawn = bootstrap_weights(len(queries), replicates, seed).astype(float)
-    kept = {}
+            metrics[f"psp{k}"] = float(gains_in[k] / _most_gains(task.relevance, worth, k))
+    resamples = bootstrap_weights(len(queries), replicates, seed).astype(float)
+    replicates_of = {}
     for key, weight in _parts(task).items():
         metrics[key] = float(np.average(hits[1], weights=weight))
-        found = drawn @ (weight * hits[1])
-        kept[key] = over(found, drawn @ weight, np.nan).tolist() # nan where a resample lacks all queries with weight
-    return metrics, kept
+        hits_of = resamples @ (weight * hits[1])
+        replicates_of[key] = over(hits_of, resamples @ weight, np.nan).tolist() # nan where a resample lacks all queries with weight
+    return metrics, replicates_of
 
 # %% ../../nbs/measures/retrieval.ipynb #a6f49033
 @torch.no_grad()
@@ -202,14 +202,14 @@ def top_lists(
     rows,                  # which queries
     k: int = 5,
 ) -> list[list[tuple[int, float, bool]]]: # of each of these queries: (item, score, whether it is relevant), best first
-    "The first items of some queries. Raises `ValueError` naming the task."
+    "Return the first items of some queries. Raise `ValueError` naming the task."
     _check_task(queries, items, task, k)
     lists = []
     for row in rows:
         (_, scores), = _score_blocks(queries[[row]], items, task.barred[[row]], 1)
-        best, found = first_items(scores, k)
+        best, items_at = first_items(scores, k)
         relevant = task.relevance[[row]].indices.tolist()
-        first = zip(found[0, :k].tolist(), best[0, :k].tolist())
+        first = zip(items_at[0, :k].tolist(), best[0, :k].tolist())
         lists.append([(item, score, item in relevant) for item, score in first])
     return lists
 
@@ -219,20 +219,20 @@ TIE = 1e-6 # cosines closer than this are equal
 
 @dataclass(frozen=True)
 class FirstHit:
-    "Where the best relevant item of each of n queries stands, and the items nearest to it."
+    "Rank of the best relevant item of each of n queries, and the items nearest to it."
     above: np.ndarray                   # (n,) items that score higher
     tied: np.ndarray                    # (n,) items that score the same, itself among them
     right: np.ndarray                   # (n,) relevant ones among these
     nearest: torch.Tensor | None = None # (n, k) the first items, in no order where they tie
 
 
-def _count_first(scores, relevant): # (b, m) each
-    "As in `FirstHit`: above, tied and right of some queries, (3, b)."
+def _count_first(scores, relevant):
+    "Count the items above, tied and relevant among these, as in `FirstHit`, (3, b)."
     best = scores.masked_fill(~relevant, -math.inf).amax(1, keepdim=True)
     above = scores > best + TIE
     level = (scores > best - TIE) & ~above
-    counted = (above, level, level & relevant)
-    return torch.stack([mask.sum(1) for mask in counted])
+    masks = (above, level, level & relevant)
+    return torch.stack([mask.sum(1) for mask in masks])
 
 # %% ../../nbs/measures/retrieval.ipynb #689362c2
 @torch.no_grad()
@@ -243,8 +243,8 @@ def first_hits(
     nearest: int = 0,          # how many of the first items to keep, at most m
     block_bytes: int = 2**26,  # about the memory of the scores that are there at a time
 ) -> FirstHit:
-    """The place of the first relevant item, exactly up to `TIE`.
-    Raises `ValueError` for a query without a relevant item, or a row that is not finite."""
+    """Rank the first relevant item, exactly up to `TIE`.
+    Raise `ValueError` for a query without a relevant item, or a row that is not finite."""
     _check_finite("", queries=queries, items=items)
     without = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
     if len(without):
@@ -253,26 +253,26 @@ def first_hits(
     columns = items.T.tocsr() if sp.issparse(items) else items.float().T
     step = max(1, block_bytes // (16 * m))
     counts = []
-    found = []
+    tops = []
     for start in range(0, n, step):
         rows = slice(start, start + step)
         if sp.issparse(items):
             scores = torch.from_numpy((queries[rows] @ columns).toarray()).float()
         else:
             scores = queries[rows].float() @ columns
-        known = relevance[rows].toarray()
-        relevant = torch.as_tensor(known, dtype=torch.bool, device=scores.device)
+        marks = relevance[rows].toarray()
+        relevant = torch.as_tensor(marks, dtype=torch.bool, device=scores.device)
         counts.append(_count_first(scores, relevant))
-        found.append(scores.topk(nearest).indices)
+        tops.append(scores.topk(nearest).indices)
     places = torch.cat(counts, 1).cpu().numpy()
-    return FirstHit(*places, torch.cat(found).cpu() if nearest else None)
+    return FirstHit(*places, torch.cat(tops).cpu() if nearest else None)
 
 # %% ../../nbs/measures/retrieval.ipynb #1f21d379
 def recall_at(
     first: FirstHit,
     k: int, # places, at least 1
 ) -> np.ndarray: # (n,) in [0, 1]
-    "R@k: whether some relevant item is among the first k; where items tie, how likely."
+    "Return R@k: whether some relevant item is among the first k; where items tie, how likely."
     room = np.clip(k - first.above, 0, first.tied)
     none = hypergeom.pmf(0, first.tied, first.right, room)
     return 1 - none
