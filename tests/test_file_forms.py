@@ -89,6 +89,73 @@ def test_a_label_makes_labeled_pairs_whatever_the_texts_are_called(texts, label)
         assert read_pairs_file(rows, form="retrieval", columns=tuple(names)).form == "retrieval"
 
 
+COUNTED = {"anchor": ["a", "b", "c"], "positive": ["d", "e", "f"]}
+
+
+@pytest.mark.parametrize("cells", [[0, 1, 1], ["0", "1.0", ""], [True, False, True], ["true", "False", "true"], [.2, 4.5, 3], ["1", None, "5"], [[1], [0], [1]]])
+@pytest.mark.parametrize("name", [
+    "target", "y", "is_dup", "class", "relevant", "rating", "gold", "judgement", "note of a person", "1"])
+def test_numbers_next_to_matches_may_be_their_labels(name, cells):
+    "No list of names decides: any further column of numbers, or of true and false, is refused."
+    for texts in (COUNTED, {"question": COUNTED["anchor"], "passage": COUNTED["positive"]}):
+        left, right = texts
+        told = f"matches without labels: {left}, {right}; if '{name}' holds their labels, say --columns {left},{right},{name}, else --columns {left},{right}"
+        with pytest.raises(DataError, match=re.escape(told)):
+            read_pairs_file(texts | {name: cells})
+        file = read_pairs_file(texts | {name: cells}, columns=(left, right))
+        assert file.form == "retrieval" and f"not used: {name}" in file.note
+        assert read_pairs_file(texts | {name: cells}, form="retrieval").form == "retrieval"
+
+
+@pytest.mark.parametrize("name, cells", [("query_id", [7, 8, 9]), ("id", [0, 1, 2]), ("Unnamed: 0", [0, 1, 1]), ("qid1", ["0", "1", "2"]), ("site", ["a", "b", "b"]), ("doc_id", [1, 2, 3])])
+def test_ids_and_words_next_to_matches_are_no_labels(name, cells):
+    file = read_pairs_file(COUNTED | {name: cells})
+    told = "; not used: site (a 1, b 2); --where site=VALUE chooses rows" if name == "site" else ""
+    assert file.form == "retrieval" and file.note == f"read as matches without labels: anchor, positive{told}"
+    with pytest.raises(DataError, match="if 'valid' holds their labels"):
+        read_pairs_file(COUNTED | {"valid": [1, 0, 1]})
+
+
+HEADS = { # a header, its roles
+    "title1,title2,match": "title1,title2,match", "Sentence 1,Sentence 2,Is Duplicate": "Sentence 1,Sentence 2,Is Duplicate",
+    "Question 1,Question 2,Similarity": "Question 1,Question 2,Similarity", "name_l,name_r,label": "name_l,name_r,label",
+    "title_1,vendor_1,title_2,vendor_2,label": "title_1,vendor_1,title_2,vendor_2,label", "desc a,desc b,is_match": "desc a,desc b,is_match",
+    "LEFT,Right,LABEL": "LEFT,Right,LABEL", "id_left,name_left,id_right,name_right,label": "name_left,name_right,label",
+    "1 text,2 text,esci_label": "1 text,2 text,esci_label", "query,product_title,esci_label": "query,product_title,esci_label",
+    "name_1,name_2,city,label": "name_1,name_2,label", "id,qid1,qid2,question1,question2,is_duplicate": "question1,question2,is_duplicate",
+    "left title,right title,left price,label": "left title,right title,label",
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_names_of_sides_are_told_by_one_rule(head):
+    right = HEADS[head].split(",")
+    table = {name: [1, 0] if name == right[-1] else [f"{name} {i}" for i in range(2)] for name in head.split(",")}
+    for names in (list(table), list(table)[::-1 if "query" not in table else 1]):
+        file = read_pairs_file({name: table[name] for name in names})
+        assert file.form == "pairs" and {*file.columns} == {*right} and file.columns[-1] == right[-1]
+        left = [name for name in right[:-1] if re.search("1|left|l$|a$|query|LEFT", name)]
+        assert all(name in file.left[0] for name in left)
+
+
+RANKED = [{"query": "q", "docs": ["a", "b", "c"], "labels": [5, 1, 3]}, {"query": "r", "docs": ["d", "e"], "labels": [1, 5]}]
+
+
+def test_lists_of_texts_and_of_their_labels_are_candidates(tmp_path):
+    for names in (("query", "docs", "labels"), ("query", "documents", "relevance_labels")):
+        rows = [dict(zip(names, row.values())) for row in RANKED]
+        path = placed(tmp_path, {"a.jsonl": lines(*rows)}) / "a.jsonl"
+        file = read_pairs_file(path, match_from=4)
+        assert found(file) == ("candidates", 5, 2, 2, 0) and file.right == ["a", "b", "c", "e", "d"] and file.frame.line.tolist() == [1, 1, 1, 2, 2]
+        assert file.note.startswith("a match has a grade of 4 or more: 2 of 5; read as queries with lists of texts and of labels: query, ")
+        with pytest.raises(DataError, match="a.jsonl:1: .*found 5; .*grades are read by --match-from 4 "):
+            read_pairs_file(path)
+    file = read_pairs_file([*RANKED, {"query": "s", "docs": ["f", "g"], "labels": [1, 2]}], match_from=4)
+    assert file.left_out == {"queries without a match": 1}
+    with pytest.raises(DataError, match="pairs:1: column 'labels': as many labels as docs are expected"):
+        read_pairs_file([RANKED[0] | {"labels": [1]}], match_from=4)
+
+
 @pytest.mark.parametrize("names, told", [
     ("left,right,premise,hypothesis,label", "left, right, label, or as labeled pairs: premise, hypothesis, label"),
     ("text1,text2,score,label", "text1, text2, label, or as labeled pairs: text1, text2, score; name them, e.g. --columns text1,text2,label"),
@@ -113,7 +180,8 @@ def test_what_is_read_of_pairs(tmp_path):
     assert read("SNLI").left_out == {"pairs without a label": 1}
     assert read("a list in a .jsonl").frame.line.tolist() == [1, 2] and read("JSON").frame.line.tolist() == [1, 2]
     assert read_pairs_file(placed(tmp_path, {"a.v2.csv.gz": HEAD + TWO}) / "a.v2.csv.gz").name == "a.v2"
-    assert read("yes and no").note == "a match is labeled yes" and not read("packed").note
+    assert read("yes and no").note == "a match is labeled yes: 1 of 2" and not read("packed").note
+    assert read("grades").note.startswith("a match has a grade of 4 or more: 1 of 3; ")
 
 
 # ---------------------------------------------------------------- candidates
@@ -264,10 +332,12 @@ def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("grades, advice", [
-    ([0, 1, 2, 3], "--match-from 2 (match_from=2)"), ([5, 4, 1], "--match-from 4 (match_from=4)"),
-    ([.25, .75, .8], "--match-from 0.75 (match_from=0.75)"), ([-1, 0, 2], "--match-from 2 (match_from=2)"),
+    ([0, 1, 2, 3], "--match-from 1.5 (match_from=1.5)"), ([5, 4, 1], "--match-from 3 (match_from=3)"),
+    ([.25, .75, .8], "--match-from 0.5 (match_from=0.5)"), ([-1, 0, 2], "--match-from 1 (match_from=1)"),
+    ([i / 5 for i in range(26)], "--match-from 2.5 (match_from=2.5)"), ([10, 30, 40], "--match-from 20 (match_from=20)"),
+    ([2.4, 2.5, 2.6], "--match-from 2.55 (match_from=2.55)"), ([0, .1, .5, 1], "--match-from 0.6 (match_from=0.6)"),
 ])
-def test_the_advice_on_grades_is_followed(grades, advice):
+def test_the_advice_on_grades_is_a_round_number_that_no_pair_has(grades, advice):
     table = {"left": [f"an egg {i}" for i in grades], "right": ["eggs"] * len(grades), "label": grades}
     with pytest.raises(DataError, match=re.escape(f"; grades are read by {advice}")):
         read_pairs_file(table)
@@ -361,9 +431,9 @@ BAD = { # files, what is given, options, words of the message
                                 "a.jsonl:2: column 'pos': a query without a match"),
     "an empty text in a list": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n", ""]})}, "/a.jsonl", {}, "a.jsonl:1: column 'neg'"),
     "no negative at all": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": []})}, "/a.jsonl", {}, "no query with a negative"),
-    "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'no', 'yes'.*--match 'yes'"),
-    "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match '1'"),
-    "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 4.5 "),
+    "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'yes' \\(1\\), 'no' \\(1\\): say which one is a match, --match WORD$"),
+    "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match WORD$"),
+    "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 3 "),
     "no label at all": ({"a.csv": HEAD + "a,b,-\nc,d,\n"}, "/a.csv", {"match": "yes"}, "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*labels are 'no', 'yes'"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),

@@ -139,10 +139,16 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 # ---------------------------------------------------------------- what is relevant
 
 def grades_advice(numbers) -> str:
-    "A threshold that lets grades be read, with some on both sides: the first one above the middle."
-    grades = sorted({float(number) for number in numbers})
-    upper = [grade for grade in grades if 2 * grade > grades[0] + grades[-1]]
-    return f"; grades are read by --match-from {upper[0]:g} (match_from={upper[0]:g})" if upper else ""
+    "Name a round threshold that is none of the grades, near the middle of them."
+    grades = {float(number) for number in numbers}
+    low, high = min(grades), max(grades)
+    step = 10. ** np.floor(np.log10(high - low or 1))
+    for size in step / np.array([1, 2, 10, 20, 100, 200]):
+        for place in (0, 1):
+            threshold = float(f"{(round((low + high) / 2 / size) + place) * size:g}")
+            if low < threshold < high and threshold not in grades:
+                return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
+    return ""
 
 
 def refuse(name: str, rows: pd.DataFrame, wrong, describe, more: str = "") -> None: # describe: a row -> what is wrong with it

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of
+from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused
 from .judgments import grades_advice, read_dicts, read_folder
 from .pairs import fold
 from .registry import DataError
@@ -108,7 +108,7 @@ def labels_of(name: str, cells: pd.Series, options: Options) -> tuple[pd.Series,
     try:
         check(name, cells, ~texts.isin(no_labels), rule)
     except DataError as e:
-        raise DataError(f"{e}{_advice([*readings]) if options.match_from is None else ''}") from None
+        raise DataError(f"{e}{_advice(texts.value_counts()) if options.match_from is None else ''}") from None
     labels = texts.map(readings).astype(float)
     left_out = int(labels.isna().sum())
     if not left_out:
@@ -119,14 +119,13 @@ def labels_of(name: str, cells: pd.Series, options: Options) -> tuple[pd.Series,
     return labels, {why: left_out}
 
 
-def _advice(cells: list[str]) -> str:
-    "How labels that are none of 0 and 1 can be read."
-    numbers = {*map(number_of, cells)}
+def _advice(counts: pd.Series) -> str: # how many rows have each label
+    "Explain how labels that are none of 0 and 1 can be read."
+    numbers = {*map(number_of, counts.index)}
     if None not in numbers and numbers != {-1, 1}:
         return grades_advice(numbers)
-    words = sorted(cells)
-    last = words[-1].strip()
-    return f"; they are {', '.join(map(quoted, words[:8]))}: say which one is a match, e.g. --match {quoted(last)}"
+    words = ", ".join(f"{quoted(word)} ({count:,})" for word, count in counts[:8].items())
+    return f"; they are {words}: say which one is a match, --match WORD"
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
@@ -167,8 +166,23 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) ->
     return texts
 
 
+def _labeled_lists(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    "Read lists of texts next to lists of their labels: as `_long`, and what was left out."
+    lists = [columns.right[0], columns.label]
+    lengths = frame[lists].map(lambda cell: len(cell) if isinstance(cell, list) else -1)
+    check(name, frame[columns.label], lengths.nunique(axis=1) == 1, f"as many labels as {lists[0]} are expected")
+    rows = _pairs(name, frame.explode(lists), columns, options)
+    texts = rows.frame.assign(row=pd.factorize(rows.frame.line)[0])
+    has_match = texts.label.groupby(texts.row).transform("max") > 0
+    missing = len(frame) - texts.row[has_match].nunique()
+    left_out = rows.left_out | ({"queries without a match": missing} if missing else {})
+    return replace(rows, frame=texts[has_match].sort_values(["row", "label"], ascending=[True, False], kind="stable"), left_out=left_out)
+
+
 def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    texts = _long(name, frame, columns, options)
+    rows = Rows(_long(name, frame, columns, options), {}) if columns.label is None else _labeled_lists(name, frame, columns, options)
+    texts = rows.frame
+    queries = texts.row.nunique()
     twice = texts.duplicated(["row", "right", "label"])
     texts = texts[~twice]
     good = pd.MultiIndex.from_frame(texts[texts.label == 1][["left", "right"]])
@@ -177,12 +191,12 @@ def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Optio
     with_negative = texts.row.isin(texts.row[texts.label == 0])
     counts = {
         "negatives that match the same query": int(matching.sum()), "texts that stand twice in a row": int(twice.sum()),
-        "queries without a negative": len(frame) - texts.row[with_negative].nunique()}
+        "queries without a negative": queries - texts.row[with_negative].nunique()}
     texts = texts[with_negative].reset_index(drop=True)
     if texts.empty:
         raise DataError(f"{name}: no query with a negative")
     texts["query"] = pd.factorize(texts.row)[0]
-    return Rows(texts.drop(columns="row"), {what: count for what, count in counts.items() if count})
+    return Rows(texts.drop(columns="row"), rows.left_out | {what: count for what, count in counts.items() if count})
 
 
 def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
@@ -215,7 +229,7 @@ OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 def read_pairs_file(
     source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *,
     form: str | None = None, match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
-    scores: tuple[str, str] | None = None,
+    scores: tuple[str, str] | None = None, where: str | None = None,
 ) -> PairFile:
     """Read a test or training data: labeled pairs, candidates of queries, or retrieval.
 
@@ -283,7 +297,7 @@ def read_pairs_file(
     if isinstance(source, PairFile):
         return source
     names = columns.split(",") if isinstance(columns, str) else columns
-    options = Options(tuple(names) if names else None, group or None, form, match, match_from, other_to, scores)
+    options = Options(tuple(names) if names else None, group or None, form, match, match_from, other_to, scores, where)
     if not isinstance(source, (str, os.PathLike)):
         rows = _rows(name, in_memory(name or "pairs", source), options)
         content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
@@ -309,9 +323,9 @@ def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Row
     if table.empty:
         raise DataError(f"{label}: no pairs")
     columns = columns_of(label, table, options)
-    options.check_form(label, columns.form, columns.description)
+    options.check_form(label, columns.form, columns.description, columns.label is not None)
     usual = columns.form == "pairs" and (options.columns or columns.names == ("left", "right", "label"))
-    notes = [table.attrs.get("note"), "" if usual else f"read as {columns.description}"]
+    notes = [table.attrs.get("note"), "" if usual else f"read as {columns.description}", describe_unused(table, columns, options)]
     rows = OF_FORM[columns.form](name or "pairs", table, columns, options)
     return replace(rows, note="; ".join(filter(None, notes)), columns=columns)
 
@@ -319,7 +333,7 @@ def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Row
 def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Options) -> PairFile:
     form, columns = (rows.columns.form, rows.columns.names) if rows.columns else ("retrieval", ())
     ids = rows.corpus.index if "query_id" in rows.frame else None
-    note = "; ".join(filter(None, [rows.note, options.description]))
+    note = "; ".join(filter(None, [options.describe(rows), rows.note]))
     return PairFile(name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, rows.left_out, ids, options.scores)
 
 
