@@ -157,13 +157,15 @@ def _found_before(levels: Levels) -> np.ndarray: # (L,)
     return right - right[start]
 
 
-def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant
-    "The share of pairs of a relevant text and another one in which the relevant one scores higher; ties count half."
-    relevant = _summed(levels, levels.right)
-    others = levels.texts - relevant
+def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
+    """The share of pairs of a relevant text and another one in which the relevant one scores higher; ties count half, and
+    relevant texts that are not ranked do not count."""
+    ranked = levels.right * (levels.above < NOWHERE)
+    relevant = _summed(levels, ranked)
+    others = levels.texts - _summed(levels, levels.right)
     others_above = levels.above - _found_before(levels)
     others_tied = levels.tied - levels.right
-    lost = _summed(levels, levels.right * (others_above + others_tied / 2))
+    lost = _summed(levels, ranked * (others_above + others_tied / 2))
     with np.errstate(invalid="ignore"):
         return 1 - lost / (relevant * others)
 
