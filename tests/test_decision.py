@@ -15,7 +15,9 @@ from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.changes import NEW, WHOLE, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.explain.diagnose import diagnose, flat_scores
+from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
+from debias_nb.explain.evidence import below_chance, doubts, flaws
+from debias_nb.explain.given import ask_given, given_scores
 from debias_nb.explain.methods import Method, settings_for
 from debias_nb.explain.page import coded
 from debias_nb.explain.recommendation import recommend, trade_points
@@ -173,6 +175,7 @@ def test_shares_are_measured_on_large_parts_too():
 @pytest.mark.parametrize("tuned, said", [
     (lambda base: .5 + 1e-5 * base, {"tuned": "all scores of the tuned model lie within"}),
     (lambda base: base - .1, {}),
+    (lambda base: 0 * base, {"tuned": "all scores are the same in the tuned model"}),
     (lambda base: 1e-3 * base + base.round(1), {}),
 ])
 def test_scores_that_say_nothing_are_told(tuned, said):
@@ -182,6 +185,71 @@ def test_scores_that_say_nothing_are_told(tuned, said):
     assert found.keys() == said.keys() and all(words in found[model] for model, words in said.items())
     test.scores = {"base": test.scores["tuned"], "tuned": test.scores["base"]}
     assert flat_scores(test).keys() == {"base"} & {"base" for _ in said}
+    assert flat_scores(test, []).keys() == {"base"} & {"base" for words in said.values() if "the same" in words}, "where the order alone counts"
+
+
+def scored(form, base, tuned):
+    "Thirty queries of four candidates, the first of them right, with scores of two models, in each form of a test."
+    labels, query = np.tile([1, 0, 0, 0], 30), np.repeat(np.arange(30), 4)
+    test = pairs_with("new", base, tuned, labels)
+    if form == "pairs":
+        return test
+    frame = test.file.frame.assign(query=query, document=np.arange(120), query_id=query.astype(str), left=[f"query {one}" for one in query])
+    if form == "candidates":
+        return as_test("new", replace(test.file, frame=frame, form=form), test.scores)
+    texts = frame.right.tolist()
+    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval", corpus=texts, ids=pd.Index(map(str, range(120))))
+    runs = {}
+    for model, scores in test.scores.items():
+        rows = zip(query.tolist(), range(120), scores.tolist())
+        run = {}
+        for one, place, score in rows:
+            run.setdefault(str(one), {})[str(place)] = score
+        runs[model] = run
+    test = as_test("new", file)
+    ask_given(test, given_scores(runs, {"new": file}))
+    return test
+
+
+FORMS = ["pairs", "candidates", "retrieval"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_distances_and_labels_the_other_way_round_are_told_in_each_form(form):
+    rng = np.random.default_rng(0)
+    labels = np.tile([1, 0, 0, 0], 30)
+    good, far, noise = labels + .5 * rng.normal(size=(3, 120)) * [[1], [1], [9]]
+    both, one, none = (below_chance(scored(form, *scores)) for scores in ((-good, -far), (-good, far), (noise, good)))
+    assert both.keys() == {"base", "tuned"} and one.keys() == {"base"} and none == {} and max(both.values()) < .3
+    test = scored(form, -good, -far)
+    flawed = flaws(None, [test], np.empty(0, int))
+    found = verdicts([test])
+    decision = decide(results_of(found[found.decides]), [], **_unusable([test], flawed, {}, []))
+    assert decision.call == "cannot tell" and "The scores are distances, or labels the other way round?" in decision.heading
+    assert decision.heading.startswith("Cannot tell. new: by base and tuned ") and decision.verdict().startswith("VERDICT: cannot-tell |")
+    assert decision.failing(True, .01) == ["new"] and decision.failing(False, .01) == [], "as the line says"
+    (warning,) = doubts(scored(form, -good, far), 0)
+    assert warning.startswith("new: by base ") and "?" not in warning and _unusable([scored(form, -good, far)], flawed, {}, []) == {"unusable": {}, "broken": False}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.])
+def test_given_scores_count_by_their_order_alone(form, scale):
+    "Probabilities over a batch are small and no cosines; one score for all candidates of a query orders nothing."
+    base, tuned = np.random.default_rng(0).normal(size=(2, 120))
+    whole, small = (verdicts([scored(form, base, tuned * by)]) for by in (1, scale))
+    assert small[["tuned", "change", "verdict"]].equals(whole[["tuned", "change", "verdict"]])
+    assert flat_scores(scored(form, base, tuned * scale), []) == {}
+    flat = np.full(120, .5) if form == "pairs" else np.repeat(np.random.default_rng(1).normal(size=30), 4)
+    assert [*flat_scores(scored(form, base, flat * scale), [])] == ["tuned"] and [*flat_scores(scored(form, flat * scale, base), [])] == ["base"]
+
+
+def test_the_line_and_the_exit_have_one_source():
+    better = [result("like", BETTER), result("new", NONE)]
+    broken = decide(better, [], unusable={"new": "new: all scores are the same."}, broken=True)
+    assert broken.verdict().startswith("VERDICT: worse |") and broken.failing(False, .01) == broken.failing(True, .01) == ["new"]
+    lost = decide([result("like", WORSE)], [], unusable={"like": "like: all of its pairs stand in the training file."})
+    assert lost.verdict().startswith("VERDICT: cannot-tell |") and (lost.failing(False, .01), lost.failing(True, .01)) == ([], ["like"])
 
 
 def saved(folder, name, change):

@@ -382,7 +382,7 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
     tests = {"new": new, "half": pd.concat([train.head(30), made.some_pairs(seed=1)])}
     found = diagnose(folders["table"], dead, train, tests, progress=False)
     for said in (
-        "new: all scores of the tuned model lie within 0 of each other.",
+        "new: all scores are the same in the tuned model.",
         "half: 30 of 150 pairs stand in the training file too, and say nothing of new data.",
     ):
         assert any(text.startswith(said) for text in found.warnings)
@@ -625,17 +625,21 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
     assert table.change.tolist() == pytest.approx([row["change"] for row in twin["verdicts"]], abs=1e-6)
 
 
-@pytest.mark.parametrize("verdict, low, failing", [
+@pytest.mark.parametrize("verdict, low, failing_on", [
     ("worse", -.02, ("worse", "unsure")), ("cannot tell", -.02, ("unsure",)), ("cannot tell", np.nan, ("unsure",)), ("cannot tell", -.005, ()),
     ("better", .01, ()),
 ])
-def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing):
-    one = tables.verdicts.iloc[[0]].assign(test="new", verdict=verdict, low=low)
-    found = replace(tables, verdicts=one, left_out={})
-    assert [on for on in ("worse", "unsure") if found.failing(on) == ["new"]] == list(failing)
-    assert found.failing("unsure", margin=.03) == (["new"] if verdict == "worse" or np.isnan(low) else [])
-    part = replace(found, verdicts=pd.concat([one.assign(verdict="better", low=.01), one.assign(part=NEW, share=.5)]))
-    assert [on for on in ("worse", "unsure") if part.failing(on) == ["new"]] == list(failing), "of cases apart from training"
+def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing_on):
+    one = replace(tables.decision.results[0], test="new", word=verdict, low=low)
+
+    def failing(*results):
+        found = replace(tables, decision=replace(tables.decision, results=results), left_out={})
+        return [on for on in ("worse", "unsure") if found.failing(on) == ["new"]], found.failing("unsure", margin=.03)
+
+    on, with_margin = failing(one)
+    assert on == list(failing_on) and with_margin == (["new"] if verdict == "worse" or np.isnan(low) else [])
+    part, _ = failing(replace(one, word="better", low=.01), replace(one, part=NEW, share=.5))
+    assert part == list(failing_on), "of cases apart from training"
 
 
 WRONG = { # options, words of the message

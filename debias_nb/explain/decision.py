@@ -151,6 +151,8 @@ class Decision:
         What nobody looked at.
     word : str
         The tuned encoder in one of the four words of a test.
+    unusable : list of str
+        Tests whose numbers are not to be used, as where the tuned encoder is broken.
     """
     call: Call
     heading: str
@@ -161,10 +163,17 @@ class Decision:
     averaged: Averaged | None = None
     not_tested: list[str] = field(default_factory=list)
     word: str = "cannot tell"
+    unusable: list[str] = field(default_factory=list)
 
     @property
     def side(self) -> str: # better, worse or nothing: how a page shows it
         return {"ship": "better", "ship averaged": "better", "do not ship": "worse"}.get(self.call, "")
+
+    def failing(self, unsure: bool, margin: float) -> list[str]: # names of tests; margin: a fraction
+        "Name the tests for which a build fails: those that got worse, and with `unsure` those that may have lost the margin."
+        if self.unusable:
+            return self.unusable if unsure or self.word == "worse" else []
+        return [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
 
     def verdict(self, words: bool = False) -> str:
         "The `verdict_line` of the tuned encoder."
@@ -254,8 +263,8 @@ class Evidence:
     shares: list[Averaged] | None  # empty where weights cannot be averaged, None where they are not there
     others: list[Result] = ()      # of the other metrics
     margin: float = MARGIN
-    void: str | None = None        # why the tests say nothing
-    broken: str | None = None      # what is wrong with the tuned encoder
+    unusable: dict[str, str] = field(default_factory=dict) # test -> why its numbers are not to be used
+    broken: bool = False           # whether that is since the tuned encoder is
 
     def with_word(self, word: str) -> list[Result]:
         return [result for result in self.results if result.word == word]
@@ -284,7 +293,7 @@ class Evidence:
     def case(self) -> str: # of `ANSWERS`
         "The first case that fits."
         worse = self.with_word("worse")
-        if self.broken or self.void:
+        if self.unusable:
             return "broken" if self.broken else "void"
         if (self.sound or self.fitting) and all(result.like for result in self.results):
             return "not tested on new data" if self.sound else "averaged, not tested on new data"
@@ -299,6 +308,10 @@ class Evidence:
         return "too small"
 
     # what the texts of `ANSWERS` name
+
+    @property
+    def why_unusable(self) -> str:
+        return " ".join(self.unusable.values())
 
     @property
     def did(self) -> str:
@@ -340,8 +353,8 @@ AVERAGED = (
     "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and no interval of it reaches below −{0.margin_words} on any "
     "test. The share was picked on these tests, and looks better there than it is.")
 ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is the evidence
-    "broken": ("do not ship", "Do not ship. {0.broken}", "Repair this first; the numbers below are those of a broken encoder."),
-    "void": ("cannot tell", "Cannot tell. {0.void}", "Repair this first; the numbers below are not to be used."),
+    "broken": ("do not ship", "Do not ship. {0.why_unusable}", "Repair this first; the numbers below are those of a broken encoder."),
+    "void": ("cannot tell", "Cannot tell. {0.why_unusable}", "Repair this first; the numbers below are not to be used."),
     "not tested on new data": ("cannot tell", "Better on data like training; new data were not tested.", NEW_DATA),
     "averaged, not tested on new data": ("cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
     "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
@@ -369,18 +382,18 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
 def decide(
     results: list[Result],       # of the metric that decides
     shares: list[Averaged] | None, # empty where weights cannot be averaged, None where they are not there
-    void: str | None = None,     # why the tests say nothing
+    unusable: dict[str, str] | None = None, # test -> why its numbers are not to be used
     margin: float = MARGIN,
     not_tested: list[str] = (),
     others: list[Result] = (),   # of the other metrics
-    broken: str | None = None,   # what is wrong with the tuned encoder
+    broken: bool = False,        # whether that is since the tuned encoder is
 ) -> Decision:
     "The case that fits, in words; and what other metrics say against it."
-    evidence = Evidence(results, shares, others, margin, void, broken)
+    evidence = Evidence(results, shares, others, margin, unusable or {}, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
-    word = "worse" if broken else "cannot tell" if void else overall(results)
-    if not (void or broken):
+    word = "worse" if broken else "cannot tell" if unusable else overall(results)
+    if not unusable:
         both = ("better", "worse") if call in ("either", "cannot tell") else ("worse",)
         against = contradicting(results, others, both)
         reasons = [reason, *_not_on_new_texts(results)]
@@ -391,7 +404,7 @@ def decide(
             reasons.append(f"And {by_others(against)}.")
         reason = " ".join(reasons)
     share = evidence.best.share if call == "ship averaged" else None
-    return Decision(call, heading, reason, share, margin, results, evidence.best, list(not_tested), word)
+    return Decision(call, heading, reason, share, margin, results, evidence.best, list(not_tested), word, [*evidence.unusable])
 
 # %% ../../nbs/explain/05_decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> list[dict]: # use: of each test, what becomes of it

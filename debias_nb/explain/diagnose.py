@@ -20,7 +20,7 @@ from ..encoders.tokens import has_template
 from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
-from .evidence import OF_TRAINING, candidate_words, doubts, flaws, flips
+from .evidence import OF_TRAINING, below_chance, candidate_words, doubts, flaws, flips, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .given import NO_WEIGHTS, Given, ask_given, given_scores
 from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, settings_of
@@ -35,25 +35,34 @@ from .words import importance_by_word, label_ties, word_importance, word_pairs, 
 SHARES = (.25, .5, .75) # of the tuned weights; 0 is the base and 1 the tuned model
 
 
-def flat_scores(test: Test) -> dict[str, str]: # model -> what is said of it
-    "Models whose scores say nothing: all within a thousandth, or a hundredth of the other model's."
-    told = {}
-    for model, other in (("base", "tuned"), ("tuned", "base")):
-        if not isinstance(test.scores[model], np.ndarray): # of a corpus
-            continue
-        spread = np.ptp(test.scores[model])
-        if spread <= min(.001, .01 * np.ptp(test.scores[other])):
-            told[model] = f"{test.name}: all scores of the {model} model lie within {spread:.2g} of each other."
-    return told
+def flat_scores(
+    test: Test,
+    cosines=("base", "tuned"), # models whose scores are cosines; of other scores the order alone counts
+) -> dict[str, str]: # model -> what is said of it
+    "Find models whose scores say nothing: all equal, or cosines within a thousandth, or a hundredth of the other model's."
+    spreads = {model: test.spread(test.scores[model]) for model in ("base", "tuned")}
+    where = " of a query" * (test.file.form != "pairs")
+    messages = {}
+    for (model, spread), other in zip(spreads.items(), (spreads["tuned"], spreads["base"])):
+        if spread == 0:
+            messages[model] = f"{test.name}: all scores{where} are the same in the {model} model."
+        elif model in cosines and spread <= min(.001, .01 * other):
+            messages[model] = f"{test.name}: all scores{where} of the {model} model lie within {spread:.2g} of each other."
+    return messages
 
 
-def _warnings(tests: list[Test], left_out: dict[str, str], flawed: pd.DataFrame) -> list[str]: # flawed: of `flaws`
+def _of_cosines(scorers: dict[str, Scorer]) -> list[str]:
+    "Name the models whose scores are cosines."
+    return [name for name, scorer in scorers.items() if scorer.similarity == "cosine"]
+
+
+def _warnings(tests: list[Test], left_out: dict[str, str], flawed: pd.DataFrame, cosines: list[str]) -> list[str]: # flawed: of `flaws`
     "What to know before any verdict is believed."
     told = [f"{why}; it is left out." for why in left_out.values()]
     counts = flawed.set_index(["file", "what"])["count"]
     for test in tests:
         shared = counts.get((test.name, OF_TRAINING), 0)
-        told += flat_scores(test).values()
+        told += flat_scores(test, cosines).values()
         told += doubts(test, shared)
     return told
 
@@ -196,17 +205,28 @@ def _unchanged(base: Scorer, tuned: Scorer) -> str: # what stands before the hea
     return f"This is no fine-tuning: no weight differs, and the two models {how}. "
 
 
-def _void(tests: list[Test], flawed: pd.DataFrame, read: dict[str, float]) -> dict[str, str]: # flawed: of `flaws`; read: of `reading_warnings`
-    "Why a test says nothing (`void`), or what is wrong with the tuned encoder (`broken`)."
+def _unusable(
+    tests: list[Test],
+    flawed: pd.DataFrame,   # of `flaws`
+    read: dict[str, float], # of `reading_warnings`
+    cosines: list[str],     # of `flat_scores`
+) -> dict: # `unusable` and `broken`, as `decide` takes them
+    "Find the tests that show a broken encoder, else those that say nothing."
     counts = flawed.set_index(["file", "what"])["count"]
+    void, broken = {}, {}
     for test in tests:
-        flat = flat_scores(test)
-        if flat:
-            return {"void": flat["base"]} if "base" in flat else {"broken": flat["tuned"]}
+        flat = flat_scores(test, cosines)
+        reasons = [flat["base"]] if "base" in flat else []
         if counts.get((test.name, OF_TRAINING), 0) == len(test.file):
-            return {"void": f"{test.name}: all of its pairs stand in the training file."}
-    unknown = [text for text, share in read.items() if share > .5]
-    return {"void": unknown[0]} if unknown else {}
+            reasons.append(f"{test.name}: all of its pairs stand in the training file.")
+        if len(below_chance(test)) == 2:
+            reasons.append(reversal(test))
+        reasons += [text for text, share in read.items() if share > .5 and text.startswith(f"{test.name}: ")]
+        if reasons:
+            void[test.name] = reasons[0]
+        elif flat:
+            broken[test.name] = flat["tuned"]
+    return {"unusable": broken or void, "broken": bool(broken)}
 
 
 SEED = "A second training run: this is one seed."
@@ -413,7 +433,8 @@ def diagnose(
     found = verdicts(tests, apart, margin / 100)
     flawed = flaws(trained, tests, told.suspects)
     decides, further = (results_of(found[rows], like) for rows in (found.decides, ~found.decides))
-    wrong = _void(tests, flawed, told.read)
+    cosines = _of_cosines(told.scorers)
+    wrong = _unusable(tests, flawed, told.read, cosines)
     decision = decide(decides, told.averaged, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
     decision = replace(decision, heading=told.before + decision.heading)
     picked = decision.averaged and decision.averaged.share
@@ -433,7 +454,7 @@ def diagnose(
         decision,
         verdicts=found,
         sentences=said,
-        warnings=_warnings(tests, left_out, flawed) + told.warnings,
+        warnings=_warnings(tests, left_out, flawed, cosines) + told.warnings,
         reasons=[reason(row) for row in told.shortcuts.to_dict("records") if row["shortcut"]],
         scores=score_table(tests),
         averaged=_along(told.averaged or [], decision.results),

@@ -6,7 +6,7 @@ from typing import Literal
 import pandas as pd
 
 from .changes import points
-from .decision import Decision, Result, cards, listed, results_of
+from .decision import Decision, Result, cards, listed
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
 from .recommendation import trade_points
@@ -208,7 +208,9 @@ class Diagnosis:
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
         step = STEPS[call]
-        if call == "do not ship" and not self.snippet:
+        if self.decision.unusable:
+            step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
+        elif call == "do not ship" and not self.snippet:
             step = "Train again, held to the base (`debias-nb compare`)."
         return page(
             self.sections(),
@@ -272,8 +274,8 @@ class Diagnosis:
     def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
         """Name the tests that got significantly worse in the metric that decides, on all that is tested or on what shares no
         text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
-        or more shares no text with training, and those that are too small for an interval. By default the margin is that of the decision, a fraction."""
+        or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the
+        tests that are unusable, as the verdict line has it. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
-        results = results_of(self.verdicts[self.verdicts.decides])
-        failed = [result.test for result in results if result.word == "worse" or on == "unsure" and result.may_lose(margin)]
+        failed = self.decision.failing(on == "unsure", margin)
         return [*dict.fromkeys(failed), *(self.left_out if on == "unsure" else ())]

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'SEEN', 'SHOWN', 'OF_TRAINING', 'FLIPS', 'range_names',
            'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words', 'without_misleading',
-           'shortcuts', 'folded_pairs', 'shared_pairs', 'doubts', 'flaws', 'flips']
+           'shortcuts', 'folded_pairs', 'shared_pairs', 'below_chance', 'reversal', 'doubts', 'flaws', 'flips']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
 import pandas as pd
 
 from ..data.pairs import word_overlap
-from .tests import PAIR_COLUMNS, Measured, Test, difference, figures, split_halves
+from .tests import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, difference, figures, level, split_halves
 from .models import Scorer, pair_scores
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
@@ -204,11 +204,31 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
     return sum(key in theirs for key in folded_pairs(file))
 
 
+def below_chance(test: Test) -> dict[str, float]: # model -> how many of the others a match scores above, in [0, 1]
+    "Find the models that score matches significantly below other pairs, in each form over all ranks."
+    measured = {model: test.separation(test.scores[model]) for model in ("base", "tuned")}
+    return {model: one.value for model, one in measured.items()
+            if one.units >= FEWEST_UNITS and level([one.value], [one.resampled], one.units)["high"] < .5}
+
+
+def reversal(test: Test) -> str: # "" where no model is below chance
+    "Explain which models score matches below other pairs."
+    values = below_chance(test)
+    if not values:
+        return ""
+    models = " and ".join(values)
+    match, other = test.classes
+    shares = " and ".join(map("{:.1%}".format, values.values()))
+    advice = " The scores are distances, or labels the other way round?" * (len(values) == 2)
+    return f"{test.name}: by {models} {match} score below {other} (above {shares} of them; chance is 50%).{advice}"
+
+
 def doubts(test: Test, shared: int) -> list[str]: # shared: comparisons that stand in the training file too
     "What to know of a test before a result on it is believed."
-    if not shared:
-        return []
-    return [f"{test.name}: {shared:,} of {len(test.file):,} pairs stand in the training file too, and say nothing of new data."]
+    warnings = [reversal(test)]
+    if shared:
+        warnings.append(f"{test.name}: {shared:,} of {len(test.file):,} pairs stand in the training file too, and say nothing of new data.")
+    return [*filter(None, warnings)]
 
 # %% ../../nbs/explain/04_evidence.ipynb #32686457
 def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd.DataFrame: # suspects: rows of training

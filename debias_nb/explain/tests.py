@@ -11,7 +11,7 @@ __all__ = ['AT_ONCE', 'RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NE
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -97,6 +97,7 @@ class Test:
 
     counted: ClassVar[str]           # what a case is: pairs or queries
     metrics: ClassVar[tuple[str, ...]]
+    classes: ClassVar[tuple[str, str]] # what should score high, and what low
     sample: ClassVar[int]            # cases whose words are looked at, at most
 
     def __post_init__(self):
@@ -245,6 +246,7 @@ class PairTest(Test):
     "Labeled pairs. Each is a case."
     counted = "pairs"
     metrics = ("auc05", "ap")
+    classes = ("matches", "other pairs")
     sample = 10_000
 
     @property
@@ -261,7 +263,7 @@ class PairTest(Test):
     def values(self, scores, metric: str, rows=slice(None)) -> np.ndarray: # (1 + RESAMPLES,)
         "A metric of the test itself, then of its resamples."
         weights = with_itself(self.weights[:, rows])
-        compute = {"auc05": auc_at, "ap": average_precision}[metric]
+        compute = {"auc05": auc_at, "ap": average_precision, "auc": partial(auc_at, max_fpr=1)}[metric]
         return compute(self.labels[rows], scores[rows], weights=weights)
 
     def check_rows(self, rows) -> None:
@@ -284,6 +286,14 @@ class PairTest(Test):
     def suspects(self) -> np.ndarray:
         return suspects(self.labels, self.scores)
 
+    def separation(self, scores) -> Measured:
+        "Measure how often what should score high does, compared with what should not; half of the time by chance."
+        return self.measured(scores, "auc")
+
+    def spread(self, scores) -> float:
+        "Return how far scores that are compared with each other lie apart at most."
+        return np.ptp(scores)
+
     def wrong(self, scores) -> np.ndarray: # (n,) in [0, 1]
         return wrong_side(scores, self.labels)
 
@@ -291,7 +301,6 @@ class PairTest(Test):
         "How far on the wrong side pairs are, and their scores."
         sides = {f"wrong {when}": self.wrong(self.scores[model])[rows] for model, when in (("base", "before"), ("tuned", "after"))}
         return sides | {model: self.scores[model][rows] for model in ("base", "tuned")}
-
 
 # %% ../../nbs/explain/00_tests.ipynb #c66390ac
 def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
@@ -305,6 +314,7 @@ class QueryTest(Test):
     "Queries, each a case; a metric is a mean over them, and queries of the same text are drawn together."
     counted = "queries"
     sample = 1_000
+    classes = ("relevant texts", "other texts of their queries")
 
     @property
     def case_rows(self) -> np.ndarray: # its first relevant text stands next to a query
@@ -328,6 +338,9 @@ class QueryTest(Test):
         known = np.isfinite(each)
         weights = with_itself(self.weights[:, rows])[:, known].astype(float)
         return weights @ each[known] / weights.sum(1)
+
+    def separation(self, scores) -> Measured:
+        return self.measured(scores, "accuracy", np.isfinite(self.by_query(scores, "accuracy")))
 
     def wrong(self, scores) -> np.ndarray: # (queries,)
         "What the first relevant text lacks of its reciprocal rank."
@@ -364,6 +377,9 @@ class CandidateTest(QueryTest):
     def levels(self, scores) -> rankings.Levels:
         return rankings.candidate_levels(self.file.frame["query"].to_numpy(), self.labels, scores)
 
+    def spread(self, scores) -> float:
+        return pd.Series(scores).groupby(self.file.frame["query"].to_numpy()).agg(np.ptp).max()
+
     def first_texts(self, scores, queries) -> list[str]:
         "What stands first for some queries."
         frame = self.file.frame.assign(score=scores)
@@ -377,6 +393,10 @@ class RetrievalTest(QueryTest):
 
     def levels(self, scores) -> rankings.Levels:
         return scores
+
+    def spread(self, scores) -> float: # 0 where all that a query ranks has one score
+        distances = np.abs(self.by_query(scores, "accuracy") - .5)
+        return max(distances[np.isfinite(distances)], default=math.inf)
 
     def first_texts(self, scores, queries) -> list[str]:
         return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]] # -1: it is not in the corpus

@@ -167,13 +167,15 @@ def _relevant_above(levels: Levels) -> np.ndarray:
     return right - right[start]
 
 
-def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant
-    "Return the fraction of pairs of a relevant text and another one with the relevant one above; ties count half."
-    relevant = _sum_by_query(levels, levels.right)
-    others = levels.texts - relevant
+def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
+    """Return the fraction of pairs of a relevant text and another one with the relevant one above; ties count half, and
+    relevant texts that are not ranked do not count."""
+    ranked = levels.right * (levels.above < NOWHERE)
+    relevant = _sum_by_query(levels, ranked)
+    others = levels.texts - _sum_by_query(levels, levels.right)
     others_above = levels.above - _relevant_above(levels)
     others_tied = levels.tied - levels.right
-    losses = _sum_by_query(levels, levels.right * (others_above + others_tied / 2))
+    losses = _sum_by_query(levels, ranked * (others_above + others_tied / 2))
     with np.errstate(invalid="ignore"):
         return 1 - losses / (relevant * others)
 
