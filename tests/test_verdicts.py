@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 from debias_nb.repro.pages.cells import Cell
-from debias_nb.repro.pages.comparisons import Evidence, above, at_gain, judge, overall
-from debias_nb.repro.pages.verdicts import Ledger
+from debias_nb.repro.pages.comparisons import Evidence, above, as_claimed, at_gain, judge, overall
+from debias_nb.files import project_root
+from debias_nb.repro.pages.frame import only, only_stored
+from debias_nb.repro.pages.verdicts import Claim, Ledger, measured, read_ledger
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
 
@@ -160,7 +162,7 @@ def test_at_equal_gain_curves_are_compared_where_both_have_it():
     assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.comparison)
     at_the_end = e.compare(above("table3", "a", "b", column="far"))
     assert at_the_end.difference.item() == pytest.approx(18, abs=.2), "not at equal gain"
-    assert above("table3", "a", "b", gain="own")[0].text == "`a` above `b`, at equal gain in own"
+    assert above("table3", "a", "b", gain="own")[0].text() == "`a` above `b`, at equal gain in own"
 
 
 def test_below_a_point_there_is_no_gain_to_compare_at():
@@ -184,8 +186,8 @@ def test_equal_methods_are_seldom_told_apart():
     wrong = 0
     for _ in range(200):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
-        found = words(e, *above("table3", "a", "b", "c"))
-        wrong += overall(found) not in ("within the margin", "cannot tell")
+        found = as_claimed(judge(e.compare(above("table3", "a", "b", "c"))))
+        wrong += overall(found.verdict) not in ("within the margin", "cannot tell")
     assert wrong <= 10
 
 
@@ -217,3 +219,68 @@ def test_comparisons_of_a_claim_are_corrected_together():
 def test_the_value_at_a_gain():
     gains, values = np.array([0., 4, 6, 5]), np.array([0., -2, -3, -6])
     assert [at_gain(gains, values, gain) for gain in (2, 5, 6, 7)] == [-1, -2.5, -3, -3]
+
+
+def claim_of(levels, *lines, **how):
+    "A claim with these lines, over made-up records."
+    judged = judge(evidence(levels, **how).compare(lines))
+    return Claim("A1", "", [], as_claimed(judged), {}, "A statement.")
+
+
+LOSS = above("table3", "Base", "Finetuned") # what a claim asks that says: fine-tuning falls below the base encoder
+
+
+@pytest.mark.parametrize("tuned, answer, outcome", [
+    (.55, "No, the reverse", r"2 against; Finetuned − Base: \+[45]\.\d( to \+[45]\.\d)?"),
+    (.45, "Yes", r"2 for; Finetuned − Base: −[45]\.\d( to −[45]\.\d)?"),
+])
+def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answer, outcome):
+    claim = claim_of({"Base": .5, "Finetuned": tuned}, *LOSS, seeds=10, spread=.0005)
+    assert claim.answer("small") == answer and claim.beginning("small") == answer.partition(",")[0]
+    assert re.fullmatch(outcome, claim.outcome("small"))
+    said = "for" if answer == "Yes" else "against"
+    assert claim.counts("small")[said] == 2 and sum(claim.counts("small").values()) == 2
+    (_, _, _, bold), (_, asked, _, told) = claim.rows(["small"])
+    assert bold == f"**{answer}**" and asked.endswith("`Finetuned` below `Base`") and told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
+    assert above("table3", "Base", "Finetuned", margin=.5)[0].text("below") == "`Finetuned` at most 0.5 above `Base`"
+    assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
+
+
+def test_it_does_not_depend_where_all_lies_within_a_point():
+    either = {"near": .504, "far": .496}
+    cells, found = [], {}
+    for column, level in either.items():
+        own = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
+        cells += own.cells("table3")
+        found |= own.found
+    slight = Claim("A1", "", [], as_claimed(judge(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned")))), {})
+    assert slight.counts("small") | {"for": 1, "against": 1} == slight.counts("small") and slight.answer("small") == "No: within a point"
+    far = slight.comparisons.assign(**{end: 3 * slight.comparisons[end] for end in ("difference", "low", "high")})
+    assert Claim("A1", "", [], far, {}).answer("small") == "It depends"
+
+
+def test_another_metric_has_another_name():
+    e = evidence({"a": .6, "b": .5})
+    for record in e.found.values():
+        record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
+        record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
+    found = as_claimed(judge(e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
+    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"] and measured(found).startswith("a − b: +")
+
+
+KEY = ["paper", "table", "encoder", "column", "comparison"]
+
+
+def test_claims_and_advice_say_one_thing_of_one_comparison():
+    "What stands in both has one sign and size, and no word of a claim contradicts its direction."
+    with only_stored():
+        claims = read_ledger("itvreg").comparisons
+    advice = pd.read_csv(project_root() / "reports/advice.csv")
+    both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY, suffixes=("", " advised"))
+    assert len(both) > 150 and (both.direction == "below").sum() > 20
+    assert np.allclose(both.difference, both["difference advised"], atol=.00051)
+    made = claims[claims.difference.notna()]
+    allowed = made.margin.where(made.direction == "below", -made.margin)
+    beyond = np.sign(made.difference - allowed) * np.where(made.direction == "below", -1, 1)
+    assert (beyond[made.verdict == "holds"] == 1).all() and (beyond[made.verdict == "the reverse holds"] == -1).all()
+    assert not set(claims.verdict) & {"better", "worse"}

@@ -129,7 +129,7 @@ def claims() -> list[dict]:
             rows.append({
                 "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
                 "real": claim.outcome("small") or "not run", "synthetic": claim.outcome("planted") or "not run",
-                "sure": claim.how_sure().replace("**", ""), "page": f"reports/{paper}/claims.html#{claim.id.lower()}"})
+                "answer": claim.answer("small"), "page": f"reports/{paper}/claims.html#{claim.id.lower()}"})
     return rows
 
 

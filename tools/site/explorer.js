@@ -234,7 +234,7 @@ function tabulateClaims() {
       filtered("id", "id", {width: 90, formatter: "link", formatterParams: {urlField: "page"}}),
       filtered("claim", "claim", {widthGrow: 3, minWidth: 220, ...long}), filtered("the paper's numbers", "printed", long),
       filtered("on real data", "real", {widthGrow: 2, ...long}), filtered("on synthetic data", "synthetic", {widthGrow: 2, ...long}),
-      filtered("how sure", "sure", long),
+      filtered("our real data", "answer", long),
     ],
   });
 }

@@ -14,8 +14,9 @@ from .printed import POINTS
 BEGINNINGS = ("Yes", "No", "It depends", "Cannot tell")
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
 COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
-OF_CLAIMS = { # what a claim came out as -> the beginning of an answer to it
-    "better": "Yes", "worse": "No", "within the margin": "No", "depends": "It depends", "cannot tell": "Cannot tell", "not run": "Cannot tell",
+OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
+    "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point", "depends": "It depends",
+    "cannot tell": "Cannot tell", "not run": "Not run",
 }
 SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can

@@ -1,5 +1,8 @@
-"""What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five."""
+"""What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five.
+
+A method is *better* or *worse* than another. A claim has two words of its own: it *holds*, or *the reverse holds*."""
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,12 +17,12 @@ import pandas as pd
 from ...checks import check_known
 from ...runs.config import Names
 from .answers import SHIFTS
-from .cells import COMPLETE, Cell, side_of
+from .cells import COMPLETE, REFERENCE, UNTRAINED, Cell, side_of
 from .frame import PROFILES, all_experiments, stored
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
-from ...measures.stats import WORDS, threshold_p
+from ...measures.stats import threshold_p
 
 
 def _title(table: str) -> str: # `table3`
@@ -56,17 +59,16 @@ class Line:
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
     primary: bool = True         # False: shown beside, and decides nothing
 
-    @property
-    def text(self) -> str:
-        "What is asked, in words: methods, and where they are looked at if not where the comparison is."
-        how = "above"
+    def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
+        "Say what is asked: methods, and where they are looked at if not where the comparison is."
+        how, other = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
-            how = f"at most {self.margin:g} below"
+            how = f"at most {self.margin:g} {other}"
         elif self.margin < 0:
-            how = f"more than {-self.margin:g} above"
+            how = f"more than {-self.margin:g} {how}"
         half = len(self.sides) // 2
         words = []
-        for sides in (self.sides[:half], self.sides[half:]):
+        for sides in (self.sides[:half], self.sides[half:])[::1 if direction == "above" else -1]:
             names = " − ".join(f"`{side.names[0]}`" for side in sides)
             one = sides[0] # both are looked at in one place
             place = ", ".join(filter(None, (_title(one.table), one.column, one.metric)))
@@ -146,13 +148,14 @@ def at_gain(
 COMPARISON = [
     "line",        # a `Line`
     "table", "profile", "encoder", "column",
-    "comparison",  # e.g. `ITVReg − Finetuned`
+    "comparison",  # e.g. `ITVReg − Finetuned`, after its metric where it is another one than its column has
+    "direction",   # `below` where the claim puts the reference ahead, so that plain names turn the difference round; else `above`
     "primary", "margin", "delta", # of the line
     "paired",      # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
     "difference", "low", "high", "replicates", "provisional", "seeds_alone",
     "p",           # against the margin; adjusted once it is judged
     "detectable",  # the smallest difference from its margin that the first step of Holm's correction finds four times in five
-    "verdict",     # one of `WORDS`, `not run` or `not compared`
+    "verdict",     # one of `stats.WORDS`, `not run` or `not compared`
     "why",         # why there is none of the four words, or why it cannot tell
     "losses",      # that its runs were trained with
 ]
@@ -240,9 +243,15 @@ class Evidence:
         names = [name for _, name in sides]
         cells = list(sides.values())
         text = " − ".join(names[:2])
+        direction = "above"
         if len(names) == 4:
             text = f"({text}) − ({' − '.join(names[2:])})"
-        row = {"comparison": text, "paired": None, "verdict": "not run", "why": ""}
+        elif _is_reference(names[0], names[1], cells[1]) and not _is_reference(names[1], names[0], cells[0]):
+            direction = "below"
+        metrics = {side.metric for side in line.sides}
+        if len(metrics) == 1:
+            text = "".join(f"{metric}: " for metric in metrics if metric) + text
+        row = {"comparison": text, "direction": direction, "paired": None, "verdict": "not run", "why": ""}
         lacking = dict.fromkeys(filter(None, map(self._lacks, cells)))
         if lacking:
             return row | {"why": "; ".join(lacking)}
@@ -296,6 +305,12 @@ class Evidence:
             return f"the records have no {cell.metric}"
 
 
+def _is_reference(name: str, other: str, cell: Cell | None) -> bool: # cell: of the other
+    "Whether a method is what the table compares another one with."
+    against = REFERENCE if cell is None else cell.against
+    return name != other and (name in UNTRAINED or name == against and other not in UNTRAINED)
+
+
 def judge(
     found: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
 ) -> pd.DataFrame: # the same rows
@@ -317,26 +332,54 @@ def _judged(family: pd.DataFrame) -> pd.DataFrame:
     return family.assign(p=judged.p, detectable=judged.found, verdict=judged.word, why=reasons)
 
 
-DECIDED = {*WORDS} - {"cannot tell"}
+OF_CLAIMS = {"better": "holds", "worse": "the reverse holds"} # word of the side that a claim puts ahead -> word of the claim
+COUNTED = { # word of a claim -> what is counted
+    "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell", "not compared": "not compared",
+    "not run": "not run",
+}
+DECIDED = ("holds", "the reverse holds", "within the margin")
 MOSTLY = .8 # of the comparisons of a claim that were made
 
 
-def overall(words: Iterable[str]) -> str:
-    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if some are better and
-    others worse, else `cannot tell`; `not run` if no comparison was made."""
-    count = Counter(word for word in words if word in WORDS)
+PAIR = re.compile(r"^(?P<metric>.*: )?(?P<a>.+) − (?P<b>.+?)(?P<gain>, at a gain of .*)?$")
+
+
+def as_claimed(
+    judged: pd.DataFrame, # of `judge`: differences of the side that a claim puts ahead from the other
+) -> pd.DataFrame: # the same rows
+    "Return comparisons in a claim's own words, each difference with the sign that its names say: a reference is subtracted."
+    is_below = judged.direction == "below"
+    turned = judged.assign(difference=0 - judged.difference, low=0 - judged.high, high=0 - judged.low)
+    turned["comparison"] = judged.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
+    found = judged.where(~is_below, turned).astype(judged.dtypes)
+    return found.assign(verdict=judged.verdict.replace(OF_CLAIMS))
+
+
+def is_slight(
+    found: pd.DataFrame, # of `as_claimed`: those that were made
+) -> bool:
+    "Return whether the differences, and at least four of five intervals, lie within a point of zero, or of the claim's allowance."
+    allowed = found.margin.where(found.direction == "below", -found.margin)
+    is_inside = (found.low >= allowed - found.delta) & (found.high <= allowed + found.delta)
+    return (found.difference - allowed).abs().round(1).le(found.delta).all() and is_inside.mean() >= MOSTLY
+
+
+def overall(words: Iterable[str]) -> str: # of a claim
+    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if the claim holds in some and
+    its reverse in others, else `cannot tell`; `not run` if no comparison was made."""
+    count = Counter(word for word in words if word in (*DECIDED, "cannot tell"))
     if not count:
         return "not run"
-    if count["better"] and count["worse"]:
+    if count["holds"] and count["the reverse holds"]:
         return "depends"
     word, times = count.most_common(1)[0]
     return word if times >= MOSTLY * count.total() else "cannot tell"
 
 
-def counted(words: Iterable[str]) -> str: # e.g. `3 better, 1 cannot tell`
-    "How many comparisons got which word."
+def counted(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
+    "Count the words of a claim's comparisons."
     count = Counter(words)
-    parts = [f"{count[word]} {word}" for word in (*WORDS, "not compared", "not run") if count[word]]
+    parts = [f"{count[word]} {name}" for word, name in COUNTED.items() if count[word]]
     return ", ".join(parts) or "no such cells"
 
 

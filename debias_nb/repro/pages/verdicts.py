@@ -8,8 +8,8 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .answers import from_to
-from .comparisons import DECIDED, Evidence, Line, counted, judge, overall
+from .answers import BEGINNINGS, OF_CLAIMS, from_to
+from .comparisons import COUNTED, DECIDED, PAIR, Evidence, Line, as_claimed, counted, is_slight, judge, overall
 from .frame import PROFILES, only, read_so_far
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
@@ -22,7 +22,7 @@ class Claim:
     heading: str           # `A1`; R-: a relation that the cells suggest; Q-: a question of ours
     part: str              # a letter, for a claim of several parts
     facts: list[Fact]
-    comparisons: pd.DataFrame # a row each, as `judge` has them
+    comparisons: pd.DataFrame # a row each, as `as_claimed` has them
     pages: dict[str, str]  # table -> the page that shows it
     statement: str = "As above." # this and the next are filled in by `Ledger.state`
     note: str = ""         # where the paper says so, and how words are read
@@ -42,18 +42,31 @@ class Claim:
         "The verdict, and whether it is of a part of what was asked: one line of the claim or more was not run."
         found = self.primary(profile)
         word = overall(found.verdict)
+        if word == "depends" and is_slight(found[found.difference.notna()]):
+            word = "within the margin"
         is_in_part = "not run" in found.groupby("line", sort=False).verdict.agg(overall).tolist()
         return f"{word} in part" if is_in_part and word in DECIDED else word
 
-    def outcome(self, profile: str) -> str: # e.g. `5 better, 1 cannot tell: +0.4 to +7.9`
-        "How many of its primary comparisons got which word, and how far their differences go."
-        return _outcome(self.primary(profile))
+    def answer(self, profile: str) -> str: # e.g. `No, the reverse`
+        "Answer the sentence of the claim, as pages do."
+        word = self.shown(profile)
+        part = ", in part" if word.endswith(" in part") else ""
+        return OF_CLAIMS[word.removesuffix(" in part")] + part
 
-    def how_sure(self) -> str: # Markdown
-        "What real data say, and in brackets what synthetic data say if that is another word."
-        real, synthetic = self.shown("small"), self.shown("planted")
-        also = f" (synthetic: {synthetic})" if synthetic not in (real, "not run") else ""
-        return f"**{real}**{also}"
+    def beginning(self, profile: str) -> str: # of an answer on a page
+        "Answer with one of the words that a page begins with."
+        answer = self.answer(profile)
+        return next((word for word in BEGINNINGS if answer.startswith(word)), "Cannot tell")
+
+    def outcome(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
+        "Count the words of its primary comparisons, and say how far their differences go."
+        found = self.primary(profile)
+        return _outcome(found, measured(found), "; ") if len(found) else ""
+
+    def counts(self, profile: str) -> dict[str, int]: # what is counted -> how often
+        "Count the words of its primary comparisons."
+        words = self.primary(profile).verdict
+        return {name: int((words == word).sum()) for word, name in COUNTED.items()}
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
@@ -65,16 +78,16 @@ class Claim:
         told = in_words(self.facts, so)
         if told:
             cells += (": " if so else "; not so: ") + told
-        verdicts = [f"**{self.shown(profile)}**" for profile in profiles]
+        verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
         anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
         name = f"{anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for line, found in only(self.comparisons, primary=True).groupby("line", sort=False):
-            outcomes = [_outcome(only(found, profile=profile)) for profile in profiles]
+        for (line, direction), found in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
+            outcomes = [_outcome(own, from_to(own.difference)) for own in (only(found, profile=profile) for profile in profiles)]
             if any(outcomes):
                 place = line.where(self.pages.get(line.table, line.table))
-                rows.append(["", f"{place}: {line.text}", "", *outcomes])
+                rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
         return rows
 
 
@@ -84,21 +97,43 @@ class Claims(list):
         return claim_table(self)
 
 
-def _outcome(found: pd.DataFrame) -> str: # found: comparisons at one profile
-    "How many comparisons got which word, and how far their differences go."
+def _outcome(found: pd.DataFrame, extent: str, sign: str = ": ") -> str: # found: comparisons at one profile; extent: how far they go, in words
+    "Say how many comparisons got which word, and how far their differences go."
     if found.empty:
         return ""
     counts = counted(found.verdict)
     found = found[found.difference.notna()]
     if found.empty:
         return counts
-    few = found.provisional.sum()
-    if few:
-        how_many = "" if len(found) == 1 else "all " if few == len(found) else f"{few} "
-        counts += f" ({how_many}on few seeds)"
     if len(found) == 1:
-        return f"{counts}: {bracket(found.iloc[0])}"
-    return f"{counts}: {from_to(found.difference)}"
+        extent = extent.removesuffix(from_to(found.difference)) + bracket(found.iloc[0])
+    return f"{counts}{on_few_seeds(found)}{sign}{extent}"
+
+
+def on_few_seeds(found: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
+    "Say how many of some comparisons rest on few seeds."
+    made = found[found.difference.notna()]
+    few = int(made.provisional.sum())
+    how_many = "" if few == len(made) == 1 else "all " if few == len(made) else f"{few} "
+    return f" ({how_many}on few seeds)" if few else ""
+
+
+AHEAD = "the side put ahead − the other" # where a claim compares several methods with several
+
+
+def measured(found: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
+    "Say how far differences go, with their names: + means that the first name scored higher."
+    found = found[found.difference.notna()]
+    if found.empty:
+        return ""
+    sides = found.comparison.str.extract(PAIR)
+    names = sides.a + " − " + sides.b
+    if names.nunique() <= 2:
+        return "; ".join(f"{name}: {from_to(own)}" for name, own in found.difference.groupby(names, sort=False))
+    for side, text in (("a", "{} − others"), ("b", "others − {}")):
+        if sides[side].nunique() == 1 and not names.str.startswith("(").any():
+            return f"{text.format(sides[side].iloc[0])}: {from_to(found.difference)}"
+    return f"{AHEAD}: {from_to(found.difference.where(found.direction == 'above', -found.difference))}"
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
@@ -181,7 +216,7 @@ class Ledger:
                 found.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
             except ValueError as e:
                 raise ValueError(f"{id}{letter}: {e}") from None
-        judged = judge(pd.concat(found, ignore_index=True))
+        judged = as_claimed(judge(pd.concat(found, ignore_index=True)))
         made = Claims(
             Claim(id, letter, list(printed.get(letter, ())), only(judged, part=letter), self.evidence.pages)
             for letter in parts)
@@ -203,7 +238,7 @@ class Ledger:
             claim.note = " ".join(note.split())
 
     @property
-    def comparisons(self) -> pd.DataFrame: # paper, claim, and the columns of `judge`
+    def comparisons(self) -> pd.DataFrame: # paper, claim, and the columns of `as_claimed`
         "Every comparison of the paper's claims."
         found = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
         return pd.concat(found, ignore_index=True)
@@ -214,7 +249,7 @@ class Ledger:
         for claim in self.claims.values():
             if claim.heading in headings:
                 about = f"{claim.id}. {claim.statement}"
-                rows.append({"claim": about, "verdict": claim.shown("small"), "comparisons": claim.outcome("small")})
+                rows.append({"claim": about, "answer": claim.answer("small"), "comparisons": claim.outcome("small")})
         return pd.DataFrame(rows).set_index("claim")
 
     def table(self, begin: str) -> str: # begin: of their names
