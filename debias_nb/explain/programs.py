@@ -1,6 +1,5 @@
 """What is trained with where nothing else is known, and a program with the names of your own files in it."""
 import re
-from dataclasses import fields
 from pathlib import Path
 from textwrap import fill, indent
 from typing import get_args
@@ -8,7 +7,7 @@ from typing import get_args
 from ..data.pairs_file import PairFile
 from .models import Scorer
 from .page import file_facts, filled
-from ..losses.regularizers import OutReg
+from .recommendations import GENERAL, LIMITS
 from ..runs.config import OfLabels, OfMatches
 
 OF_MATCHES = get_args(OfMatches)
@@ -45,12 +44,13 @@ def training_program(
     prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
     part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
     own: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
+    seed: int = 0,
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on your file."
     why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
     return filled(
-        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own,
+        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own, seed=seed,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 
@@ -74,10 +74,8 @@ def snippet(
     if share is not None:
         parts.append(filled("mixed.py.j2", base=base.source, tuned=tuned.source, share=share, folder=folder))
     if train is not None:
-        loss = usual_loss(train)
-        held = RANKING_STRENGTH["outreg"] if loss in OF_MATCHES else fields(OutReg)[0].default
         parts.append(training_program(
-            "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
-            "keeps a model near its base whatever its loss.", base.source, file_facts(train),
-            f"OutReg({held:g})", f"{folder}-outreg", loss, prompt=base.prompt, **BUDGETS[base.kind]))
+            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "
+            f"whatever its loss. {LIMITS}", base.source, file_facts(train), GENERAL.program, f"{folder}-outreg", usual_loss(train),
+            prompt=base.prompt, **BUDGETS[base.kind]))
     return "\n".join(parts)
