@@ -30,7 +30,7 @@ def has_both_classes(file: PairFile) -> bool:
 
 
 def usual_loss(train: PairFile) -> str: # one of `LOSSES`
-    "The loss where none is asked for: of labels, or where training has none, of matches."
+    "Return the loss where none is asked for: of labels, or where training has none, of matches."
     return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
 
 
@@ -64,18 +64,31 @@ def snippet(
     share: float | None,    # of the tuned weights in a mixture; None: models that cannot be mixed
     harmed: bool,           # whether a test shows harm
 ) -> str:
-    "A program to try next."
-    base = scorers["base"]
-    tuned = scorers["tuned"]
-    folder = folder_name(tuned.source)
+    "Write a program to try next."
+    models = {name: scorer.facts() for name, scorer in scorers.items()}
+    if train is None:
+        return program_of(models, None, share, harmed)
+    return program_of(models, file_facts(train), share, harmed, usual_loss(train))
+
+
+def program_of(
+    models: dict[str, dict], # of `Scorer.facts`: base and tuned
+    train: dict | None,      # of `file_facts`
+    share: float | None,     # this and the next as `snippet`
+    harmed: bool,
+    loss: str = LEAST_SQUARES,
+) -> str:
+    "Write the same from what a page says of models and files."
+    base, tuned = models["base"], models["tuned"]
+    folder = folder_name(tuned["source"])
     parts = []
     if not harmed:
         parts.append(NO_HARM)
     if share is not None:
-        parts.append(filled("mixed.py.j2", base=base.source, tuned=tuned.source, share=share, folder=folder))
+        parts.append(filled("mixed.py.j2", base=base["source"], tuned=tuned["source"], share=share, folder=folder))
     if train is not None:
         parts.append(training_program(
             f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "
-            f"whatever its loss. {LIMITS}", base.source, file_facts(train), GENERAL.program, f"{folder}-outreg", usual_loss(train),
-            prompt=base.prompt, **BUDGETS[base.kind]))
+            f"whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
+            prompt=base["prompt"], **BUDGETS[base["kind"]]))
     return "\n".join(parts)
