@@ -7,6 +7,7 @@ import shlex
 import sys
 from dataclasses import replace
 from html import escape
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ from debias_nb.explain.methods import file_tokens, settings_for, training_rows, 
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
 from debias_nb.explain.programs import LOSSES, OF_MATCHES
+from debias_nb.explain.recommendations import GENERAL
 from debias_nb.explain.tests import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
@@ -396,7 +398,7 @@ def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported
     first, twin = reported.last_line, json.loads((files / "out/report.json").read_text("utf-8"))
     assert first == reported.verdict() == twin["verdict"]
     word, base, tuned, change, low, high, test, method = LINE.fullmatch(first).groups()
-    assert method == (reported.recommendation.method or "plain")
+    assert method == reported.recommendation.method
     name = test.removesuffix(" without texts of training")
     part = WHOLE if name == test else NEW
     (row,) = reported.differences("base", part=part).query("method == @method and test == @name").to_dict("records")
@@ -408,19 +410,26 @@ def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={tuned} \| baseline={base} \|.*\| method={method}$", reported.verdict(words=True))
 
 
-def test_where_no_method_is_named_the_last_line_is_of_plain_fine_tuning(reported):
-    keep = replace(reported)
-    vars(keep)["recommendation"] = replace(reported.recommendation, call="keep the base", method=None)
-    assert keep.verdict().endswith(" | method=plain")
+def of_base(found, **changes):
+    "The same comparison of another base."
+    return replace(found, facts=found.facts | {"models": {"base": found.facts["models"]["base"] | changes}})
 
 
-@pytest.mark.parametrize("call, kind, rows", [("cannot tell", "static", 12), ("cannot tell", "transformer", 0), ("your call", "static", 0)])
-def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, call, kind, rows):
-    found = replace(reported, facts=reported.facts | {"models": {"base": reported.facts["models"]["base"] | {"kind": kind}}})
+POTION = "minishlab/potion-base-2M"
+
+
+@pytest.mark.parametrize("call, kind, source, rows", [
+    ("cannot tell", "static", "base", 12), ("cannot tell", "static", POTION, 6), ("cannot tell", "static", f"{POTION}@86db09", 6),
+    ("cannot tell", "transformer", "base", 0), ("your call", "static", POTION, 0)])
+def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, call, kind, source, rows):
+    found = of_base(reported, kind=kind, source=source)
     vars(found)["recommendation"] = replace(reported.recommendation, call=call)
+    new = reported.differences("base").query("method == 'plain' and test == '<i>new</i>'").iloc[0]
+    own_error = f"±{(new.high - new.low) / 2:.1f} points"
     twin = json.loads(found.json())["prior"]
     assert len(found.prior) == len(twin["rows"]) == rows and len(twin["sentences"]) == bool(rows)
     for sentence in twin["sentences"]:
+        assert own_error in sentence and "a mean over 8 trainings" in sentence
         assert sentence.startswith("Prior, no measurement of yours") and sentence in repr(found) and str(coded(sentence)) in found.html()
     other = replace(found, settings=settings_for("static", loss=OF_MATCHES[0]))
     vars(other)["recommendation"] = found.recommendation
@@ -491,14 +500,73 @@ def won_by(best, found):
     return replace(found, results=found.results.assign(value=(found.results.method == best).astype(float)))
 
 
-@pytest.mark.parametrize("best", ["wise-ft", "outreg", "plain"])
-def test_the_snippet_runs(reported, files, best):
-    program = won_by(best, reported).snippet()
-    assert program.startswith(f"# {best} is recommended above")
-    with contextlib.chdir(files), contextlib.redirect_stdout(io.StringIO()):
+CALLS = { # answer -> what all methods change on both tests, and what outreg-texts:1 does on the new one
+    "use a method": (.1, .2), "keep the base": (-.1, -.1), "your call": (.1, -.1), "either": (0., 0.), "cannot tell": (.003, .003)}
+
+
+def with_changes(found, like, new):
+    "The same comparison with OutReg on general texts, in place of what stands there, with changes of a method on both tests."
+    rows = []
+    rng = np.random.default_rng(0)
+    noise = {test: rng.normal(0, .015 if like == .003 else .0005, 200) for test in ("like", "<i>new</i>")}
+    for name, seed, (test, far) in product(("base", "plain", "outreg-texts:1"), range(3), (("like", like), ("<i>new</i>", new))):
+        far = 0. if name == "base" else far - (.0001 * (name == "plain"))
+        rows.append(result(name, seed, test, "auc05", .5 + far + rng.normal(0, 1e-4), .5 + far + noise[test] * (1 + (name != "base"))))
+    texts = HeldTexts(["a lamp"], "0", "general")
+    methods = [read_method(name, texts) for name in ("base", "plain", "outreg-texts:1")]
+    facts = found.facts | {"texts": texts.facts(), "methods": [method.facts() for method in methods], "cases": {}}
+    return replace(found, results=pd.DataFrame(rows), methods=methods, facts=facts)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("source", ["base", POTION])
+def test_one_method_is_named_by_heading_program_and_last_line(reported, call, source):
+    found = with_changes(of_base(reported, source=source), *CALLS[call])
+    answer = found.recommendation
+    said = f"{answer.heading} {answer.reason}"
+    assert answer.call == call, said
+    titles = {method.name: method.title for method in found.methods if method.kind != "base"}
+    others = [title for name, title in titles.items() if name != answer.method]
+    if (call, source) == ("cannot tell", POTION):
+        assert answer.method == GENERAL.method and answer.heading == f"Cannot tell yet: until then {GENERAL.title}."
+        others = [] # the records are of both
+    assert titles[answer.method] in said and not any(title in said for title in others)
+    assert found.verdict().endswith(f"| method={answer.method}")
+    program = " ".join(found.snippet().replace("# ", "").split())
+    assert titles[answer.method] in program and (GENERAL.program in program) == (answer.method == GENERAL.method)
+    assert "outreg-texts:1" not in said and found.cards[0]["name"] == titles[answer.method]
+
+
+def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of each test
+    "What the encoder reaches that a program trains and saves in a folder."
+    with contextlib.redirect_stdout(io.StringIO()):
         exec(program, {})
-    assert (files / f"base-{best}/model/modules.json").is_file()
-    assert (files / "base-wise-ft-0.5/modules.json").is_file() or best != "wise-ft"
+    model = load_model(folder)
+    measured = {name: as_test(name, read_pairs_file(path, match="same")) for name, path in tests.items()}
+    return {name: test.measured(test.asked({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
+
+
+@pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])
+def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
+    "The very encoder of the first seed; with a rate that falls, as trainers have it, what is gained lies below all seeds."
+    folders = ("base-plain/model", "base-outreg/model", "base-outreg-texts/model", "base-wise-ft-0.5")
+    methods = dict(zip(("plain", "outreg", "outreg-texts:1", "wise-ft:0.5"), folders))
+    tests = {"like": "iid words.csv", "new": "unseen words.csv"}
+    with contextlib.chdir(files):
+        for name in ("train", "iid", "unseen"):
+            words = pd.read_csv(f"{name}.csv").replace({"label": {0: "other", 1: "same"}})
+            words.to_csv(f"{name} words.csv", index=False)
+        (files / "texts.txt").write_text("an old lamp\nred chairs\na kettle\n")
+        found = compare(
+            "base", "train words.csv", tests, methods=["base", *methods], seeds=2, epochs=3, learning_rate=.02, batch_size=20, progress=False,
+            folder="kept", loss=loss, texts="texts.txt", seed=1, match="same")
+        seeds = found.best.sort_values("method").set_index(["method", "test", "seed"]).value
+        for method, folder in methods.items():
+            program = won_by(method, found).snippet()
+            assert level_of(program, folder, tests) == pytest.approx({test: seeds[method, test, 1] for test in tests}, abs=1e-6), method
+        falling = won_by("plain", found).snippet().replace('lr_scheduler_type="constant"', 'lr_scheduler_type="linear"')
+        lower = level_of(falling, methods["plain"], tests)
+        assert any(lower[test] < seeds["plain", test].min() for test in tests)
 
 
 def test_what_is_in_memory_has_no_name_in_program_and_command(encoder, pairs, files):
@@ -620,7 +688,7 @@ def test_what_was_lost_on_another_kind_is_won_back_on_texts_of_that_kind(new_kin
 def test_methods_on_texts_are_of_regularizers_and_have_texts():
     texts = HeldTexts(["a", "b"], "0")
     one = read_method("outreg-texts:2", texts)
-    assert (one.kind, one.strength, one.texts) == ("outreg", 2, texts) and one.regularizer == "OutReg(2, texts=...)"
+    assert (one.kind, one.strength, one.texts) == ("outreg", 2, texts) and one.regularizer == "OutReg(2.0, texts=...)"
     assert read_method("outreg", texts).texts is None
     assert read_method("itvreg-texts", replace(texts, path="it's.txt")).regularizer == 'ITVReg(0.1, texts="it\'s.txt")'
     assert [method.name for method in read_methods(None, texts)] == [

@@ -1,4 +1,5 @@
 "Texts of corpora whose terms do not allow it are in nothing that is committed."
+import json
 import os
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 import diagnose_cases
 import restricted
 from debias_nb.explain.diagnose import diagnose
+from debias_nb.explain.recommendations import GENERAL
 from made import some_pairs, table
 
 QUESTION = "Why would a purple giraffe ever want to sing quietly in the winter rain?"
@@ -58,3 +60,14 @@ def test_pages_name_restricted_texts_by_their_place(tmp_path):
     for text in (found.html(), found.json()):
         assert "a purple giraffe" not in text and f"[quora, line {found.flips['quora'].line[0]}, left]" in text
         assert "[quora, line 1, right]" in text, "of a pair that stands in the training file"
+
+
+@pytest.mark.parametrize("name", diagnose_cases.CASES)
+def test_each_published_diagnosis_has_one_test_like_training_and_the_program_of_now(name):
+    case = diagnose_cases.CASES[name]
+    twin = json.loads((diagnose_cases.OUT / f"{name}.json").read_text("utf-8"))
+    found = diagnose_cases.from_twin(twin, case.corpus)
+    own = [card["name"] for card in found.cards if card["role"] == "Like training"]
+    assert own == [f"`{case.corpus}`"] and GENERAL.program in found.snippet
+    page = found.html().partition('<nav aria-label="Parts of this page">')[0]
+    assert page.count("Like training") == 1 and "held to" not in page

@@ -133,25 +133,33 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
-def decision_of(told: dict, verdicts): # told: a twin's; verdicts: a data frame
-    "The `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
+def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a data frame; like: the test that is like training
+    "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.explain.decision import Averaged, Result, decide, results_of
     best = told["averaged"]
-    shares = [Averaged(best["share"], best["mean"], [Result(**row) for row in best["results"]])] if best else []
-    decides, others = (results_of(verdicts[rows]) for rows in (verdicts.decides, ~verdicts.decides))
+    shares = []
+    if best:
+        results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
+        shares = [Averaged(best["share"], best["mean"], results)]
+    decides, others = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
     return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
 
 
-def from_twin(twin: dict):
-    "The `Diagnosis` that a twin holds, its sentences as they are worded now."
+def from_twin(twin: dict, like: str): # like: the test that is like training
+    "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
     import pandas as pd
     from debias_nb.explain import changes, diagnosis as made
     from debias_nb.explain.page import tables
+    from debias_nb.explain.programs import program_of
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
     frames = ("verdicts", "scores", "averaged", "thresholds", "slices", "shortcuts", "flaws")
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
+    decision = decision_of(twin["decision"], parts["verdicts"], like)
+    harmed = (parts["verdicts"].verdict == "worse").any()
+    share = decision.averaged and decision.averaged.share
     return made.Diagnosis(**parts | {
-        "decision": decision_of(twin["decision"], parts["verdicts"]),
+        "decision": decision,
+        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed),
         "sentences": [said for own in tables(parts["verdicts"]).values() for said in changes.sentences(own)],
         "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
@@ -162,7 +170,7 @@ def from_twin(twin: dict):
 def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
     from debias_nb.explain.page import write_whole
-    found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")))
+    found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")), CASES[name].corpus)
     write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())
 

@@ -35,6 +35,7 @@ class PairFile:
     left_out: dict[str, int] = field(default_factory=dict) # what was left out, in words -> how many
     ids: pd.Index | None = None # of the texts of a corpus, where they have some; those of queries are `query_id`
     scores: tuple[str, str] | None = None # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
+    matching: dict = field(default_factory=dict) # what a match is, as `read_pairs_file` was called: of match, match_from, other_to what was given
 
     def __len__(self):
         return len(self.frame)
@@ -334,7 +335,9 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
     form, columns = (rows.columns.form, rows.columns.names) if rows.columns else ("retrieval", ())
     ids = rows.corpus.index if "query_id" in rows.frame else None
     note = "; ".join(filter(None, [options.describe(rows), rows.note]))
-    return PairFile(name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, rows.left_out, ids, options.scores)
+    matching = {key: value for key in ("match", "match_from", "other_to") if (value := getattr(options, key)) is not None}
+    return PairFile(
+        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, rows.left_out, ids, options.scores, matching)
 
 
 # ---------------------------------------------------------------- what the command line gives

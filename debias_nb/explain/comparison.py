@@ -2,6 +2,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 
@@ -13,6 +14,8 @@ from .methods import HOW, Method
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
+from .recommendations import GENERAL
+from ..data.sentences import GENERAL_TEXTS
 from ..runs.config import TrainConfig
 from ..files import package_file
 from ..measures.stats import judge, paired_together
@@ -36,19 +39,26 @@ RULE = (
     "Intervals are over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others "
     "on a test, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "word", "p", "found"]
+WHY = { # of each answer, the program
+    "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",
+    "cannot tell": "{} is what the answer above names until more is measured. Check it on pairs that had no part in the choice.",
+}
+ROLES = {"use a method": "Recommended", "your call": "Gains most", "keep the base": "Loses least"} # of the method that is named
 STEPS = { # of each answer
     "use a method": "Train with the program below, and confirm it on data that had no part in the choice.",
-    "keep the base": "Keep the base. Must it be fine-tuned, take what loses least, and see the program below.",
-    "either": "Keep the base, or train with what costs least.",
+    "keep the base": "Keep the base. Must it be fine-tuned, see the program below.",
+    "either": "Keep the base, or train with the program below.",
     "your call": "Weigh what is gained against what is lost; more seeds or more test data may decide it.",
-    "cannot tell": "More seeds or more test data may decide it.",
+    "cannot tell": "More seeds or more test data may decide it. Must it be fine-tuned before, see the program below.",
 }
 
 
 PRIOR = (
     "Prior, no measurement of yours: how a new kind of text changed {encoder} in our records, trained with {loss} on {sets} sets of pairs of "
-    "other kinds, {seeds} draws of each. Points of AUC(0.05) from the base; 95% of new ones lie between low and high. Kept: the share of the gain "
-    "of plain fine-tuning on data like training.")
+    "other kinds, {seeds} random samples of each. Points of AUC(0.05) from the base. Low to high: where the true change on a new kind of text lies in 95% "
+    "of cases, as a mean over {seeds} trainings. What one training and one test of yours show strays farther, by the error of that training and "
+    "of that test{error}. Kept: the share of the gain of plain fine-tuning on data like training.")
+YOUR_ERROR = " (on your new tests, ±{:.1f} points for plain fine-tuning)"
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -111,6 +121,11 @@ class Comparison:
     @property
     def seeds(self) -> int:
         return self.results.seed.nunique()
+
+    @property
+    def titles(self) -> dict[str, str]:
+        "The methods in words."
+        return {method.name: method.title for method in self.methods}
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -246,42 +261,57 @@ class Comparison:
             result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value)
             (results if row["decides"] else others)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
-        return recommend(results, self._means(self.validation or self.tests), picked_on, self.margin / 100, others)
+        means = self._means(self.validation or self.tests)
+        return recommend(results, means, picked_on, self.margin / 100, others, self.titles, self._advised())
 
     def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
-        "The line that a monitor reads, of the method that the recommendation names, or of plain fine-tuning."
-        method = self.recommendation.method or "plain"
+        "Return the line that a monitor reads, of the method that the recommendation names."
+        method = self.recommendation.method
         results = self.recommendation.results[method]
         return f"{verdict_line(results, overall(results), words)} | method={method}"
 
     @cached_property
+    def _records(self) -> pd.DataFrame: # of `prior.csv`, and `is_own`
+        "What a new kind of text brought with this loss: to this encoder, or where there are no records of it, to others."
+        base = self.facts.get("models", {}).get("base", {})
+        rows = pd.read_csv(package_file("explain/prior.csv"))
+        rows = rows[(rows.loss == self.settings.loss) & (base.get("kind") == "static")]
+        rows = rows.assign(is_own=rows.encoder == Path(base.get("source") or "").name.partition("@")[0])
+        return rows[rows.is_own] if rows.is_own.any() else rows
+
+    def _advised(self) -> str | None:
+        "Return the method that records of this very encoder advise, on whatever kind of new text; None where there are none."
+        rows = self._records[self._records.is_own]
+        low = rows.pivot(index="texts", columns="method", values="low")
+        is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
+        return GENERAL.method if is_general and len(low) and (low[GENERAL.method] > low["plain"]).all() else None
+
+    def _own_error(self) -> str:
+        "Say how far the tests of new data let a change stray."
+        rows = self.differences("base").query("method == 'plain' and test != @self.like")
+        return YOUR_ERROR.format((rows.high - rows.low).max() / 2) if len(rows) else ""
+
+    @cached_property
     def prior(self) -> pd.DataFrame: # encoder, texts, method, change, low, high (points), kept
         "What a new kind of text brought to static encoders in our records; nothing but where this comparison cannot tell."
-        rows = pd.read_csv(package_file("explain/prior.csv"))
-        is_static = self.facts.get("models", {"base": {}})["base"].get("kind") == "static"
-        is_open = self.recommendation.call == "cannot tell"
-        rows = rows[(rows.loss == self.settings.loss) & is_static & is_open]
+        rows = self._records[:None if self.recommendation.call == "cannot tell" else 0]
         rests_on = rows[["encoder", "loss", "sets", "seeds"]].astype(str).agg(lambda column: " and ".join(column.unique()))
-        rows.attrs["sentences"] = [PRIOR.format(**rests_on)] * bool(len(rows))
-        return rows.drop(columns=["loss", "sets", "seeds"])
+        rows.attrs["sentences"] = [PRIOR.format(**rests_on, error=self._own_error())] * bool(len(rows))
+        return rows.drop(columns=["loss", "sets", "seeds", "is_own"])
 
     def snippet(self) -> str:
-        "Write a program that trains with the method that is recommended, or did best of those that are trained."
-        trained = {method.name: method for method in self.methods if method.kind != "base"}
-        means = self._means(self.validation or self.tests)
-        best = trained[self.recommendation.method or max(trained, key=means.get)]
-        over = "the validation pairs" if self.validation else "the tests above"
-        if self.recommendation.call == "use a method":
-            why = f"{best.name} is recommended above: check it on pairs that had no part in the choice."
-        else:
-            why = f"If it is to be fine-tuned: {best.name} has the highest mean of what decides over {over}. Check it on other pairs."
+        "Write a program that trains with the method that the recommendation names."
+        answer = self.recommendation
+        [best] = [method for method in self.methods if method.name == answer.method]
+        why = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.").format(best.title)
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}
         own = best.own and best.kind
         train = self.facts["files"]["train"]
         program = training_program(
-            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, own=own, **settings)
+            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, own=own, seed=int(self.results.seed.min()),
+            **settings)
         if best.kind != "wise-ft":
             return program
         mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)
@@ -292,12 +322,12 @@ class Comparison:
         "What the first screen says of a method: the one that is recommended, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
-        roles = {"Recommended" if answer.call == "use a method" else "Gains most": answer.method, "Loses least": mildest, "For comparison": "plain"}
+        roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest, "For comparison": "plain"}
         cards = {}
         for role, name in roles.items():
             if name in answer.results and name not in cards:
                 about = {"word": "", "pick": role == "Recommended", "notes": [], "foot": "Points against the base."}
-                cards[name] = {"role": role, "name": name, "results": answer.results[name]} | about
+                cards[name] = {"role": role, "name": self.titles[name], "results": answer.results[name]} | about
         return list(cards.values())
 
     def html(self) -> str:

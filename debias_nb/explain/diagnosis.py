@@ -6,10 +6,11 @@ from typing import Literal
 import pandas as pd
 
 from .changes import points
-from .decision import Decision, Result, cards, listed
+from .decision import NEW_DATA, Decision, Result, cards, listed, results_of
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
 from .recommendation import trade_points
+from .recommendations import GENERAL
 from .scores import threshold_sentence
 
 SCHEMA = 3 # of report.json
@@ -105,10 +106,11 @@ PARTS = ( # field, title, what is said of each of its tables, the columns that a
     ("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
     ("scores", "How good is each scorer?", None, None),
 )
+FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
     "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
     "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
-    "either": "Keep the base, which is simpler.", "cannot tell": "Get more labeled pairs, of the kind that the encoder will meet.",
+    "either": "Ship whichever costs you less.", "cannot tell": "Get more labeled {cases}, of the kind that the encoder will meet.",
 }
 
 
@@ -207,16 +209,17 @@ class Diagnosis:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
-        step = STEPS[call]
+        cases = listed([result.counted for result in self.decision.results] or ["pairs"])
+        step = self.decision.reason if self.decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
         if self.decision.unusable:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
-            step = "Train again, held to the base (`debias-nb compare`)."
+            step = f"Train again with {GENERAL.title} (`debias-nb compare`)."
         return page(
             self.sections(),
             [result.metric for result in self.decision.results],
             title=f"{call.capitalize()}: {base}, fine-tuned",
-            about=f"`{base}` before, `{tuned}` after.",
+            about=f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning.",
             decision=self.decision,
             cards=self.cards,
             steps=[step],

@@ -231,7 +231,7 @@ def file_facts(file: PairFile) -> dict:
         told["queries"] = int(file.frame["query"].nunique())
     if file.corpus is not None:
         told["corpus"] = len(file.corpus)
-    return told | {name: getattr(file, name) for name in ("note", "left_out") if getattr(file, name)}
+    return told | {name: getattr(file, name) for name in ("note", "left_out", "matching") if getattr(file, name)}
 
 
 def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
@@ -246,7 +246,7 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
     "What went in, the versions, and the command."
     files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
     for name, about in {"files": files, "models": facts["models"]}.items():
-        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out"], errors="ignore")
+        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out", "matching"], errors="ignore")
         frame.insert(0, name, [*about])
         tables[name] = frame
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

@@ -1,6 +1,5 @@
 """What is trained with where nothing else is known, and a program with the names of your own files in it."""
 import re
-from dataclasses import fields
 from pathlib import Path
 from textwrap import fill, indent
 from typing import get_args
@@ -8,7 +7,7 @@ from typing import get_args
 from ..data.pairs_file import PairFile
 from .models import Scorer
 from .page import file_facts, filled
-from ..losses.regularizers import OutReg
+from .recommendations import GENERAL, LIMITS
 from ..runs.config import OfLabels, OfMatches
 
 OF_MATCHES = get_args(OfMatches)
@@ -31,7 +30,7 @@ def has_both_classes(file: PairFile) -> bool:
 
 
 def usual_loss(train: PairFile) -> str: # one of `LOSSES`
-    "The loss where none is asked for: of labels, or where training has none, of matches."
+    "Return the loss where none is asked for: of labels, or where training has none, of matches."
     return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
 
 
@@ -45,12 +44,13 @@ def training_program(
     prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
     part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
     own: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
+    seed: int = 0,
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "A program that trains on your file."
     why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
     return filled(
-        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own,
+        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own, seed=seed,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 
@@ -64,20 +64,31 @@ def snippet(
     share: float | None,    # of the tuned weights in a mixture; None: models that cannot be mixed
     harmed: bool,           # whether a test shows harm
 ) -> str:
-    "A program to try next."
-    base = scorers["base"]
-    tuned = scorers["tuned"]
-    folder = folder_name(tuned.source)
+    "Write a program to try next."
+    models = {name: scorer.facts() for name, scorer in scorers.items()}
+    if train is None:
+        return program_of(models, None, share, harmed)
+    return program_of(models, file_facts(train), share, harmed, usual_loss(train))
+
+
+def program_of(
+    models: dict[str, dict], # of `Scorer.facts`: base and tuned
+    train: dict | None,      # of `file_facts`
+    share: float | None,     # this and the next as `snippet`
+    harmed: bool,
+    loss: str = LEAST_SQUARES,
+) -> str:
+    "Write the same from what a page says of models and files."
+    base, tuned = models["base"], models["tuned"]
+    folder = folder_name(tuned["source"])
     parts = []
     if not harmed:
         parts.append(NO_HARM)
     if share is not None:
-        parts.append(filled("mixed.py.j2", base=base.source, tuned=tuned.source, share=share, folder=folder))
+        parts.append(filled("mixed.py.j2", base=base["source"], tuned=tuned["source"], share=share, folder=folder))
     if train is not None:
-        loss = usual_loss(train)
-        held = RANKING_STRENGTH["outreg"] if loss in OF_MATCHES else fields(OutReg)[0].default
         parts.append(training_program(
-            "Fine-tune again, held to what the base says of each text (OutReg). Train as long as before: a shorter training "
-            "keeps a model near its base whatever its loss.", base.source, file_facts(train),
-            f"OutReg({held:g})", f"{folder}-outreg", loss, prompt=base.prompt, **BUDGETS[base.kind]))
+            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "
+            f"whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
+            prompt=base["prompt"], **BUDGETS[base["kind"]]))
     return "\n".join(parts)
