@@ -11,13 +11,13 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused
-from .judgments import grades_advice, read_dicts, read_folder
+from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
+from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, folder_and_split, groups_in, in_memory
-from .tables import is_retrieval, is_text, number_of, read_table, texts_in
+from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, groups_in, in_memory, is_retrieval, is_text, number_of
+from .tables import path_and_part, read_table, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,14 +304,24 @@ def read_pairs_file(
         return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
     path = str(source)
     check_file(path)
-    place, split = folder_and_split(path)
+    place, part = path_and_part(path)
+    if part and "=" in part:
+        options, part = replace(options, where=part), None
     if place.is_dir():
-        options.check_form(path, "retrieval", JUDGMENTS)
-        rows = read_folder(place, split, options)
+        rows = _of_folder(place, path, part, options)
         sha256 = fingerprint({file.relative_to(place).as_posix(): sha256_file(file) for file in rows.files})
         return _pair_file(rows, place.name, path, sha256, options)
-    rows = _rows(path, read_table(place), options)
-    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(path), options)
+    rows = _rows(path, read_table(place, part), options)
+    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(place), options)
+
+
+def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:
+    "Read a folder of queries, or of tables by split."
+    table = read_splits(folder, split)
+    if table is not None:
+        return replace(_rows(name, table[0], options), files=tuple(table[1]))
+    options.check_form(name, "retrieval", JUDGMENTS)
+    return read_folder(folder, split, options)
 
 
 def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Rows:
@@ -322,6 +332,10 @@ def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Row
     label = name or "data frame"
     if table.empty:
         raise DataError(f"{label}: no pairs")
+    if options.where is not None:
+        table = rows_where(label, table, options.where)
+    if not options.columns and not roles([*map(str, table)]):
+        table = spread(table)
     columns = columns_of(label, table, options)
     options.check_form(label, columns.form, columns.description, columns.label is not None)
     usual = columns.form == "pairs" and (options.columns or columns.names == ("left", "right", "label"))
