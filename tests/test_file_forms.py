@@ -13,6 +13,7 @@ from datasets import Dataset, DatasetDict
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs_file import FORMATS, columns_by_name, named_tests, read_pairs_file
 from debias_nb.data.registry import DataError
+from debias_nb.explain.inputs import read_files
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"
@@ -296,6 +297,11 @@ def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
         read_pairs_file(f"{tmp_path}/a.csv:test")
     with pytest.raises(DataError, match="where is given, and there are no rows"):
         read_pairs_file(THREE, where="split=test")
+
+
+def test_rows_are_chosen_in_tests_and_not_in_training():
+    files = read_files(SPLIT, {"new": SPLIT}, where="split=test")
+    assert [len(file) for file in files.values()] == [4, 3]
 
 
 def test_data_sets_on_disk_are_read_by_split(tmp_path):

@@ -236,19 +236,22 @@ def read_pairs_file(
     The names of the columns tell which one it is:
 
     - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
-      texts by theirs (`left, right`, `sentence1, sentence2`, `question, answer`, ...), else by their order, where there are
-      two; or `left_*` and `right_*` with a label;
+      texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name, right_name`,
+      `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and signs do not count;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
-      positive_passages, negative_passages`;
+      positive_passages, negative_passages`; or a query, a list of texts and a list of their labels;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
       than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
-      alone, where all positives are searched. Up to one judgment in a hundred may name what is not there: these are left
-      out and counted.
+      alone, where all positives are searched; a column of numbers next to them may hold labels, and is refused unless
+      `columns` are named. Up to one judgment in a hundred may name what is not there: these are left out and counted.
+
+    A folder may also hold tables by split, as `datasets` writes them (`FOLDER:train` for another one than `test`). Columns that
+    are not used are listed in the note.
 
     Parameters
     ----------
     source : str, Path, table, dict or PairFile
-        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet or .txt, packed with gzip or not, in UTF-8
+        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .arrow or .txt, packed with gzip or not, in UTF-8
         and with a header, whose cells may also stand between semicolons, tabs or vertical bars. Or a data frame, a table of
         `datasets`, Polars or Arrow, a list of dicts, a dict of lists, or a dict with queries, corpus and relevant_docs.
         A `PairFile` is given back as it is.
@@ -270,6 +273,8 @@ def read_pairs_file(
         The grade up to which a pair is no match; pairs between are left out and counted. Default: all below `match_from`.
     scores : tuple of two str, optional
         Columns of labeled pairs with the scores of a base and of a tuned model.
+    where : str, optional
+        `COLUMN=VALUE` of the rows of a table that are read; `FILE:COLUMN=VALUE` as source says the same.
 
     Returns
     -------
