@@ -13,6 +13,7 @@ from datasets import Dataset, DatasetDict
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs_file import FORMATS, columns_by_name, named_tests, read_pairs_file
 from debias_nb.data.registry import DataError
+from debias_nb.explain.inputs import read_files
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"
@@ -182,6 +183,144 @@ def test_what_is_read_of_pairs(tmp_path):
     assert read_pairs_file(placed(tmp_path, {"a.v2.csv.gz": HEAD + TWO}) / "a.v2.csv.gz").name == "a.v2"
     assert read("yes and no").note == "a match is labeled yes: 1 of 2" and not read("packed").note
     assert read("grades").note.startswith("a match has a grade of 4 or more: 1 of 3; ")
+
+
+# ---------------------------------------------------------------- the sign between cells
+
+
+SIGNS = {"commas": ",", "semicolons": ";", "tabs": "\t", "vertical bars": "|"}
+GRID = [["one", "two", "label"], ["a lamp", "lamps", "1"], ["a chair, old; red|x", "a table", "0"], ["a rug", "rugs", "1"], ["an egg", "a mole", "0"]]
+
+
+def between(sign, rows, quoting="needed", blanks=""):
+    "A table as a spreadsheet writes it."
+    def cell(text):
+        needs = quoting == "all" or sign in text and sign != "\t"
+        return f'"{text}"' if needs else text
+    return "".join((sign + blanks).join(map(cell, row)) + "\n" for row in rows)
+
+
+def grid():
+    for word, sign in SIGNS.items():
+        for end in (".csv", ".txt", ".tsv"):
+            for odd in (",", ";", "|", " , ; | "):
+                if sign != "\t" or end != ".csv":
+                    yield f"{word} in {end}, {odd.strip()!r} in the header", sign, end, between(sign, [[f"one{odd * 3}", f"two{odd * 3}", "label"], *GRID[1:]])
+            yield f"{word} in {end}, a blank line first", sign, end, "\n  \n" + between(sign, GRID)
+            yield f"{word} in {end}, empty rows behind", sign, end, between(sign, GRID) + f"{sign * 2}\n\n"
+            yield f"{word} in {end}, all in quotes", sign, end, between(sign, GRID, "all")
+            yield f"{word} in {end}, with a mark and other ends of lines", sign, end, "\ufeff" + between(sign, GRID).replace("\n", "\r\n")
+            yield f"{word} in {end}, named in a first line", sign, end, f"sep={sign}\r\n" + between(sign, GRID).replace("\n", "\r\n")
+            if sign != "\t":
+                yield f"{word} in {end}, blanks before quotes", sign, end, between(sign, GRID, "all", " ")
+                yield f"{word} in {end}, two lines in a cell", sign, end, between(sign, GRID, "all").replace("rugs", "ru\ngs")
+
+
+GRID_CASES = {name: case for name, *case in grid()}
+
+
+@pytest.mark.parametrize("sign, end, content", GRID_CASES.values(), ids=GRID_CASES)
+def test_the_sign_between_cells_is_told_by_the_header_and_the_first_rows(tmp_path, sign, end, content):
+    name = f"a{end}"
+    file = read_pairs_file(placed(tmp_path, {name: content}) / name)
+    assert file.left == [row[0] for row in GRID[1:]] and [text.replace("\n", "") for text in file.right] == [row[1] for row in GRID[1:]]
+    assert file.labels.tolist() == [1, 0, 1, 0]
+    before = content.replace("\r\n", "\n").partition(GRID[1][0])[0].count("\n")
+    assert file.frame.line.tolist()[:2] == [before + 1, before + 2]
+
+
+@pytest.mark.parametrize("word, sign", SIGNS.items())
+def test_a_row_with_too_few_cells_is_told_with_the_sign(tmp_path, word, sign):
+    content = between(sign, [*GRID, ["short"]])
+    with pytest.raises(DataError, match=f"a.csv:6: 1 cells between {word}, the header has 3"):
+        read_pairs_file(placed(tmp_path, {"a.csv": content}) / "a.csv")
+
+
+# ---------------------------------------------------------------- shapes of JSON, rows and splits that are chosen
+
+
+RECORDS = [{"left": "a lamp", "right": "lamps", "label": 1}, {"left": "a chair", "right": "a table", "label": 0}]
+BARE = [[*row.values()] for row in RECORDS]
+SHAPES = { # the content of a file of JSON, labels
+    "pandas' to_json": pd.DataFrame(RECORDS).to_json(),
+    "by row": pd.DataFrame(RECORDS).to_json(orient="index"),
+    "split": pd.DataFrame(RECORDS).to_json(orient="split"),
+    "rows in another order": json.dumps({"left": {"0": "a lamp", "1": "a chair"}, "right": {"1": "a table", "0": "lamps"}, "label": {"0": 1, "1": 0}}),
+    "texts and label": json.dumps([{"texts": row[:2], "label": row[2]} for row in BARE]),
+    "lines of texts and label": lines(*({"texts": row[:2], "label": row[2]} for row in BARE)),
+    "bare lists": json.dumps(BARE),
+    "lines of bare lists": lines(*BARE),
+    "an object in each row": lines(*({"pair": row} for row in RECORDS)),
+}
+
+
+@pytest.mark.parametrize("content", SHAPES.values(), ids=SHAPES)
+def test_shapes_of_json(tmp_path, content):
+    file = read_pairs_file(placed(tmp_path, {"a.json": content}) / "a.json")
+    assert file.form == "pairs" and [*zip(file.left, file.right, file.labels)] == [("a lamp", "lamps", 1), ("a chair", "a table", 0)]
+
+
+def test_bare_lists_of_three_texts_are_triplets_and_of_two_are_matches(tmp_path):
+    triplets = placed(tmp_path, {"a.jsonl": lines(["q", "p", "n"], ["r", "s", "t"]), "b.jsonl": lines(["q", "p"], ["r", "s"])})
+    assert found(read_pairs_file(triplets / "a.jsonl")) == ("candidates", 4, 2, 2, 0)
+    assert found(read_pairs_file(triplets / "b.jsonl")) == ("retrieval", 2, 2, 2, 2)
+
+
+def test_examples_of_dedupe_are_told_with_the_line_that_turns_them(tmp_path, monkeypatch):
+    def pair(*records):
+        return {"__class__": "tuple", "__value__": [dict(zip(("name", "price"), record)) for record in records]}
+    path = placed(tmp_path, {"training.json": json.dumps({"distinct": [pair(("red lamp", None), ("hat", 7))], "match": [pair(("lamp", 3), ("a lamp", None))]})}) / "training.json"
+    with pytest.raises(DataError) as e:
+        read_pairs_file(path)
+    monkeypatch.chdir(tmp_path)
+    exec(str(e.value).partition("pairs of them: ")[2], {})
+    file = read_pairs_file("pairs.csv")
+    assert [*zip(file.left, file.right, file.labels)] == [("red lamp", "hat 7", 0), ("lamp 3", "a lamp", 1)]
+
+
+SPLIT = pd.DataFrame([*RECORDS, *RECORDS]).assign(split=["train", "test", "test", "test "], lang="en")
+
+
+def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
+    SPLIT.to_csv(tmp_path / "a.csv", index=False)
+    file = read_pairs_file(tmp_path / "a.csv")
+    assert len(file) == 4 and file.note == "not used: split (train 1, test 3), lang (en 4); --where split=VALUE chooses rows"
+    asked = [read_pairs_file(f"{tmp_path}/a.csv:split=test"), read_pairs_file(tmp_path / "a.csv", where="split=test"), read_pairs_file(SPLIT, where="split=test")]
+    for one in asked:
+        assert one.labels.tolist() == [0, 1, 0] and one.note == "3 of 4 rows, where split=test; not used: lang (en 3)"
+    assert asked[0].frame.line.tolist() == [3, 4, 5]
+    assert read_pairs_file(f"{tmp_path}/a.csv:split=test", where="split=train").note == asked[0].note, "what stands with the file counts"
+    for where, words in (("split=dev", "no row where split=dev .there are train 1, test 3"), ("splt=test", "did you mean 'split'"), ("test", "COLUMN=VALUE")):
+        with pytest.raises(DataError, match=words):
+            read_pairs_file(tmp_path / "a.csv", where=where)
+    with pytest.raises(DataError, match="a.csv:test: .*no such file|a.csv:test: the name must end"):
+        read_pairs_file(f"{tmp_path}/a.csv:test")
+    with pytest.raises(DataError, match="where is given, and there are no rows"):
+        read_pairs_file(THREE, where="split=test")
+
+
+def test_rows_are_chosen_in_tests_and_not_in_training():
+    files = read_files(SPLIT, {"new": SPLIT}, where="split=test")
+    assert [len(file) for file in files.values()] == [4, 3]
+
+
+def test_data_sets_on_disk_are_read_by_split(tmp_path):
+    train, test = (Dataset.from_list(rows) for rows in (RECORDS * 3, RECORDS))
+    DatasetDict(train=train, test=test).save_to_disk(tmp_path / "several")
+    test.save_to_disk(tmp_path / "one")
+    (tmp_path / "hub/data").mkdir(parents=True)
+    for split, table in (("train", train), ("test", test)):
+        table.to_parquet(tmp_path / f"hub/data/{split}-00000-of-00001.parquet")
+    placed(tmp_path / "lines", {"train.jsonl": lines(*RECORDS * 3), "test.jsonl": lines(*RECORDS)})
+    placed(tmp_path, {"a.json": json.dumps({"train": RECORDS * 3, "test": RECORDS})})
+    for name in ("several", "hub", "lines", "a.json"):
+        assert len(read_pairs_file(f"{tmp_path}/{name}:train")) == 6 and len(read_pairs_file(f"{tmp_path}/{name}:test")) == 2
+        with pytest.raises(DataError, match=f"{name}.*there are|the splits train, test"):
+            read_pairs_file(f"{tmp_path}/{name}:dev")
+        if name != "a.json":
+            assert len(read_pairs_file(tmp_path / name)) == 2, "the test"
+    assert len(read_pairs_file(tmp_path / "one")) == 2 and read_pairs_file(tmp_path / "one").note == "read from data-00000-of-00001.arrow"
+    assert named_tests([f"new={tmp_path}/a.json:test"]) == {"new": f"{tmp_path}/a.json:test"}
 
 
 # ---------------------------------------------------------------- candidates
@@ -404,7 +543,7 @@ BAD = { # files, what is given, options, words of the message
     "a grade without bounds": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t1e7\n"}, "", {}, "test.tsv:6: a grade is expected, found '1e7'"),
     "half a grade": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\t0.5\n"}, "", {}, "test.tsv:6: grades are whole numbers.*--match-from"),
     "a run": (BEIR | {"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "", {}, "test.tsv: no judgments"),
-    "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 2 cells, the header has 3"),
+    "two cells": (BEIR | {"qrels/test.tsv": QRELS + "7\td1\n"}, "", {}, "test.tsv:6: 2 cells between tabs, the header has 3"),
     "no header": (BEIR | {"qrels/test.tsv": QRELS.partition("\n")[2]}, "", {}, "test.tsv: judgments are expected, in columns query-id, corpus-id, score; found '0042'"),
     "an empty corpus": (BEIR | {"corpus.jsonl": ""}, "", {}, "corpus.jsonl: no texts"),
     "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
@@ -417,7 +556,7 @@ BAD = { # files, what is given, options, words of the message
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: text 'd2' is not in .*corpus.jsonl, or has nothing to read there"),
-    "a folder of something else": ({"a.csv": HEAD + TWO}, "", {}, "no corpus and no queries and no judgments among its files"),
+    "a folder of something else": ({"a.txt": HEAD + TWO}, "", {}, "no corpus and no queries and no judgments among its files"),
     "mixed rows": ({"a.jsonl": lines(N_TUPLE, {"left": "a", "right": "b", "label": 1})}, "/a.jsonl", {}, "can be read in several ways"),
     "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
                                 "one column 'left' is expected, found 0 among anchor, positive, negative"),
@@ -440,7 +579,7 @@ BAD = { # files, what is given, options, words of the message
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
     "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: Expecting"),
     "columns of several lengths": ({"a.json": '{"left": ["a"], "right": ["b", "c"]}'}, "/a.json", {}, "same length"),
-    "splits in a file": ({"a.json": json.dumps({"train": {"left": ["a"]}, "test": {"left": ["b"]}})}, "/a.json", {}, "a list of cells is expected, and 'train' is a dict"),
+    "splits in a file": ({"a.json": json.dumps({"train": {"left": ["a"]}, "test": {"left": ["b"]}})}, "/a.json", {}, "a file with the splits train, test: name one of them, e.g. .*a.json:train"),
     "a packed file that is cut off": ({"a.csv": gzip.compress((HEAD + TWO).encode())[:-5]}, "/a.csv", {}, "a.csv"),
     "a name without an ending": ({"pairs": HEAD + TWO}, "/pairs", {}, "the name must end in one of"),
 }

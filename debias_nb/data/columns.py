@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..checks import check_known, quoted, visible
 from .registry import DataError
-from .tables import UNREAD, number_of
+from .tables import UNREAD, describe_values, number_of
 
 # names of columns, folded
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")
@@ -23,7 +23,6 @@ LABEL = (
 LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
 NEGATIVE = re.compile(r"(hard)?neg(ative)?s?\d*|negativepassages")
 ROW_ID = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
-FEW = 5 # values of a column, which are listed
 FORMS = ("pairs", "candidates", "retrieval")
 NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
 
@@ -88,9 +87,10 @@ class Options:
         if self.form not in (None, form):
             raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({description})")
         has_grades = has_label or description == JUDGMENTS
-        for option, applies in (("match", has_label), ("match_from", has_grades), ("other_to", has_label), ("scores", has_grades)):
+        for option, applies in (("match", has_label), ("match_from", has_grades), ("other_to", has_label), ("scores", has_grades), ("where", description != JUDGMENTS)):
             if getattr(self, option) is not None and not applies:
-                raise DataError(f"{name}: {option} is given, and there are no labels that it could read ({description})")
+                missing = "rows that it could choose" if option == "where" else "labels that it could read"
+                raise DataError(f"{name}: {option} is given, and there are no {missing} ({description})")
 
     def describe(self, rows: "Rows") -> str:
         "Say what a match is, and of labeled rows how many there are."
@@ -213,10 +213,9 @@ def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> 
     "Say which columns are not used, with their values where these are few."
     parts, splits = [], []
     for cells in _further(frame, columns, options):
-        counts = cells.map(str).value_counts(sort=False)
-        values = ", ".join(f"{visible(value[:30])} {count:,}" for value, count in counts.items()) if len(counts) <= min(FEW, len(cells) - 1) else ""
+        values = describe_values(cells)
         parts.append(visible(cells.name) + (f" ({values})" if values else ""))
-        splits += [visible(cells.name)] if values and len(counts) > 1 else []
+        splits += [visible(cells.name)] if ", " in values else []
     advice = f"; --where {splits[0]}=VALUE chooses rows" if splits else ""
     return f"not used: {', '.join(parts)}{advice}" if parts else ""
 

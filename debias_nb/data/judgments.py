@@ -11,13 +11,15 @@ import pandas as pd
 from ..checks import quoted, visible
 from .columns import JUDGMENTS, Options, Rows
 from .registry import DataError, bad_lines
-from .tables import check, groups_in, is_text, number_of, read_table, with_title
+from .tables import check, ending, groups_in, is_text, number_of, read_table, with_title
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
     "queries": ("queries.jsonl", "queries.jsonl.gz", "queries/*.parquet"),
     "judgments": ("qrels/*.tsv", "qrels/*.tsv.gz", "qrels/*.parquet", "default/*.parquet", "data/*.parquet"),
+    "tables": ("data-*.arrow", "*/data-*.arrow", "*.jsonl", "*.csv", "*.tsv", "*.parquet", "data/*.parquet"),
 }
+ROLES = ("corpus", "queries", "judgments")
 HOLDS = "a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet files in folders of these names"
 MOST = 10**6 # of a grade
 NO_MATCH = "such queries are left out by --match-from 1 (match_from=1)"
@@ -79,21 +81,36 @@ def _files_of(folder: Path, role: str) -> list[Path]:
     return [file for file in files if not file.name.startswith(".")]
 
 
-def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]: # files: of judgments
-    "The split, which is `test` where several are there and none is asked for, and its files."
-    splits = [re.split(r"\.|-\d", file.name)[0] for file in files] # of test.tsv, and of test-00000-of-00001.parquet
+def _split_of(file: Path) -> str: # of test.tsv, test-00000-of-00001.parquet or test/data-00000-of-00001.arrow
+    return file.parent.name if ending(file) == ".arrow" else re.split(r"\.|-\d", file.name)[0]
+
+
+def _of_split(path: Path, files: list[Path], split: str | None, what: str = "judgments") -> tuple[str, list[Path]]:
+    "Return the split, which is `test` where several are there and none is asked for, and its files."
+    splits = [_split_of(file) for file in files]
     if split is None:
         split = "test" if len({*splits}) > 1 else splits[0]
     files = [file for file, own in zip(files, splits) if own == split]
     if not files:
         there = ", ".join(map(visible, dict.fromkeys(splits)))
-        raise DataError(f"{path}: no judgments of a split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(splits[0])}")
+        raise DataError(f"{path}: no {what} of a split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(splits[0])}")
     return split, files
+
+
+def read_splits(path: Path, split: str | None) -> tuple[pd.DataFrame, list[Path]] | None:
+    "Return the table of a split and its files, as `datasets` writes them; None for a folder of queries, or of something else."
+    files = _files_of(path, "tables")
+    if not files or _files_of(path, "corpus") or _files_of(path, "queries") or (path / "qrels").exists():
+        return None
+    split, files = _of_split(path, files, split, "table")
+    frame = pd.concat([read_table(file) for file in files])
+    frame.attrs["note"] = f"read from {', '.join(str(file.relative_to(path)) for file in files)}"
+    return frame, files
 
 
 def read_folder(path: Path, split: str | None, options: Options) -> Rows:
     "Queries, corpus and judgments of a folder."
-    files = {role: _files_of(path, role) for role in FILES}
+    files = {role: _files_of(path, role) for role in ROLES}
     missing = [role for role, some in files.items() if not some]
     if missing:
         there = ", ".join(sorted(visible(file.name) for file in path.iterdir())[:8])

@@ -11,13 +11,13 @@ import pandas as pd
 
 from ..checks import ConfigError, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused
-from .judgments import grades_advice, read_dicts, read_folder
+from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
+from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, folder_and_split, groups_in, in_memory
-from .tables import is_retrieval, is_text, number_of, read_table, texts_in
+from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, groups_in, in_memory, is_retrieval, is_text, number_of
+from .tables import path_and_part, read_table, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,19 +237,22 @@ def read_pairs_file(
     The names of the columns tell which one it is:
 
     - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
-      texts by theirs (`left, right`, `sentence1, sentence2`, `question, answer`, ...), else by their order, where there are
-      two; or `left_*` and `right_*` with a label;
+      texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name, right_name`,
+      `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and signs do not count;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
-      positive_passages, negative_passages`;
+      positive_passages, negative_passages`; or a query, a list of texts and a list of their labels;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
       than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
-      alone, where all positives are searched. Up to one judgment in a hundred may name what is not there: these are left
-      out and counted.
+      alone, where all positives are searched; a column of numbers next to them may hold labels, and is refused unless
+      `columns` are named. Up to one judgment in a hundred may name what is not there: these are left out and counted.
+
+    A folder may also hold tables by split, as `datasets` writes them (`FOLDER:train` for another one than `test`). Columns that
+    are not used are listed in the note.
 
     Parameters
     ----------
     source : str, Path, table, dict or PairFile
-        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet or .txt, packed with gzip or not, in UTF-8
+        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .arrow or .txt, packed with gzip or not, in UTF-8
         and with a header, whose cells may also stand between semicolons, tabs or vertical bars. Or a data frame, a table of
         `datasets`, Polars or Arrow, a list of dicts, a dict of lists, or a dict with queries, corpus and relevant_docs.
         A `PairFile` is given back as it is.
@@ -271,6 +274,8 @@ def read_pairs_file(
         The grade up to which a pair is no match; pairs between are left out and counted. Default: all below `match_from`.
     scores : tuple of two str, optional
         Columns of labeled pairs with the scores of a base and of a tuned model.
+    where : str, optional
+        `COLUMN=VALUE` of the rows of a table that are read; `FILE:COLUMN=VALUE` as source says the same.
 
     Returns
     -------
@@ -305,14 +310,24 @@ def read_pairs_file(
         return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
     path = str(source)
     check_file(path)
-    place, split = folder_and_split(path)
+    place, part = path_and_part(path)
+    if part and "=" in part:
+        options, part = replace(options, where=part), None
     if place.is_dir():
-        options.check_form(path, "retrieval", JUDGMENTS)
-        rows = read_folder(place, split, options)
+        rows = _of_folder(place, path, part, options)
         sha256 = fingerprint({file.relative_to(place).as_posix(): sha256_file(file) for file in rows.files})
         return _pair_file(rows, place.name, path, sha256, options)
-    rows = _rows(path, read_table(place), options)
-    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(path), options)
+    rows = _rows(path, read_table(place, part), options)
+    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(place), options)
+
+
+def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:
+    "Read a folder of queries, or of tables by split."
+    table = read_splits(folder, split)
+    if table is not None:
+        return replace(_rows(name, table[0], options), files=tuple(table[1]))
+    options.check_form(name, "retrieval", JUDGMENTS)
+    return read_folder(folder, split, options)
 
 
 def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Rows:
@@ -323,6 +338,10 @@ def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Row
     label = name or "data frame"
     if table.empty:
         raise DataError(f"{label}: no pairs")
+    if options.where is not None:
+        table = rows_where(label, table, options.where)
+    if not options.columns and not roles([*map(str, table)]):
+        table = spread(table)
     columns = columns_of(label, table, options)
     options.check_form(label, columns.form, columns.description, columns.label is not None)
     usual = columns.form == "pairs" and (options.columns or columns.names == ("left", "right", "label"))

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable
 from decimal import Decimal
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,13 @@ from ..checks import nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet") # of tables
+FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow") # of tables
 ENDINGS = (*FORMATS, ".txt") # each may be followed by .gz
 TAB = "\t"
 DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
+SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a spreadsheet
+FEW = 5 # values of a column, which are listed
+FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
 NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
@@ -37,16 +41,18 @@ def ending(path: str | os.PathLike) -> str: # `.csv` of `new.CSV.gz`
     return Path(Path(path).name.lower().removesuffix(".gz")).suffix
 
 
-def folder_and_split(source: str | os.PathLike) -> tuple[Path, str | None]: # `FOLDER` or `FOLDER:dev`
-    before, colon, split = str(source).rpartition(":")
-    if colon and split and not Path(source).exists() and Path(before).is_dir():
-        return Path(before), split
+def path_and_part(source: str | os.PathLike) -> tuple[Path, str | None]:
+    "Return the path and the part of `FOLDER:dev`, `FILE.json:dev` or `FILE:split=dev`."
+    before, colon, part = str(source).rpartition(":")
+    if colon and part and not os.path.exists(source) and os.path.exists(before):
+        if "=" in part or os.path.isdir(before) or ending(before) == ".json":
+            return Path(before), part
     return Path(source), None
 
 
 def check_file(path: str | os.PathLike) -> None:
     "Raises `DataError` for a name with another ending, and for a file that is not there. A folder may have any name."
-    path, _ = folder_and_split(path)
+    path, _ = path_and_part(path)
     if ending(path) in ENDINGS:
         if not os.path.exists(path): # False for names that cannot be, too
             near = os.listdir(path.parent) if os.path.isdir(path.parent) else []
@@ -77,39 +83,58 @@ def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell
     return cells
 
 
-def _cells(path: Path, text: str, delimiter: str) -> dict[int, list[str]]:
-    "The cells of each row by the line where it begins."
+def _rows_of(text: str, delimiter: str):
+    "Iterate over the line where each row begins, and its cells."
     if delimiter == TAB:
-        return {number: _between_tabs(line) for number, line in enumerate(LINE_END.split(text), 1) if line}
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, begins = {}, 1
+        yield from enumerate(map(_between_tabs, LINE_END.split(text)), 1)
+        return
+    has_blanks = f'{delimiter} "' in text # before quotation marks
+    begin, reader = 1, csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=has_blanks)
     try:
         for row in reader:
-            if row:
-                rows[begins] = row
-            begins = reader.line_num + 1
+            yield begin, row
+            begin = reader.line_num + 1
     except csv.Error as e:
-        raise DataError(f"{path}:{begins}: {e}") from None
-    return rows
+        raise DataError(f"{begin}: {e}") from None
+
+
+def _agreement(text: str, delimiter: str) -> float:
+    "Return the fraction of the first rows that have as many cells as the header, where these are several."
+    counts = []
+    try:
+        for _, row in islice(_rows_of(text, delimiter), FIRST_ROWS):
+            counts += [len(row)] if any(map(str.strip, row)) else []
+    except DataError: # told when the rows are read
+        pass
+    return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0
 
 
 def _delimited(path: Path) -> pd.DataFrame:
-    "Texts between what gives the header the most cells."
+    "Return the cells between the sign by which header and first rows have equally many."
     text = decoded(path)
     usual = "," if ending(path) == ".csv" else TAB
-    first = next((line for line in LINE_END.split(text) if line.strip()), "")
-    delimiter = max((usual, *DELIMITERS), key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
-    rows = _cells(path, text, delimiter)
+    sep = SEP.match(text)
+    if sep:
+        delimiter, text = sep[1], text[sep.end():]
+    else:
+        head = text[:FIRST_CHARACTERS]
+        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(head, sign)) # of equals the first
+    sign = DELIMITERS.get(delimiter, quoted(delimiter))
+    try:
+        rows = {line: row for line, row in _rows_of(text, delimiter) if any(map(str.strip, row))}
+    except DataError as e:
+        raise DataError(f"{path}:{e}") from None
     if len(rows) < 2:
         return pd.DataFrame()
     header = [name.strip() for name in rows.pop(min(rows))]
-    bad = [(line, f"{len(row)} cells, the header has {len(header)}") for line, row in rows.items() if len(row) != len(header)]
+    expected = f"cells between {sign}, the header has {len(header)}"
+    bad = [(line, f"{len(row)} {expected}") for line, row in rows.items() if len(row) != len(header)]
     if bad:
         why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
         raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
     frame = pd.DataFrame(list(rows.values()), [*rows], header, dtype=object)
     if delimiter != usual:
-        frame.attrs["note"] = f"{DELIMITERS[delimiter]} stand between its cells"
+        frame.attrs["note"] = f"{sign} stand between its cells"
     return frame
 
 
@@ -134,11 +159,16 @@ def json_values(path: Path, text: str) -> pd.Series: # index: the line; in one l
     return pd.Series(found, dtype=object)
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _arrow(path: Path) -> pd.DataFrame:
+    "Read Parquet, or a file that `datasets` keeps on disk."
+    import pyarrow as pa
     import pyarrow.parquet as pq
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read()
+        if ending(path) == ".arrow":
+            table = pa.ipc.open_stream(path.read_bytes()).read_all()
+        else:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read()
         columns = [pd.Series(column.to_pylist(), dtype=object) for column in table.columns]
     except MemoryError:
         raise
@@ -151,21 +181,54 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2
     return frame.set_axis(range(1, len(frame) + 1))
 
 
-def read_table(path: Path) -> pd.DataFrame | dict:
-    "A frame, or a dict with queries and a corpus."
+def read_table(path: Path, split: str | None = None) -> pd.DataFrame | dict:
+    "Read a frame, or a dict with queries and a corpus."
     check_file(path)
-    if ending(path) == ".parquet":
-        return _parquet(path)
+    if ending(path) in (".parquet", ".arrow"):
+        return _arrow(path)
     if ending(path) in (".csv", ".tsv", ".txt"):
         return _delimited(path)
     rows = json_values(path, decoded(path))
+    if len(rows) and rows.map(lambda row: isinstance(row, list)).all(): # cells without names
+        return pd.DataFrame({"texts": rows}, dtype=object)
     wrong = rows[~rows.map(lambda row: isinstance(row, dict)).astype(bool)]
     if len(wrong):
         bad = [(line, f"an object is expected, found {type(row).__name__}") for line, row in wrong.items()]
         raise bad_lines(path, bad, len(rows))
-    if len(rows) == 1 and ending(path) == ".json":
-        return in_memory(str(path), rows.iloc[0])
+    if ending(path) == ".json" and (len(rows) == 1 or split):
+        return in_memory(str(path), _of_object(path, rows.iloc[0], split))
+    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all():
+        rows = rows.map(lambda row: next(iter(row.values())))
     return pd.DataFrame(rows.tolist(), rows.index, dtype=object)
+
+
+DEDUPE = ( # a line of Python
+    "examples of dedupe, two records each. This makes pairs of them: import json, pandas; examples = json.load(open({!r})); "
+    "pandas.DataFrame([[' '.join(str(cell) for cell in record.values() if cell) for record in pair['__value__']] + [int(name == 'match')] "
+    "for name, pairs in examples.items() for pair in pairs], columns=['left', 'right', 'label']).to_csv('pairs.csv', index=False)")
+
+
+def _of_object(path: Path, whole: dict, split: str | None) -> dict | pd.DataFrame | list:
+    "Return the table that one object of JSON holds: of columns, of rows by id, or of one of several splits."
+    values = [*whole.values()]
+    if {"distinct", "match"} == whole.keys():
+        raise DataError(f"{path}: {DEDUPE.format(str(path))}")
+    if {"columns", "data"} <= whole.keys():
+        try:
+            return pd.DataFrame(whole["data"], columns=whole["columns"], dtype=object)
+        except (ValueError, TypeError) as e:
+            raise DataError(f"{path}: {e}") from None
+    has_splits = all(one and (is_rows(one) or isinstance(one, dict) and all(isinstance(cell, list) for cell in one.values())) for one in values)
+    if split and not has_splits:
+        raise DataError(f"{path}: a file without splits, and {split!r} is asked for")
+    if has_splits:
+        if split not in whole:
+            there = ", ".join(map(visible, whole))
+            raise DataError(f"{path}: a file with the splits {there}: name one of them, e.g. {path}:{visible(next(iter(whole)))}")
+        return whole[split]
+    if all(isinstance(one, dict) for one in values) and not is_retrieval(whole):
+        return values if all(map(str.isdigit, whole)) else {name: pd.Series(cells, dtype=object) for name, cells in whole.items()}
+    return whole
 
 
 # ---------------------------------------------------------------- tables in memory
@@ -205,6 +268,37 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
         got = type(source).__name__
         raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {got}")
     return in_order(source.astype(object)).set_axis(list(map(str, source.columns)), axis=1)
+
+
+def spread(frame: pd.DataFrame) -> pd.DataFrame:
+    "Give each cell of lists of two or three a column of its own, named by what it holds."
+    for column, cells in frame.items():
+        sizes = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
+        if sizes <= {2, 3} and len(sizes) == 1:
+            wide = pd.DataFrame(cells.tolist(), frame.index, dtype=object)
+            has_label = not wide[max(sizes) - 1].map(is_text).any()
+            names = ("left", "right", "label") if has_label else ("anchor", "positive", "negative")
+            return pd.concat([wide.set_axis(names[:max(sizes)], axis=1), frame.drop(columns=column)], axis=1)
+    return frame
+
+
+def describe_values(cells: pd.Series) -> str:
+    "List the values of a column with their counts, where they are few."
+    counts = cells.map(lambda cell: str(cell).strip()).value_counts(sort=False)
+    few = len(counts) <= min(FEW, len(cells) - 1)
+    return ", ".join(f"{visible(value[:30])} {count:,}" for value, count in counts.items()) if few else ""
+
+
+def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
+    "Return the rows in which a column has a value."
+    column, _, value = where.partition("=")
+    if [*frame.columns].count(column) != 1:
+        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, frame.columns)}")
+    rows = frame[frame[column].map(lambda cell: str(cell).strip()) == value.strip()]
+    if rows.empty:
+        raise DataError(f"{name}: no row where {where} (there are {describe_values(frame[column]) or 'many values'})")
+    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), f"{len(rows):,} of {len(frame):,} rows, where {where}"]))
+    return rows
 
 
 # ---------------------------------------------------------------- what a cell is

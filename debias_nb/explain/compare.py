@@ -140,6 +140,7 @@ def compare(
     workers: int | None = None,
     margin: float = 1.,
     like: str = LIKE,
+    where: str | None = None,
 ) -> Comparison:
     """Train an encoder with each method, test it on each test, and say which differences are significant.
 
@@ -181,7 +182,7 @@ def compare(
         the kind, "general", which are downloaded once and of which what is tested is left out. A list, a column,
         a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as
         outreg-texts hold the encoder there, instead of on training texts.
-    metric, prompts, sample, match, match_from, other_to : optional
+    metric, prompts, sample, match, match_from, other_to, where : optional
         As in `diagnose`.
     seed : int
         The first seed, 0 or more.
@@ -242,7 +243,7 @@ def compare(
         else:
             texts = GENERAL_TEXTS
     validation = {} if validation is None else validation
-    files = _all_files(train, tests, validation, columns, match=match, match_from=match_from, other_to=other_to)
+    files = _all_files(train, tests, validation, columns, where=where, match=match, match_from=match_from, other_to=other_to)
     pairs = files["train"]
     check_metric(metric, [file for name, file in files.items() if name != "train"])
     held = _held_texts(texts, files, tests)
@@ -262,7 +263,7 @@ def compare(
     tested = {name: task.tests[name] for name in tests}
     options = {"validation": [f"{name}={files[VALIDATION + name].path}" for name in validation]}
     options |= options_of(
-        columns, prompts, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from, other_to=other_to, margin=margin, like=like,
+        columns, prompts, where=where, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from, other_to=other_to, margin=margin, like=like,
         methods=",".join(method.name for method in chosen), **{name: getattr(settings, name) for name in HOW}, seeds=seeds, redraw=redraw, out=folder)
     deciding = {name: test.metric for name, test in task.tests.items()}
     told = _told(chosen, settings, tested, scorer, pairs)

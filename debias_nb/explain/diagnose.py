@@ -330,6 +330,7 @@ def diagnose(
     like: str = LIKE,
     threshold: float | None = None,
     scores: dict | None = None,
+    where: str | None = None,
 ) -> Diagnosis:
     """Say whether, where and why fine-tuning made a model worse.
 
@@ -376,6 +377,8 @@ def diagnose(
         In place of models, for tests with queries, corpus and judgments: `base` and `tuned`, each with a run of TREC,
         predictions of mteb 2 or of sentence-transformers (`write_predictions`), a dict of query, text and score, or these by
         test. A text that is not ranked counts as not found.
+    where : str, optional
+        COLUMN=VALUE of the rows of all tests that are read, such as split=test. Of one file, also of training: FILE:COLUMN=VALUE.
 
     Returns
     -------
@@ -413,7 +416,7 @@ def diagnose(
     check_models(base, tuned, scores, prompts)
     if threshold is not None and not np.isfinite(threshold):
         raise ConfigError(f"threshold: a number is expected, got {threshold}")
-    files = read_files(train, tests or {}, columns, group, base is None, match=match, match_from=match_from, other_to=other_to)
+    files = read_files(train, tests or {}, columns, group, base is None, where, match=match, match_from=match_from, other_to=other_to)
     trained = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}
     check_metric(metric, list(of_tests.values()))
@@ -443,7 +446,7 @@ def diagnose(
     seen = None if trained is None else set().union(*map(words_of, [*trained.left, *trained.right]))
 
     options = options_of(
-        columns, prompts, group=group, threshold=threshold, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from,
+        columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from,
         other_to=other_to, margin=margin, like=like)
     drawn = {"seed": seed, "resamples": RESAMPLES, "sample": told.sampled, "threshold": threshold}
     facts = made_of("diagnose", models, files, of_tests, options, drawn)

@@ -21,10 +21,10 @@ def check_named(option: str, files) -> None:
 
 
 def read_files(
-    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, **how,
+    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, **how,
 ) -> dict[str, PairFile]:
     """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name, None for the others;
-    `scored`: of five columns the last two are scores; `how`: match and the like.
+    `scored`: of five columns the last two are scores; `where`: of tests; `how`: match and the like.
     Raises `DataError` also for names that cannot be told apart."""
     check_named("tests", tests)
     if not tests:
@@ -43,7 +43,7 @@ def read_files(
         own, scores = of_file.get(name, usual), ()
         if scored and own is not None and len(own) == 5:
             own, scores = own[:3], own[3:]
-        of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None}
+        of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None, "where": where}
         files[name] = read_pairs_file(source, own, name=name, **of_test, **how)
     return files
 

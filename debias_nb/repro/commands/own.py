@@ -30,6 +30,8 @@ Sample = Annotated[int | None, Option(min=10, help="Pairs or queries of each tes
 Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
 OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out.", show_default="below --match-from")]
+Where = Annotated[str | None, Option(
+    help="COLUMN=VALUE of the rows of tests that are read, such as split=test; of one file, also of training: FILE:COLUMN=VALUE.", show_default="all")]
 TEXTS_HELP = "Unlabeled texts: a file with one per line, or a table with a column text, or another one as in new.csv:question; general: the "\
     "general texts of this library, downloaded once."
 Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in points.")]
@@ -83,6 +85,7 @@ def diagnose(
     match: Match = None,
     match_from: MatchFrom = None,
     other_to: OtherTo = None,
+    where: Where = None,
     sample: Sample = None,
     out: Annotated[Path | None, Option(parser=folder, help="Folder for page, numbers and tables.")] = None,
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
@@ -104,7 +107,7 @@ def diagnose(
     _check_free(out, FILES, overwrite)
     found = diagnosing.diagnose(
         base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-        match=match, match_from=match_from, other_to=other_to, margin=margin, like=like, threshold=threshold, scores=runs)
+        match=match, match_from=match_from, other_to=other_to, where=where, margin=margin, like=like, threshold=threshold, scores=runs)
     _answer(found, out)
     failing = found.failing(fail_on, margin / 100) if fail_on else []
     if failing:
@@ -188,6 +191,7 @@ def compare(
     match: Match = None,
     match_from: MatchFrom = None,
     other_to: OtherTo = None,
+    where: Where = None,
     sample: Sample = None,
     out: Annotated[Path, Option(
         parser=folder,
@@ -210,7 +214,7 @@ def compare(
         found = comparing.compare(
             base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
             texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, seed=seed, redraw=redraw, workers=workers, margin=margin, like=like)
+            other_to=other_to, where=where, seed=seed, redraw=redraw, workers=workers, margin=margin, like=like)
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
     _answer(found, out)
