@@ -108,7 +108,8 @@ PARTS = ( # field, title, what is said of each of its tables, the columns that a
 STEPS = { # of each answer
     "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
     "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
-    "either": "Keep the base, which is simpler.", "cannot tell": "Get more labeled pairs, of the kind that the encoder will meet.",
+    "either": "Ship either: with the base nothing has to be replaced.", "cannot tell": "Label more {counted}, of the kind that the encoder "
+    "will meet; until then keep the base, unless a loss that is not excluded would not matter.",
 }
 
 
@@ -185,6 +186,14 @@ class Diagnosis:
         use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
         return cards(self.verdicts, self.decision, use)
 
+    @property
+    def checks(self) -> list[str]:
+        "The checks whose findings are warnings."
+        checks = ["scores that order nothing, or the other way round", "texts that are nearly the same as a match"]
+        if self.facts["models"]["base"]["kind"] != "scores":
+            checks += ["texts that are cut or have unknown words", "texts of a corpus without a vector"]
+        return checks + ["overlap with training"] * ("train" in self.facts["files"])
+
     def sections(self) -> list[Section]:
         "The parts of the page."
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
@@ -207,7 +216,7 @@ class Diagnosis:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
-        step = STEPS[call]
+        step = STEPS[call].format(counted=self.verdicts.counted[0])
         if self.decision.unusable:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
@@ -222,6 +231,7 @@ class Diagnosis:
             steps=[step],
             not_tested=self.decision.not_tested,
             warnings=self.warnings,
+            checks=self.checks,
             margin=self.decision.margin,
         )
 
