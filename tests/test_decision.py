@@ -12,14 +12,14 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
 from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import NEW, WHOLE, verdicts
+from debias_nb.explain.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
 from debias_nb.explain.evidence import below_chance, doubts, flaws
 from debias_nb.explain.given import ask_given, given_scores
 from debias_nb.explain.methods import Method, settings_for
-from debias_nb.explain.page import coded
+from debias_nb.explain.page import cell, coded
 from debias_nb.explain.recommendation import recommend, trade_points
 from debias_nb.explain.tests import as_test
 
@@ -59,9 +59,18 @@ def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
 def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
     results = [result("like", BETTER), replace(result("new", UNSURE), low=-.015)]
     assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
-    for found, words in ((.04, "to find one of 1 point takes about 7,500 more pairs."), (.004, "takes more pairs."), (np.nan, "takes more pairs.")):
+    excluded = "On `new` a loss of more than 3.0 points is excluded; to find a change of 1 point takes "
+    for found, words in ((.04, f"{excluded}about 7,500 more pairs."), (.004, f"{excluded}more pairs."),
+                         (1.2, "`new` has too few pairs to tell; to find a change of 1 point takes about 7,199,500 more pairs."),
+                         (np.nan, "`new` has too few pairs to tell; to find a change of 1 point takes more pairs.")):
         told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
         assert told.endswith(words) and "about -" not in told
+
+
+def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():
+    row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell", "counted": "queries", "found": 1.16}
+    assert _change_sentence(row).endswith("; too few queries to tell") and cell(row, "found") == "too few to tell"
+    assert _change_sentence(row | {"found": .5}).endswith("a change of 50.0 points would have been found four times in five")
 
 
 @pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])

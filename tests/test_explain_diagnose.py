@@ -30,12 +30,14 @@ from debias_nb.explain.changes import NEW, score_table, sentence, verdicts
 from debias_nb.explain.compare import compare
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.diagnosis import FILES, Diagnosis
+from debias_nb.explain.inputs import read_files
 from debias_nb.explain.page import tables as by_test
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
 from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
+from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm
 from debias_nb.explain.words import WORD, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
@@ -244,6 +246,63 @@ def test_flaws_are_counted():
     assert "pairs of the training file" not in evidence.flaws(None, [test], np.empty(0, int)).what.tolist()
 
 
+SAID = "texts are nearly the same as a match or their left text (but for case and spaces), and count as"
+COPIES = { # form -> rows, the last of which copies a match but for case and spaces, what is said, and the texts that match "red 0"
+    "pairs": ([{"left": f"red {i}", "right": f"old {i}", "label": i % 2} for i in range(41)] + [{"left": "red 1", "right": " Old  1", "label": 0}],
+              f"1 {SAID} no match", ["old 1"]),
+    "candidates": ([{"anchor": f"red {i}", "positive": f"old {i}", "negative": ["new", " OLD  1"]} for i in range(20)],
+                   f"1 {SAID} a match where that is one", ["old 1", " OLD  1"]),
+    "retrieval": ([{"anchor": f"red {i}", "positive": f"old {i}"} for i in range(20)] + [{"anchor": "blue", "positive": "OLD  1"}],
+                  f"2 {SAID} a match where that is one", ["old 1", "OLD  1"]),
+}
+
+
+@pytest.mark.parametrize("form", COPIES)
+def test_copies_of_a_match_are_told_and_count_as_the_match(form):
+    rows, said, matches = COPIES[form]
+    test = as_test("new", read_files(None, {"new": pd.DataFrame(rows)})["new"])
+    frame = test.file.frame
+    assert test.file.form == form and frame.right[(frame.left == "red 1") & (frame.label > 0)].tolist() == matches
+    scores = np.random.default_rng(0).normal(size=len(frame))
+    if form == "retrieval":
+        vectors = torch.from_numpy(np.random.default_rng(0).normal(size=(len(test.file.corpus), 8)))
+        scores = corpus_levels(vectors, vectors, frame["query"].to_numpy(), frame.document.to_numpy(), test.labels)
+    test.scores = {"base": scores, "tuned": scores}
+    assert f"new: {said}." in evidence.doubts(test, 0)
+    again = read_files(None, {"new": pd.DataFrame(rows[:1] + rows[2:20])})["new"]
+    assert form == "candidates" or not again.frame["copy"].any()
+
+
+def test_texts_of_a_corpus_without_a_vector_are_counted():
+    model = made.without_a_vector_for_the_unknown()
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other[0].embedding.weight[1] *= -1
+    corpus = {f"d{i}": "red shoe" if i < 40 else f"strange{i}" for i in range(60)}
+    test = {"queries": {f"q{i}": f"red {i}" for i in range(20)}, "corpus": {one: f"{text} {one}" if text == "red shoe" else text for one, text in corpus.items()},
+            "relevant_docs": {f"q{i}": [f"d{i}"] for i in range(20)}}
+    found = diagnose(model, other, None, {"new": test}, progress=False)
+    assert [text for text in found.warnings if "no vector" in text] == [
+        f"new: 20 texts of the corpus have no vector in the {name} model." for name in ("base", "tuned")]
+
+
+def test_settings_that_differ_are_named_on_the_first_screen(folders, files):
+    other = SentenceTransformer(folders["other bert"], device="cpu")
+    other[1] = Pooling(32, pooling_mode="cls")
+    found = found_with(folders | {"it": other}, files, "bert", "it", tests=("new",))
+    said = ("The two models differ in settings, and a part of each change may come from that; averaged weights have those of the tuned model "
+            "(Pooling, pooling_mode: 'mean' before, 'cls' after).")
+    assert found.decision.reason.endswith(said) and said in found.html().partition("<nav")[0].replace("&#39;", "'") and said in repr(found)
+
+
+def test_the_checks_that_were_made_are_named(tables):
+    screen = tables.html().partition("<nav")[0]
+    assert "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, texts that are cut" in screen or tables.warnings
+    quiet = replace(tables, warnings=[]).html()
+    assert "No warning. Checked: " in quiet and "overlap with training." in quiet
+    assert "overlap with training" not in replace(tables, facts=tables.facts | {"files": {}}).checks
+
+
 # ---------------------------------------------------------------- scores and words
 
 
@@ -422,8 +481,8 @@ def test_scores_that_float32_cannot_tell_apart_are_ties():
 def test_other_settings_are_told(folders):
     base, tuned = (SentenceTransformer(folders[name], device="cpu") for name in ("bert", "other bert"))
     tuned.max_seq_length = 6
-    notes = diagnose(base, tuned, None, {"new": made.some_pairs()}, progress=False).notes
-    assert any(note.startswith("The two models differ in settings") for note in notes)
+    reason = diagnose(base, tuned, None, {"new": made.some_pairs()}, progress=False).decision.reason
+    assert reason.endswith("(longest text: 40 before, 6 after).")
 
 
 def test_words_in_a_chat_template_are_left_out_and_a_note_says_so(folders, files, tmp_path):
@@ -670,9 +729,11 @@ def test_the_command_refuses_what_cannot_be(files, monkeypatch, change, words):
 
 
 TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}]'
+ROOM = '{"added_tokens": [{"id": 1000000000, "content": "x"}]}'
 UNUSABLE = { # what is in the folder of a model, what is said of it
     "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
     "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model' is no module of an encoder"),
+    "a token far out": ({"modules.json": TRANSFORMER, "tokenizer.json": ROOM}, "tokenizer.json: added_tokens: 0: id: Input should be less than 16777216"),
     "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "auto_map names code of the repository"),
 }
 

@@ -15,7 +15,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.explain.demo import offers, small_encoder
 from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.given import NO_WEIGHTS
+from debias_nb.explain.given import NO_WEIGHTS, score_pairs
 from debias_nb.explain.models import load_model, pair_scores
 from debias_nb.repro.cli import app
 
@@ -140,6 +140,8 @@ def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
 
 
 @pytest.mark.parametrize(("run", "why"), [
+    ("q0 Q0 d1 1 1" + 400 * "0" + " x\n", r":1: a finite score is expected, found '10000"),
+    ("q0 Q0 d1 1 true x\n", r":1: a finite score is expected, found 'true'"),
     ("q0 Q0 d1 1 .5\n", r":1: six cells are expected"),
     ("q0 Q0 d1 1 nan x\nq0 Q0 d2 2 inf x\n", r":1: a finite score is expected, found 'nan'; .*:2: .* found 'inf'"),
     ("q0 Q0 d1 1 .5 x\n\nq0 Q0 d1 2 .4 x\n", r":3: query 'q0' ranks text 'd1' twice"),
@@ -163,6 +165,8 @@ def test_what_lacks_or_contradicts_is_refused(folder, models):
         (DataError, "no such file", {"scores": {"base": run, "tuned": folder / "none.trec"}}),
         (DataError, "one run is expected.*; found 2", {"scores": {"base": run, "tuned": {"a": {"test": {"q": {"d": 1}}}, "b": {"test": {"q": {"d": 1}}}}}}),
         (ConfigError, "two models are expected, or a run of each: --scores tuned=FILE", {"scores": {"base": run}}),
+        (ConfigError, "no model of scores 'bse'; did you mean 'base'", {"scores": {"bse": run, "tuned": run}}),
+        (ConfigError, "no test with queries, corpus and qrels that is called 'nwe'; did you mean 'new'", {"scores": {"base": {"nwe": run}, "tuned": run}}),
         (ConfigError, "base and tuned, or scores", {"scores": given(folder, "{}.20.trec"), **models}),
         (ConfigError, "tuned: a model is expected", {"base": models["base"]}),
         (ConfigError, "prompts: these need both models", {"scores": given(folder, "{}.20.trec"), "prompts": ("", "")}),
@@ -187,3 +191,80 @@ def test_the_last_line_is_the_verdict(folder, tmp_path):
     words = CliRunner().invoke(app, ["diagnose", *asked, "--verdict-words"]).output.splitlines()[-1]
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| delta={re.escape(found[4])} \|", words)
     assert CliRunner().invoke(app, ["diagnose", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
+
+
+def test_a_run_whose_texts_all_have_one_score_goes_by_its_ranks(folder):
+    "As a search writes it whose scores say nothing; without ranks there is no order."
+    runs, tests = given(folder, "{}.trec"), {"new": folder / "new"}
+    whole = diagnose(tests=tests, scores=runs, progress=False)
+    flat = folder / "flat.trec"
+    lines = [line.split() for line in runs["tuned"].read_text().splitlines()]
+    flat.write_text("".join(" ".join([*line[:4], "1", "x"]) + "\n" for line in lines))
+    found = diagnose(tests=tests, scores=runs | {"tuned": flat}, progress=False)
+    assert np.allclose(found.verdicts[NUMBERS[:3]], whole.verdicts[NUMBERS[:3]], atol=.01), "but for what ties"
+    assert f"new: {flat} has one score for all texts of 40 queries: these are in the order of ranks." in found.warnings
+    run = {}
+    for query, _, text, *_ in lines:
+        run.setdefault(query, {})[text] = 0
+    found = diagnose(tests=tests, scores=runs | {"tuned": run}, progress=False)
+    assert found.decision.heading == "Do not ship. new: all scores of a query are the same in the tuned model."
+    with pytest.raises(DataError, match="run:q0: a finite score is expected, found True|a run of the tuned model:q0: .* found True"):
+        diagnose(tests=tests, scores=runs | {"tuned": {"q0": {"d1": True, "d2": False}}}, progress=False)
+
+
+@pytest.mark.parametrize("asked, why", [
+    (["--scores=base={run}", "--scores=base:new={run}", "--scores=tuned={run}"], "--scores wants .* each once, got 'base:new="),
+    (["--scores=base:new={run}", "--scores=base={run}", "--scores=tuned={run}"], "--scores wants .* each once, got 'base="),
+    (["--scores=base:zzz={run}", "--scores=tuned={run}"], r"that is called 'zzz' \(known: 'new'\)"),
+    (["--scores=base={run}", "--test=new={pairs}", "--columns=left,right,label,old,mine"], "the scores of pairs are their columns old, mine"),
+])
+def test_no_run_is_ignored(folder, tmp_path, asked, why):
+    pairs = tmp_path / "pairs.csv"
+    offers(60, 1, .2, .4).assign(old=range(60), mine=range(60)).to_csv(pairs, index=False)
+    words = [text.format(run=folder / "base.20.trec", pairs=pairs) for text in asked]
+    tests = [] if any("--test" in text for text in words) else [f"--test=new={folder / 'new'}"]
+    done = CliRunner().invoke(app, ["diagnose", *words, *tests])
+    assert done.exit_code == 2 and re.search(why, done.output), done.output
+
+
+@pytest.mark.parametrize("wrong", [True, np.nan, 10**400, None, "high"])
+def test_what_is_no_score_of_a_pair_is_refused(wrong):
+    pairs = offers(60, 1, .2, .4).assign(old=range(60), mine=pd.Series([wrong, *range(59)], dtype=object))
+    with pytest.raises(DataError, match="column 'mine': a finite score is expected, found"):
+        diagnose(tests={"new": pairs}, columns=("left", "right", "label", "old", "mine"), progress=False)
+
+
+def letters(left, right):
+    return [len({*one} & {*other}) for one, other in zip(left, right)]
+
+
+def words(left, right):
+    return np.array([len({*one.split()} & {*other.split()}) for one, other in zip(left, right)])
+
+
+def test_any_two_functions_score_a_test():
+    pairs = offers(300, 3, .2, .4)
+    by_hand = pairs.assign(old=words(pairs.left, pairs.right), mine=letters(pairs.left, pairs.right))
+    expected = diagnose(tests={"new": by_hand}, columns=("left", "right", "label", "old", "mine"), progress=False)
+    found = diagnose(tests={"new": score_pairs(pairs, {"base": words, "tuned": letters})}, progress=False)
+    pd.testing.assert_frame_equal(found.verdicts, expected.verdicts)
+    assert found.facts["command"] is None and NO_WEIGHTS in found.notes
+    rows = [{"anchor": f"q {i}", "positive": f"q {i} a", "negative": f"z {i}"} for i in range(40)]
+    ranked = diagnose(tests={"new": score_pairs(rows, {"base": words, "tuned": lambda left, right: -words(left, right)})}, progress=False)
+    assert ranked.verdicts[["base", "tuned"]].iloc[0].tolist() == [1, 0] and ranked.warnings[0].startswith("new: by tuned relevant texts score below")
+
+
+@pytest.mark.parametrize("scorers, error, why", [
+    ({"base": words}, ConfigError, "functions called base and tuned are expected, got 'base'"),
+    ({"base": words, "tuned": lambda left, right: [1]}, DataError, "tuned gives 1 scores for 60 pairs"),
+    ({"base": words, "tuned": lambda left, right: [one == other for one, other in zip(left, right)]}, DataError, ":1: column 'tuned': a finite score"),
+    ({"base": words, "tuned": lambda left, right: np.zeros((60, 2))}, DataError, ":1: column 'tuned': a finite score"),
+])
+def test_what_scores_no_pairs_is_refused(scorers, error, why):
+    with pytest.raises(error, match=why):
+        score_pairs(offers(60, 1, .2, .4), scorers)
+
+
+def test_a_corpus_is_not_scored_pair_by_pair(folder):
+    with pytest.raises(DataError, match="new: a corpus is searched; give the run of a search"):
+        score_pairs(folder / "new", {"base": words, "tuned": letters})

@@ -69,6 +69,7 @@ paired(a_values, b_values, a_replicates=None, b_replicates=None, level=0.95, uni
 rank_metrics(y_true, y_score, groups, grades=None, name='', *, levels=(1, 4), unanswered='error')
 read_pairs(path, columns=('label', 'left', 'right'), encoding_errors='strict', name=None)
 read_pairs_file(source, columns=None, group=None, name=None, *, form=None, match=None, match_from=None, other_to=None, scores=None, where=None)
+score_pairs(test, scorers, columns=None, *, match=None, match_from=None, other_to=None)
 tokenize(model, texts, max_length=None, prompt='')
 topic_bias(cosines, labels, temperature)
 verdict(paired, threshold=0.0, delta=0.01, p=None, level=0.95)

@@ -99,7 +99,7 @@ def of_models(change, encode, similarity=cosine, **options):
             vectors = [encode(model, pairs[side].tolist(), side == "left") for side in ("left", "right")]
             right += by_others(pairs, *vectors, similarity)
         assert scored(found) == pytest.approx(right, abs=2e-4)
-        return " ".join(found.warnings + found.notes)
+        return " ".join([repr(found), *found.notes])
     return run
 
 

@@ -16,8 +16,8 @@ from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, groups_in, in_memory, is_retrieval, is_text, number_of
-from .tables import path_and_part, read_table, rows_where, spread, texts_in
+from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, finite, groups_in, in_memory, is_retrieval, is_text
+from .tables import number_of, path_and_part, read_table, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +136,8 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
     if options.group:
         pairs["group"] = groups_in(name, frame[options.group])
     for model, column in zip(MODELS, options.scores or ()):
-        pairs[model] = pd.to_numeric(frame[column], errors="coerce").astype(float)
-        check(name, frame[column], np.isfinite(pairs[model]), "a finite score is expected")
+        pairs[model] = frame[column].map(finite).astype(float)
+        check(name, frame[column], pairs[model].notna(), "a finite score is expected")
     pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if pairs.empty:
         reasons = ", ".join(f"{count:,} {what}" for what, count in left_out.items())

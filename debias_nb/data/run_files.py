@@ -5,13 +5,12 @@ from io import StringIO
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known, quoted
 from .judgments import as_id, refuse
 from .registry import DataError
-from .tables import decoded, ending, in_order, is_rows, json_values
+from .tables import decoded, ending, finite, in_order, is_rows, json_values
 
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 MODELS = ("base", "tuned")
@@ -68,8 +67,9 @@ def _rows(name: str, source: Path | dict) -> pd.DataFrame:
 
 
 def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, document, score; index: line, or the query of a dict
-    """What was found for each query. Raises `DataError` naming file and line for what is no score, for a text that stands
-    twice, and for scores that rise from rank to rank."""
+    """What was found for each query; where it has one score alone, by rank (the number of such queries is "by rank" of `attrs`).
+    Raises `DataError` naming file and line for what is no score, for a text that stands twice, and for scores that rise from
+    rank to rank."""
     if not isinstance(source, dict):
         name, source = str(source), Path(source)
         if not source.is_file():
@@ -81,11 +81,15 @@ def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, d
     for column in ("query", "document"):
         read[column] = frame[column].map({cell: as_id(cell) for cell in frame[column].unique()})
     for column in {"score", "rank"} & {*frame}:
-        read[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
-        refuse(name, frame, ~np.isfinite(read[column]), lambda row, column=column: f"a finite {column} is expected, found {quoted(row[column])}")
+        read[column] = frame[column].map(finite).astype(float)
+        refuse(name, frame, read[column].isna(), lambda row, column=column: f"a finite {column} is expected, found {quoted(row[column])}")
     refuse(name, frame, read[["query", "document"]].isna().any(axis=1), lambda row: "ids of a query and a text are expected")
     refuse(name, read, read.duplicated(["query", "document"]), lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
     if "rank" in read:
+        of_query = read.groupby("query")
+        by_rank = (of_query.score.transform("nunique") == 1) & (of_query["rank"].transform("nunique") > 1)
+        read.loc[by_rank, "score"] = -read["rank"]
+        read.attrs["by rank"] = read["query"][by_rank].nunique()
         ranked = read.sort_values(["query", "rank"], kind="stable")
         rises = (ranked.score.diff() > 0) & (ranked["query"] == ranked["query"].shift())
         advice = "if scores are distances, write them with a minus sign"
@@ -101,7 +105,7 @@ def named_runs(given: list[str]) -> dict: # of `base=FILE` or `base:TEST=FILE` -
         model, _, test = key.partition(":")
         check_known("--scores: model", model, MODELS, ConfigError)
         own = found.setdefault(model, {})
-        if not path or test in own:
+        if not path or test in own or "" in own or own and not test:
             raise ConfigError(f"--scores wants base=FILE and tuned=FILE, or base:TEST=FILE, each once, got {text!r}")
         own[test] = path
     return {model: runs.get("", runs) for model, runs in found.items()}

@@ -7,6 +7,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 from io import StringIO
 from itertools import islice
@@ -311,6 +312,14 @@ def is_text(cell) -> bool:
 def number_of(cell) -> Decimal | None: # None: it is no number
     text = str(cell).strip().casefold()
     return Decimal(text) if NUMBER.fullmatch(text) else None
+
+
+def finite(cell) -> float: # nan: it is none
+    "Read a finite number; true and false are none."
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(cell, (bool, np.bool_)) and np.isfinite(float(cell)):
+            return float(cell)
+    return np.nan
 
 
 def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (n,) booleans

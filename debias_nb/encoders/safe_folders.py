@@ -190,6 +190,10 @@ def check_folder(
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"{path}: neither a file nor a folder")
     check_no_code(folder)
+    for path in folder.rglob("tokenizer.json"):
+        _read(path, _Tokenizer)
+    for path in folder.rglob("added_tokens.json"):
+        _read(path, dict[str, TokenId])
     modules = _modules(folder)
     for module in modules:
         _check_module(module)
@@ -235,6 +239,17 @@ class _Told(BaseModel): # of config_sentence_transformers.json
     similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan"] | None = None
     truncate_dim: PositiveInt | None = None
     default_prompt_name: str | None = None
+
+
+TokenId = Annotated[int, Field(ge=0, lt=2**24)] # beyond what any vocabulary has; a tokenizer makes room up to the largest
+
+
+class _Added(BaseModel):
+    id: TokenId
+
+
+class _Tokenizer(BaseModel): # of tokenizer.json
+    added_tokens: list[_Added] | None = None
 
 
 class _Index(BaseModel): # a list of weights in several files

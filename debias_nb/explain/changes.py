@@ -97,6 +97,8 @@ def _change_sentence(row: dict) -> str: # row: of `verdicts`
         return told
     if row["low"] > 0 or row["high"] < 0:
         told += f", which leaves out zero, but p = {row['p']:.3f} when corrected for {row['tests']} tests"
+    if row["found"] >= 1:
+        return f"{told}; too few {row['counted']} to tell"
     if row["found"] > 0:
         return f"{told}; a change of {100 * row['found']:.1f} points would have been found four times in five"
     if row["base"] > 0:

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['LARGE', 'LIKE', 'MARKS', 'Call', 'MUCH', 'OTHER_WORDS', 'RETRAIN', 'NEW_DATA', 'AVERAGED', 'ANSWERS', 'Result',
            'results_of', 'Averaged', 'averaged', 'overall', 'verdict_line', 'Decision', 'listed', 'named', 'fits',
-           'margin_sentence', 'most_lost', 'contradicting', 'by_others', 'not_by_all', 'Evidence', 'decide', 'cards']
+           'margin_sentence', 'most_lost', 'excluded', 'contradicting', 'by_others', 'not_by_all', 'Evidence', 'decide',
+           'cards']
 
 # %% ../../nbs/explain/05_decision.ipynb #34e82e37
 import math
@@ -218,13 +219,20 @@ def _did(better: list[Result], worse: list[Result]) -> str:
     return f"Fine-tuning made the encoder {' and '.join(parts)}." if parts else "No test shows that fine-tuning made it better or worse."
 
 
+def excluded(result: Result) -> str:
+    "Say which loss the interval of a test leaves out, where a change within the scale would have been found."
+    if not result.found < 1:
+        return f"{result.name} has too few {result.counted} to tell"
+    return f"On {result.name} a loss of more than {max(0, -100 * result.low):.1f} points is excluded"
+
+
 def _more(results: list[Result], margin: float) -> str:
-    "What would be needed for tests that cannot tell."
+    "Say what tests that cannot tell do exclude, and what else it takes."
     parts = []
     for result in results:
         wanted = result.cases * (result.found / margin) ** 2 - result.cases
-        more = f"about {math.ceil(wanted / 100) * 100:,} more {result.counted}" if math.isfinite(wanted) and wanted > 0 else f"more {result.counted}"
-        parts.append(f"On {result.name} a change of {100 * result.found:.1f} points would have been found; to find one of {margin_sentence(margin)} takes {more}.")
+        more = f"about {math.ceil(wanted / 100) * 100:,} more {result.counted}" if 0 < wanted < math.inf else f"more {result.counted}"
+        parts.append(f"{excluded(result)}; to find a change of {margin_sentence(margin)} takes {more}.")
     return " ".join(parts)
 
 
@@ -362,7 +370,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
-        "Every change is under {0.margin_words}. The base is simpler. Did training learn at all?"),
+        "Every change is under {0.margin_words}. If you expected a gain, ask whether training learned at all."),
     "averaged": (
         "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on any test.", AVERAGED),
     "averaged instead": (

@@ -23,7 +23,7 @@ from .diagnosis import Diagnosis, reason
 from .evidence import OF_TRAINING, below_chance, candidate_words, doubts, flaws, flips, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .given import NO_WEIGHTS, Given, ask_given, given_scores
-from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, settings_of
+from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
@@ -158,9 +158,6 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], mixed: bool)
     if base.rules != tuned.rules:
         notes.append("The two models cut texts into different tokens, and a part of each change may come from that; importance is "
                      "compared word by word.")
-    if mixed and settings_of(base) != settings_of(tuned):
-        notes.append("The two models differ in settings (prompt, longest text, pooling, numbers kept or similarity), and models "
-                     "between them have those of the tuned one.")
     return notes
 
 
@@ -272,6 +269,7 @@ class Findings:
     suspects: np.ndarray = field(default_factory=lambda: np.empty(0, int)) # rows of training
     read: dict[str, float] = field(default_factory=dict)     # of `reading_warnings`
     before: str = ""                         # what stands before the heading
+    behind: str = ""                         # and behind the reason
 
 
 def _of_scores(given: dict[str, Given], tests: list[Test]) -> Findings:
@@ -306,6 +304,7 @@ def _of_models(
         suspects=_suspects(train, scorers, most, seed, progress),
         read=read,
         before=_unchanged(**scorers),
+        behind=setting_differences(**scorers),
         **_of_words(scorers, train, smaller, seed, progress),
     )
 
@@ -439,7 +438,7 @@ def diagnose(
     cosines = _of_cosines(told.scorers)
     wrong = _unusable(tests, flawed, told.read, cosines)
     decision = decide(decides, told.averaged, margin=margin / 100, not_tested=_not_tested(tests, like), others=further, **wrong)
-    decision = replace(decision, heading=told.before + decision.heading)
+    decision = replace(decision, heading=told.before + decision.heading, reason=decision.reason + told.behind)
     picked = decision.averaged and decision.averaged.share
     program = snippet(told.scorers, trained, picked, (found.verdict == "worse").any()) if told.scorers else ""
     names = {"base": "base", "tuned": "tuned"} | {name: f"averaged, {share:g}" for name, share in told.mixes.items() if share == picked}

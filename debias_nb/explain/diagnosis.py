@@ -6,7 +6,7 @@ from typing import Literal
 import pandas as pd
 
 from .changes import points
-from .decision import NEW_DATA, Decision, Result, cards, listed, results_of
+from .decision import NEW_DATA, Decision, Result, cards, listed
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
 from .recommendation import trade_points
@@ -110,7 +110,8 @@ FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do
 STEPS = { # of each answer
     "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
     "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
-    "either": "Ship whichever costs you less.", "cannot tell": "Get more labeled {cases}, of the kind that the encoder will meet.",
+    "either": "Ship either: with the base nothing has to be replaced.", "cannot tell": "Label more {cases}, of the kind that the encoder "
+    "will meet; until then keep the base, unless a loss that is not excluded would not matter.",
 }
 
 
@@ -187,6 +188,14 @@ class Diagnosis:
         use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
         return cards(self.verdicts, self.decision, use)
 
+    @property
+    def checks(self) -> list[str]:
+        "The checks whose findings are warnings."
+        checks = ["scores that order nothing, or the other way round", "texts that are nearly the same as a match"]
+        if self.facts["models"]["base"]["kind"] != "scores":
+            checks += ["texts that are cut or have unknown words", "texts of a corpus without a vector"]
+        return checks + ["overlap with training"] * ("train" in self.facts["files"])
+
     def sections(self) -> list[Section]:
         "The parts of the page."
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
@@ -225,6 +234,7 @@ class Diagnosis:
             steps=[step],
             not_tested=self.decision.not_tested,
             warnings=self.warnings,
+            checks=self.checks,
             margin=self.decision.margin,
         )
 

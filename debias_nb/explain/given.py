@@ -1,14 +1,18 @@
 "Scores that were given in place of models, as tests take them: runs of a search, or two columns of a table of pairs."
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from ..checks import ConfigError
+from ..checks import ConfigError, check_known, quoted
 from ..data.judgments import tolerated
-from ..data.pairs_file import PairFile
+from ..data.pairs_file import PairFile, Source, read_pairs_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS, Run, read_run
+from ..data.tables import check, finite
 from ..files import fingerprint, sha256_file
 from .tests import RetrievalTest, Test
 from ..measures.rankings import NOWHERE, Levels, candidate_levels
@@ -30,19 +34,26 @@ class Given:
 
 
 def given_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, Given]: # scores: of each model a run, or runs by test
-    "Where the scores of each model are. Raises `ConfigError` for what is missing."
+    "Find where the scores of each model are. Raises `ConfigError` for what is missing, or has no use."
     searched = [name for name, file in files.items() if file.form == "retrieval"]
     for name, file in files.items():
         if name in searched and file.ids is None:
             raise ConfigError(f"{name}: a folder with queries, corpus and qrels is expected, whose ids a run can name")
         if name not in searched and file.scores is None:
             raise ConfigError(f"{name}: two models are expected, or labeled pairs with two columns of scores: --columns left,right,label,base,tuned")
+    for model in scores or {}:
+        check_known("model of scores", model, MODELS, ConfigError)
+    if scores and not searched:
+        columns = ", ".join(column for file in files.values() for column in file.scores)
+        raise ConfigError(f"scores: a run is for a test with queries, corpus and qrels; the scores of pairs are their columns {columns}")
     found = {}
     for place, model in enumerate(MODELS):
         own = (scores or {}).get(model)
-        by_test = isinstance(own, dict) and own.keys() <= files.keys()
-        runs = {name: own.get(name) if by_test else own for name in searched}
-        lacking = [name for name, run in runs.items() if run is None]
+        by_test = isinstance(own, dict) and (own.keys() <= files.keys() or any(isinstance(run, (str, os.PathLike)) for run in own.values()))
+        runs = own if by_test else dict.fromkeys(searched, own)
+        for name in runs:
+            check_known("test with queries, corpus and qrels that is called", name, searched, ConfigError)
+        lacking = [name for name in searched if runs.get(name) is None]
         if lacking:
             raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
         in_memory = any(isinstance(run, dict) for run in runs.values())
@@ -51,6 +62,61 @@ def given_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, G
         names |= {name: file.scores[place] for name, file in files.items() if file.scores}
         found[model] = Given(runs, names, None if in_memory else [*options])
     return found
+
+
+def score_pairs(
+    test: Source, scorers: dict[str, Callable[[list[str], list[str]], ArrayLike]], columns: tuple[str, ...] | None = None, *,
+    match: str | None = None, match_from: float | None = None, other_to: float | None = None,
+) -> PairFile:
+    """Score a test with any two functions, such as cross-encoders, APIs or late interaction, for `diagnose` without models.
+
+    Parameters
+    ----------
+    test : str, Path, table or PairFile
+        Labeled pairs, or queries with candidates, in any form that `read_pairs_file` takes.
+    scorers : dict of callable
+        `base` and `tuned`: each takes two lists of n texts, left and right, and returns n finite scores; the higher, the more
+        likely a match. Only their order counts, so the two may have different scales.
+    columns, match, match_from, other_to : optional
+        As in `diagnose`.
+
+    Returns
+    -------
+    PairFile
+        The test with its scores, as one of the `tests` of `diagnose`.
+
+    Raises
+    ------
+    ConfigError
+        For other names than `base` and `tuned`.
+    DataError
+        For a test that cannot be read or searches a corpus, and for what is not one finite score a pair.
+
+    Examples
+    --------
+    >>> from debias_nb import diagnose, score_pairs
+    >>> from debias_nb.explain.demo import offers
+    >>> def equal_words(left, right):
+    ...     return [len({*one.split()} & {*other.split()}) for one, other in zip(left, right)]
+    >>> def equal_letters(left, right):
+    ...     return [len({*one} & {*other}) for one, other in zip(left, right)]
+    >>> test = score_pairs(offers(300, 1, .2, .4), {"base": equal_words, "tuned": equal_letters})
+    >>> diagnose(tests={"new": test}, progress=False).verdicts.verdict.tolist()
+    ['worse', 'worse']
+    """
+    if {*scorers} != {*MODELS}:
+        raise ConfigError(f"scorers: functions called {' and '.join(MODELS)} are expected, got {', '.join(map(quoted, scorers))}")
+    file = read_pairs_file(test, columns, match=match, match_from=match_from, other_to=other_to)
+    if file.form == "retrieval":
+        raise DataError(f"{file.name}: a corpus is searched; give the run of a search (scores={{'base': RUN, 'tuned': RUN}})")
+    frame = file.frame.copy()
+    for model, score in scorers.items():
+        cells = pd.Series([*score(file.left, file.right)], dtype=object, name=model)
+        if len(cells) != len(file):
+            raise DataError(f"{file.name}: {model} gives {len(cells):,} scores for {len(file):,} pairs of texts")
+        frame[model] = cells.map(finite).astype(float)
+        check(file.name, cells.set_axis(file.frame.line), frame[model].notna(), "a finite score is expected")
+    return replace(file, frame=frame, path=None, scores=MODELS)
 
 
 def _placed(test: RetrievalTest, run: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]: # query, document, score by place
@@ -109,14 +175,17 @@ def _depths(test: RetrievalTest, placed: dict[str, pd.DataFrame], names: dict[st
 def ask_given(test: Test, given: dict[str, Given]) -> tuple[list[str], list[str]]: # warnings, notes
     "Fill the scores of a test. Raises `DataError` for what is no run of this test, and where both models say the same."
     warnings, notes = [], []
-    if test.file.form == "pairs":
+    if test.file.scores:
         placed = {model: test.file.frame[model] for model in MODELS}
         test.scores |= {model: scores.to_numpy() for model, scores in placed.items()}
     else:
         names = {model: one.names[test.name] for model, one in given.items()}
         placed, told = {}, []
         for model, one in given.items():
-            placed[model], strange = _placed(test, read_run(one.runs[test.name], names[model]), names[model])
+            run = read_run(one.runs[test.name], names[model])
+            if run.attrs.get("by rank"):
+                told.append(f"{test.name}: {names[model]} has one score for all texts of {run.attrs['by rank']:,} queries: these are in the order of ranks.")
+            placed[model], strange = _placed(test, run, names[model])
             test.scores[model] = _levels(test, placed[model])
             told += strange
         warnings, notes = _depths(test, placed, names)

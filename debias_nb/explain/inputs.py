@@ -2,14 +2,16 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from ..checks import ConfigError, quoted
+from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.tokens import EncoderError, check_apart
 from .given import Given
 from .methods import HeldTexts
-from .models import Scorer, prompts_by_name, cutting, layers, load_model
+from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .tests import Test
 
@@ -44,8 +46,26 @@ def read_files(
         if scored and own is not None and len(own) == 5:
             own, scores = own[:3], own[3:]
         of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None, "where": where}
-        files[name] = read_pairs_file(source, own, name=name, **of_test, **how)
+        file = read_pairs_file(source, own, name=name, **of_test, **how)
+        files[name] = file if name == "train" else with_copies(file)
     return files
+
+
+def with_copies(file: PairFile) -> PairFile:
+    """Mark texts that equal a match, or the left text of what is no match, but for case and spaces (`copy` of the frame).
+    Among candidates and in a corpus a copy of a match is relevant, too."""
+    left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))
+    is_match = file.frame.label > 0
+    of_match = is_match.groupby([left, right]).transform("any")
+    frame = file.frame.assign(copy=~is_match & (of_match | (left == right)))
+    if file.form == "candidates":
+        frame["label"] = of_match.astype(int)
+    elif file.form == "retrieval":
+        texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus, "copy": True})
+        copies = frame[frame.columns.difference(["document", "right", "copy"])].assign(key=right).merge(texts)
+        frame = pd.concat([frame, copies[copies.document != copies.get("itself")].drop(columns="key")])
+        frame = frame.drop_duplicates(["query", "document"]).sort_values("query", kind="stable", ignore_index=True)
+    return replace(file, frame=frame)
 
 
 def check_models(base, tuned, scores, prompts) -> None:
@@ -66,9 +86,21 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     found = {test.name: test.apart_from(trained) for test in tests}
     return {name: apart for name, apart in found.items() if not apart.all()}
 
-def settings_of(scorer: Scorer) -> tuple:
-    "What decides, besides its weights, which vector a text gets."
-    return cutting(scorer), layers(scorer)
+def settings_of(scorer: Scorer) -> dict:
+    "Name what decides, besides its weights, which vector a text gets."
+    modules = layers(scorer)
+    names = {"kind": scorer.kind, "tokenizer": scorer.rules[:8], "prompts": scorer.prefixes, "longest text": limit(scorer), "modules": [kind for kind, _ in modules]}
+    return names | {f"{kind}, {key}": value for kind, config in modules for key, value in config.items()}
+
+
+def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
+    "Say in which settings two models differ; of those of another kind nearly all do."
+    one, other = settings_of(base), settings_of(tuned)
+    told = [f"{key}: {quoted(one.get(key))} before, {quoted(other.get(key))} after" for key in one | other if one.get(key) != other.get(key)]
+    if base.kind != tuned.kind or not told:
+        return ""
+    return (" The two models differ in settings, and a part of each change may come from that; averaged weights have those of the tuned "
+            f"model ({'; '.join(told)}).")
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes

@@ -68,6 +68,11 @@ def exact(value: float) -> str:
     return "–" if pd.isna(value) else f"{value:g}".replace("inf", "not ranked")
 
 
+def detectable(value: float) -> str:
+    "A change that a test would find; of one beyond the scale, that there is none."
+    return "too few to tell" if value >= 1 else percent(value)
+
+
 def signed(value: float) -> str:
     "A difference of fractions in points; a dash for what is not known."
     if pd.isna(value):
@@ -116,7 +121,7 @@ LABELS = { # of columns whose names say too little
 UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a share in percent
 UNITS |= {"threshold": "{:.3f}".format}
 UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after"), exact)
-UNITS |= {"metric": TITLES.get, "p": "{:.4f}".format, "words": len, "examples": examples}
+UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}
 
 
 def is_shown(column: str, value) -> bool:

@@ -35,6 +35,7 @@ class Levels:
     texts: np.ndarray # (Q,) that the query ranks
     ideal: np.ndarray # (Q, 10) DCG@1 to DCG@10 of the best order
     first: np.ndarray | None = None # (Q, k) the texts that score highest, in no order where they tie
+    empty: int = 0 # texts of the corpus that have no vector
 
 
 def discounts(places: int) -> np.ndarray: # (places + 1,)
@@ -54,7 +55,7 @@ def _ideal(query, grades):
     return at_place.cumsum(1)
 
 
-def _levels(query, grades, above, tied, texts, first=None):
+def _levels(query, grades, above, tied, texts, first=None, empty=0):
     "Join relevant texts with the same score, given in any order, to one level."
     order = np.lexsort((above, query))
     query, grades, above, tied = (np.asarray(column)[order] for column in (query, grades, above, tied))
@@ -62,7 +63,7 @@ def _levels(query, grades, above, tied, texts, first=None):
     level = np.cumsum(opens) - 1
     right = np.bincount(level)
     gain = np.bincount(level, grades)
-    return Levels(query[opens], above[opens], tied[opens], right, gain, texts, _ideal(query, grades), first)
+    return Levels(query[opens], above[opens], tied[opens], right, gain, texts, _ideal(query, grades), first, empty)
 
 # %% ../../nbs/measures/rankings.ipynb #e46dffc9
 def _changes(values):
@@ -152,7 +153,8 @@ def corpus_levels(
     texts = np.full(len(queries), len(corpus))
     if itself is not None:
         texts -= itself >= 0
-    return _levels(query, grades, above, tied, texts, tops if first else None)
+    empty = int((corpus == 0).all(1).sum())
+    return _levels(query, grades, above, tied, texts, tops if first else None, empty)
 
 # %% ../../nbs/measures/rankings.ipynb #32153d7c
 def _sum_by_query(levels: Levels, values) -> np.ndarray:

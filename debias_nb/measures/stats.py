@@ -289,8 +289,8 @@ def _minus(
     "Subtract b from a, seed by seed and resample by resample. Raise as `paired`."
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
-    if len(a) != len(b) and 1 not in (len(a), len(b)):
-        why = "runs are paired seed by seed, and only a single run is taken as deterministic"
+    if len(a) != len(b) and (1 not in (len(a), len(b)) or a_replicates is None):
+        why = "runs are paired seed by seed, and only a single run with replicates is taken as deterministic"
         raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
     if (a_replicates is None) != (b_replicates is None):
         side = "b" if a_replicates is None else "a"
@@ -328,7 +328,7 @@ def paired(
     Parameters
     ----------
     a_values, b_values : array_like, (seeds,) or (1,)
-        One number per seed, in the same order; one number alone for a method without randomness.
+        One number per seed, in the same order; with replicates one number alone for a method without randomness.
     a_replicates, b_replicates : array_like, (seeds, B) or (1, B), optional
         Bootstrap values on resamples that both methods share.
     level : float, in (0, 1)

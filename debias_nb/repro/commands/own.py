@@ -175,7 +175,7 @@ def compare(
         help="Each seed trains on its own draw of this share of the pairs, such as 0.8, so that intervals cover the draw.")] = None,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
-    batch_size: Annotated[int | None, Option(help=SETTING_HELP)] = None,
+    batch_size: Annotated[int | None, Option(min=1, max=2**20, help=SETTING_HELP)] = None,
     loss: Annotated[str | None, Option(
         help="Loss of sentence-transformers. MultipleNegativesRankingLoss trains on matches only, with negatives of their own "
         "where there are some. Weights that suit one loss may not suit another.",
