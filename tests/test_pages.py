@@ -1,4 +1,9 @@
 "How records become the rows, sentences and files of pages."
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
 import explorer
 import pandas as pd
 import pytest
@@ -6,13 +11,15 @@ import pytest
 from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
-from debias_nb.repro.pages.answers import answer, answered, asked, by_method, outcomes, reach
+from debias_nb.repro.pages.answers import answer, answered, asked, by_method, outcomes, place_of, reach
 from debias_nb.repro.pages.cells import Cell, measured, status_of, table_cells
 from debias_nb.repro.pages.frame import best_settings, scales, stored
 from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
 from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
-from debias_nb.repro.pages.tables import differences, means, missing, pairs, shared_texts, strength_of
+from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
+from debias_nb.repro.pages.verdicts import resting_on
 
+ROOT = Path(__file__).parents[1]
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
 
@@ -86,7 +93,7 @@ def test_tables_and_sentences_of_records(recorded):
 def of_size(*differences, spread=.1, unit="percent"):
     "Differences with these means over four seeds."
     over_seeds = [paired([mean - spread, mean, mean, mean + spread], [0] * 4) for mean in differences]
-    columns = {name: [getattr(one, name) for one in over_seeds] for name in ("difference", "low", "high", "p")}
+    columns = {name: [getattr(one, name) for one in over_seeds] for name in ("difference", "low", "high", "p", "n")}
     return pd.DataFrame(columns | {"paired": over_seeds, "unit": unit})
 
 
@@ -99,10 +106,11 @@ def of_size(*differences, spread=.1, unit="percent"):
     (of_size(.003, .004, spread=.001, unit="fraction"), "better", "No: this stays within 0.4 points of that."),
     (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
     (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
-    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; such tests find 21.4 points, four times in five."),
-    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; such tests find "),
-    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; such tests find "),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; the detectable difference (80% power) is 21.4 points."),
+    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
+    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
     (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 1.0 to 9.0 points above that."),
+    (of_size(1, -2, spread=90.), "better", "Cannot tell: this is between 2.0 points below and 1.0 above that; 4 seeds cannot tell."),
     (of_size(), "better", "Cannot tell: this was not run."),
 ])
 def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):
@@ -117,6 +125,46 @@ def test_counts_of_words_stand_in_columns():
     assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
     assert first["difference, points"] == "−3.0 to +2.0" and first["the paper prints, points"] == "+1.5 to +2.0"
     assert second["difference, points"] == "not run" and reach(of_size()) == "not measured"
+    wide = outcomes({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
+    assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
+
+
+@pytest.mark.parametrize("strength, weights, shown", [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])
+def test_the_papers_number_stands_beside_ours_at_its_own_strength(strength, weights, shown):
+    ours = {"a − b": of_size(1).assign(strength=strength), "c − b": of_size(1)}
+    found = outcomes(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])}, weights)["the paper prints, points"]
+    assert found.tolist() == [shown, "+3.0"]
+
+
+def test_synthetic_data_have_no_sites(recorded):
+    table = recorded["table3"]
+    assert place_of(table, "ood") == "on the other site"
+    table.attrs["study"] = "itvreg/table03", "planted"
+    assert place_of(table, "ood") == "out of distribution" and place_of(table, "iid") == "in distribution"
+
+
+def test_a_command_has_the_parameters_of_its_page(recorded):
+    own = replace(recorded, asked={"seeds": [0, 1], "weight": 3.})
+    assert own.unlike == "seeds = [0, 1], weight = 3.0" and not recorded.unlike and not recorded.options
+    for text in (provenance(own), missing(own)):
+        assert '--profile small -p "seeds=[0, 1]" -p "weight=3.0"`' in text
+    assert missing(recorded).endswith("--profile small`") and resting_on(replace(recorded, own=True)) == ""
+
+
+MOST_WORDS = 60 # of what a reader hears who cannot see a figure
+
+
+def test_a_figure_is_told_in_a_sentence():
+    found = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned") for size in range(1, 40)])
+    told = alt_text(found, "Points above plain fine-tuning, test by test")
+    assert "of 39 methods" in told and len(told.split()) < MOST_WORDS
+    assert alt_text(found[:2], "What") == "What: OutReg 1, texts of Quora (−1.0 to +1.0)"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "reports").rglob("*.md")), ids=str)
+def test_no_figure_of_a_page_is_a_table_read_aloud(page):
+    told = re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))
+    assert [alt for alt in told if len(alt.split()) > MOST_WORDS] == []
 
 
 def test_printed_numbers_to_calculate_with():

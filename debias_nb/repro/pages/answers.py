@@ -13,17 +13,20 @@ from .printed import POINTS
 
 BEGINNINGS = ("Yes", "No", "It depends", "Cannot tell")
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
+ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
 COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
     "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point", "depends": "It depends",
     "cannot tell": "Cannot tell", "not run": "Not run",
 }
+WHOLE_SCALE = 100. # points
+PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no other
 SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
 COUNTED = (
     "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
-    "*Cannot tell:* the test is too small; *would be found* is what it finds four times in five. "
+    "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
     "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim."
 )
 
@@ -99,13 +102,21 @@ def answer(
     if {"better", "worse"} <= set(decided.index):
         return f"It depends: {said}."
     if is_unsure.mean() >= (TOO_MANY if decided.sum() >= FEWEST else .5):
-        sizes = " to ".join(f"{size:.1f}" for size in sorted(set(_ends(own.finds[is_unsure]))))
-        return f"Cannot tell: {said}; such tests find {sizes} points, four times in five."
+        sizes = own.finds[is_unsure]
+        if sizes.min() > WHOLE_SCALE:
+            return f"Cannot tell: {said}; {own.n.max()} seeds cannot tell."
+        return f"Cannot tell: {said}; the detectable difference (80% power) is {detectable(sizes)} points."
     if len(decided) > 1 and decided.iloc[0] == decided.iloc[1]:
         return f"It depends: {said}."
     if decided.index[0] == "within the margin":
         return f"No: {said}, mostly within a point."
     return f"{'Yes' if decided.index[0] == yes else 'No'}: {said}."
+
+
+def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
+    "Say what tests can detect; more than the whole scale is no size."
+    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is" for size in _ends(sizes)] if len(sizes) else []
+    return " to ".join(dict.fromkeys(ends))
 
 
 def is_within_a_point(found: pd.DataFrame) -> pd.Series: # found: in points, with low and high
@@ -118,6 +129,12 @@ def counts(words: pd.Series) -> dict[str, int]:
     return {column: int((words == word).sum()) for word, column in COLUMNS.items()}
 
 
+def place_of(runs: pd.DataFrame, shift: str) -> str: # runs: of a table whose real data are of two question sites
+    "Name where it is tested: synthetic data have no sites."
+    _, profile = runs.attrs["study"]
+    return (SHIFTS if profile == "planted" else ON_SITES)[shift]
+
+
 def from_to(values: pd.Series) -> str:
     "The least and the largest, `−0.1 to +8.4`; one number where they are the same, nothing without values."
     values = values.dropna()
@@ -127,16 +144,18 @@ def from_to(values: pd.Series) -> str:
 def outcomes(
     rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `judged`
     printed: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
+    weights: dict[str, float] | None = None, # what is compared -> λ of these, where it is not `PAPERS_WEIGHT`
 ) -> pd.DataFrame:
-    """How many differences of each row got which word, how far they go, what could have been found, and what the paper prints.
-    What is nowhere is no column."""
+    """How many differences of each row got which word, how far they go, what could have been detected, and what the paper prints
+    at the same λ. What is nowhere is no column."""
     lines = {}
     for name, found in rows.items():
         own = found if "word" in found else judged(found)
         line = counts(own.word)
         line["difference, points"] = from_to(own.difference) or "not run"
-        line["would be found, points"] = from_to(own.finds[own.word == "cannot tell"]).replace("+", "")
-        line["the paper prints, points"] = from_to(pd.Series((printed or {}).get(name, []), dtype=float))
+        line["detectable, points"] = detectable(own.finds[own.word == "cannot tell"])
+        is_papers = set(own.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name, PAPERS_WEIGHT)}
+        line["the paper prints, points"] = from_to(pd.Series((printed or {}).get(name, []) if is_papers else [], dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)

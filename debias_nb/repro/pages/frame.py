@@ -3,7 +3,7 @@ import gc
 import math
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import get_args
@@ -120,7 +120,15 @@ class Study:
     cells: list[Cell]        # of all its tables
     came: str = ""           # what was loaded and what was run
     own: bool = False        # whether the records are of this machine alone
-    unlike: str = ""         # in what it is not what the configuration says
+    asked: dict[str, object] = field(default_factory=dict) # parameters by which it is not what the configuration says
+
+    @property
+    def unlike(self) -> str: # empty where it is just that
+        return ", ".join(f"{key} = {value}" for key, value in self.asked.items())
+
+    @property
+    def options(self) -> str: # of the command that makes it
+        return "".join(f' -p "{key}={value}"' for key, value in self.asked.items())
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -248,8 +256,7 @@ def make_study(
         raise RunsFailed("; ".join(failed))
     study = study_of(experiment, store_for(profile), own_store())
     study.own = True
-    unlike = {key: asked[key] for key in NARROWING if asked[key] is not None}
-    study.unlike = ", ".join(f"{key} = {value}" for key, value in unlike.items())
+    study.asked = {key: asked[key] for key in NARROWING if asked[key] is not None}
     records = sum(len(one.records) for one in outcomes)
     trained = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]

@@ -175,13 +175,15 @@ def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: o
 
 
 def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`
-    "Say what a figure of differences shows, for a reader who cannot see it: how far those of each method go."
+    "Say what a figure of differences shows, for a reader who cannot see it: which method lies highest, and which lowest."
     if found.empty:
         return what
     digits = DIGITS[found.unit.iloc[0]]
-    ends = found.difference.groupby(_named(found), sort=False).agg(["min", "max"])
-    said = [f"{name} {signed(low, digits)} to {signed(high, digits)}" for name, low, high in ends.itertuples()]
-    return f"{what}: {'; '.join(said)}"
+    ends = found.difference.groupby(_named(found), sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
+    said = [f"{name} ({signed(low, digits)} to {signed(high, digits)})" for name, _, low, high in ends.itertuples()]
+    if len(said) == 1:
+        return f"{what}: {said[0]}"
+    return f"{what}: of {len(said)} methods {said[-1]} lies highest on average, and {said[0]} lowest"
 
 
 FEW_SEEDS = "On two or three seeds intervals can be too narrow."
@@ -289,7 +291,7 @@ def missing(
         cells = [cell for cell in study.cells if cell.table == table.id]
         empty = [cell for cell in cells if cell.value is None]
         if empty:
-            what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}`"
+            what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}{study.options}`"
             for part in ("column", "method"):
                 named = dict.fromkeys(getattr(cell, part) for cell in empty)
                 if len(named) < len({getattr(cell, part) for cell in cells}):
@@ -390,7 +392,7 @@ def provenance(study: Study) -> str:
     single = _seen(network.display for network in networks if network.kind == "alignment")
     if single:
         lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
-    lines.append(f"Records have the hashes of encoders and data. Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}`.")
+    lines.append(f"Records have the hashes of encoders and data. Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if changed:
         lines.append(f"{changed} of these runs came from a tree with uncommitted changes, and are in no comparison.")
     return "\n  ".join(lines)

@@ -8,9 +8,9 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from .answers import BEGINNINGS, OF_CLAIMS, from_to
+from .answers import OF_CLAIMS, from_to
 from .comparisons import COUNTED, DECIDED, PAIR, Evidence, Line, as_claimed, counted, is_slight, judge, overall
-from .frame import PROFILES, only, read_so_far
+from .frame import PROFILES, Study, only, read_so_far
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
 from .tables import text_table
@@ -52,11 +52,6 @@ class Claim:
         word = self.shown(profile)
         part = ", in part" if word.endswith(" in part") else ""
         return OF_CLAIMS[word.removesuffix(" in part")] + part
-
-    def beginning(self, profile: str) -> str: # of an answer on a page
-        "Answer with one of the words that a page begins with."
-        answer = self.answer(profile)
-        return next((word for word in BEGINNINGS if answer.startswith(word)), "Cannot tell")
 
     def outcome(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
         "Count the words of its primary comparisons, and say how far their differences go."
@@ -282,6 +277,18 @@ def read_ledger(paper: str) -> Ledger:
         for erratum in book.errata.values():
             erratum.title, *_ = headings[erratum.id]
     return known["claims", paper]
+
+
+def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
+    "Answer the claims that rest on an experiment, each over all of its comparisons, wherever they are."
+    paper, profile = study.experiment.name.partition("/")[0], study.experiment.profile
+    tables = [table.id for table in study.experiment.tables]
+    by_answer = {}
+    for claim in ([] if study.own else read_ledger(paper).claims.values()):
+        if only(claim.primary(profile), table=tables).difference.notna().any():
+            by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
+    lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
+    return f"Claims that rest on this, each over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
 
 
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
