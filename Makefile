@@ -143,7 +143,7 @@ docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a br
 bench: $(VENV)/.stamp | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done
 
-# ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone.
+# ONLY='nbs/losses/pair_losses.ipynb nbs/papers/itvreg/table03.ipynb' runs these alone, and makes the pages that follow from them.
 sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks, the reports and README.md anew; ONLY=... of some notebooks
 	$(BIN)/nbdev_export
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py --keep $(ONLY)
@@ -153,8 +153,8 @@ sync: $(VENV)/.stamp | .cache ## make the library, the outputs of the notebooks,
 made:
 	$(BIN)/nbdev_export
 	$(BIN)/python tools/notebooks.py
-	$(BIN)/python tools/outputs.py --papers
-	$(BIN)/python tools/diagnose_cases.py --pages
+	$(BIN)/python tools/outputs.py --papers $(ONLY)
+	$(if $(ONLY),,$(BIN)/python tools/diagnose_cases.py --pages)
 	$(BIN)/python tools/readme.py
 
 # In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.

@@ -4,6 +4,8 @@ import json
 import re
 import struct
 import symtable
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,7 +97,54 @@ def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(ch
     assert (found == STORED) is is_kept
 
 
-# The order for a reader.
+def notebook(outputs):
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None, "outputs": outputs}
+    return {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    "Save a notebook as JupyterLab does, and return the outputs in its file."
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab, "FIRST", {})
+    (tmp_path / "nbs").mkdir()
+    file = tmp_path / "nbs/a.ipynb"
+    file.write_text(json.dumps(notebook(STORED)))
+
+    def save(outputs):
+        model = {"type": "notebook", "content": notebook(outputs)}
+        lab.clean_before_saving(model, "nbs/a.ipynb", SimpleNamespace(root_dir=str(tmp_path)))
+        file.write_text(json.dumps(model["content"], indent=1)) # as Jupyter writes it, perhaps with other spaces
+        return json.loads(file.read_text())["cells"][0]["outputs"]
+
+    save.file = file
+    return save
+
+
+DRAWN_AGAIN = [*STORED[:1], STORED[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}}, *STORED[2:]]
+
+
+def test_a_notebook_that_is_saved_while_it_runs_holds_in_the_end_what_it_held(saved):
+    assert saved([]) == [], "cleared, and not there again"
+    assert saved(DRAWN_AGAIN[:1]) != STORED
+    assert saved(DRAWN_AGAIN) == STORED
+    assert saved([]) == [] and saved(DRAWN_AGAIN) == STORED, "as often as it is run"
+
+
+def test_what_another_program_has_written_meanwhile_counts(saved):
+    assert saved(DRAWN_AGAIN) == STORED
+    checked_out = [STORED[0] | {"text": "base 1.0\n"}]
+    saved.file.write_text(json.dumps(notebook(checked_out)))
+    assert saved([checked_out[0] | {"text": ["base ", "1.0\n"]}]) == checked_out
+
+
+def test_lab_starts_no_language_server(monkeypatch):
+    for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
+        monkeypatch.setitem(sys.modules, name, sys.modules[name])
+    text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
+    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace())
+    exec(text, {"c": config})
+    assert config.LanguageServerManager.autodetect is False
 
 
 # One notebook to read for each method.

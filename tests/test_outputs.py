@@ -12,6 +12,10 @@ import nbformat
 import outputs
 import pytest
 
+from debias_nb.repro.commands import reproduction
+from debias_nb.repro.pages import shifts
+from debias_nb.repro.pages.report import BOOKS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -98,3 +102,15 @@ def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(mo
     found = {path.name: (by, error) for path, by, error, _ in outputs.run_apart([tmp_path / name for name in "abc"], 2)}
     assert found["b"] == (None, "its process ended with 3")
     assert len({found["a"][0], found["c"][0], os.getpid()}) == 3
+
+
+def test_pages_that_follow_from_some_notebooks_are_made_and_no_others(monkeypatch):
+    made = []
+    monkeypatch.setattr(reproduction, "write_pages", lambda names, *more: made.append(names))
+    monkeypatch.setattr(shifts, "write_prior", lambda root: made.append("prior"))
+    outputs.make_pages([ROOT / "nbs/losses/scan.ipynb"])
+    assert made == [], "a notebook of the library makes no page"
+    outputs.make_pages([ROOT / "nbs/losses/scan.ipynb", ROOT / "nbs/papers/itvreg/claims.ipynb"])
+    assert made == [["itvreg/claims", *BOOKS]]
+    outputs.make_pages(None)
+    assert made[1:] == [None, "prior"]

@@ -1,4 +1,5 @@
-"""The recipes of CONTRIBUTING.md, followed to the letter in a copy of the project: each gives what it promises."""
+"""The recipes of CONTRIBUTING.md, followed to the letter in a copy of the project: each gives what it promises, and the
+project's own tests pass after all of them."""
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
@@ -62,14 +64,14 @@ def command(title: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path):
-    "A notebook, which is written back with its changes."
+    "Yield a notebook, and write it back with its changes."
     nb = nbformat.read(path, 4)
     yield nb
     nbformat.write(nb, path)
 
 
 def changed(text: str, diff: str) -> str:
-    "A text after a diff, whose places are parted by lines `@@`; each place must be there."
+    "Return a text after a diff, whose places are separated by lines `@@`; each place must be there."
     for place in diff.split("@@\n"):
         lines = place.splitlines()
         old = "\n".join(line[1:] for line in lines if line[0] in " -")
@@ -79,39 +81,149 @@ def changed(text: str, diff: str) -> str:
     return text
 
 
+def change_file(path: Path, diff: str) -> None:
+    "Apply a diff to a file; to a notebook place by place, each in the cell that has it."
+    if path.suffix != ".ipynb":
+        path.write_text(changed(path.read_text("utf-8"), diff), "utf-8")
+        return
+    with opened(path) as nb:
+        for place in diff.split("@@\n"):
+            old = "\n".join(line[1:] for line in place.splitlines() if line[0] in " -")
+            cell = next(cell for cell in nb.cells if old in cell.source)
+            cell.source = changed(cell.source, place)
+
+
+def insert_below(path: Path, text: str, new: str) -> None:
+    "Insert a code cell into a notebook below the last one that has a text."
+    with opened(path) as nb:
+        last = max(i for i, cell in enumerate(nb.cells) if text in cell.source)
+        nb.cells.insert(last + 1, new_code_cell(new))
+
+
 # The copy
 
 def tool(name, *args, cwd):
-    "Run a command of this environment. Raises `RuntimeError` with what it printed when it fails."
+    "Run a command of this environment, and return what it printed. Raises `RuntimeError` with the end of it when it fails."
     env = {key: value for key, value in os.environ.items() if key != "IN_TEST"} # nbdev exports nothing where this is set
     done = subprocess.run([Path(sys.executable).parent / name, *args], cwd=cwd, env=env, capture_output=True, text=True)
+    printed = done.stdout + done.stderr
     if done.returncode:
-        raise RuntimeError(f"{name} {' '.join(args)}: {(done.stdout + done.stderr)[-3000:]}")
+        raise RuntimeError(f"{name} {' '.join(args)}: {printed[-3000:]}")
+    return printed
+
+
+FOLDERS = ("nbs", "debias_nb", "configs", "expected", "reports", "tests", "tools")
+FILES = ("settings.ini", ".gitignore", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
+
+
+def copy_to(folder: Path, *more: str) -> None: # more: folders
+    "Copy the project."
+    for name in (*FOLDERS, *more):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for name in FILES:
+        shutil.copy(ROOT / name, folder)
+
+
+def enter(folder: Path, data: Path, patch) -> None: # data: a folder that is there
+    "Make a copy the current folder and the library of all commands; data are looked for, and what is made is cached, outside."
+    patch.chdir(folder)
+    patch.setenv("PYTHONPATH", str(folder))
+    patch.setenv("DEBIAS_NB_CACHE", str(data.with_name("cache")))
+    patch.setenv("DEBIAS_NB_DATA", str(data))
+    patch.delenv("DEBIAS_NB_RUNS", raising=False)
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    "A copy of the project, which is the current folder; its data, and what is made there, stay there."
-    for name in ("nbs", "debias_nb", "configs", "expected", "reports", "tests", "tools"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for name in ("settings.ini", ".gitignore", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    "Make a copy of the project, which is the current folder."
+    folder = tmp_path / "project"
+    copy_to(folder)
     (tmp_path / "data").mkdir()
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
-    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
-    return tmp_path
+    enter(folder, tmp_path / "data", monkeypatch)
+    return folder
+
+
+# The steps of each recipe that change files
+
+def add_method(project: Path) -> None:
+    method, row = blocks("Add a method")
+    insert_below(project / method.files[0], "\nREGULARIZERS = {", method.text)
+    change_file(project / row.files[0], row.text)
+
+
+def add_corpus(project: Path) -> None:
+    [about] = blocks("Add a corpus")
+    registry = project / about.files[0]
+    registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
+
+
+def add_table(project: Path) -> None:
+    runs, page = blocks("Add a table")
+    (project / runs.files[0]).write_text(runs.text, "utf-8")
+    source, target, *_ = page.files
+    shutil.copy(project / source, project / target)
+    with opened(project / target) as nb:
+        [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
+        nb.cells[parameters + 1 : -1] = [new_code_cell(page.text)]
+        nb.cells[0].source = "# Two remedies\n\n> Do they help?"
+
+
+def add_claim(project: Path) -> None:
+    heading, code = blocks("Add a claim")
+    with opened(project / code.files[0]) as nb:
+        nb.cells[-3:-3] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
+
+
+def add_measure(project: Path) -> None:
+    function, names = blocks("Add a measure")
+    insert_below(project / function.files[0], "\ndef ", function.text)
+    change_file(project / names.files[0], names.text)
+
+
+def add_format(project: Path) -> None:
+    [diff] = blocks("Add a file format")
+    change_file(project / diff.files[0], diff.text)
+
+
+RECIPES = {
+    "Add a method": add_method, "Add a corpus": add_corpus, "Add a table": add_table, "Add a claim": add_claim,
+    "Add a measure": add_measure, "Add a file format": add_format,
+}
+
+
+def commit(message: str) -> None:
+    "Commit everything in the current folder, which becomes a repository if it is none."
+    git = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=/dev/null"]
+    for step in (["init", "--quiet"], ["add", "."], [*git, "commit", "--quiet", f"--message={message}"]):
+        subprocess.run(["git", *step], check=True)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    "Make a copy of the project in which all recipes are followed."
+    folder = tmp_path_factory.mktemp("extended") / "project"
+    data = folder.with_name("data")
+    copy_to(folder, "results", "bench")
+    data.mkdir()
+    for add in RECIPES.values():
+        add(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        enter(folder, data, patch)
+        tool("nbdev_export", cwd=folder)
+        commit("All recipes")
+        yield folder
+
+
+def test_every_recipe_is_followed_here():
+    "A recipe that is written later belongs into `RECIPES`."
+    titles = re.findall(r"^## (Add .+)$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), flags=re.M)
+    assert titles == [*RECIPES]
 
 
 def test_a_method_becomes_a_row(project):
-    method, row = blocks("Add a method")
-    with opened(project / method.files[0]) as nb:
-        [registry] = [i for i, cell in enumerate(nb.cells) if "\nREGULARIZERS = {" in cell.source]
-        nb.cells.insert(registry + 1, new_code_cell(method.text))
-    config = project / row.files[0]
-    config.write_text(shrunk(changed(config.read_text("utf-8"), row.text)), "utf-8")
+    add_method(project)
+    config = project / blocks("Add a method")[1].files[0]
+    config.write_text(shrunk(config.read_text("utf-8")), "utf-8")
     tool("nbdev_export", cwd=project)
 
     few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
@@ -149,10 +261,9 @@ def inventory_of_forum(registry: Path) -> dict[str, str]: # file -> status
 
 
 def test_a_corpus_is_found_and_read(project):
-    [about] = blocks("Add a corpus")
-    registry = project / about.files[0]
-    registry.write_text(registry.read_text("utf-8") + about.text, "utf-8")
-    folder = project / "data/forum"
+    add_corpus(project)
+    registry = project / blocks("Add a corpus")[0].files[0]
+    folder = project.with_name("data") / "forum"
     folder.mkdir(parents=True)
     for file, text in FORUM.items():
         (folder / file).write_text(text, "utf-8")
@@ -166,37 +277,11 @@ def test_a_corpus_is_found_and_read(project):
         tool("python", "-c", READ, cwd=project)
 
 
-def test_a_table_becomes_a_page(project):
-    runs, page = blocks("Add a table")
-    (project / runs.files[0]).write_text(runs.text, "utf-8")
-    source, target, *_ = page.files
-    shutil.copy(project / source, project / target)
-    with opened(project / target) as nb:
-        [parameters] = [i for i, cell in enumerate(nb.cells) if "parameters" in cell.metadata.get("tags", [])]
-        nb.cells[parameters + 1 : -1] = [new_code_cell(page.text)]
-        nb.cells[0].source = "# Two remedies\n\n> Do they help?"
-    git = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.hooksPath=/dev/null"]
-    for step in (["init", "--quiet"], ["add", "."], [*git, "commit", "--quiet", "--message=a table"]):
-        subprocess.run(["git", *step], check=True)
-    run, publish = commands("Add a table")
-    tool("debias-nb", *run, "--workers", "1", cwd=project)
-    assert "itvreg/remedies.planted" not in Store(project / "results").places()
-    tool("debias-nb", *publish, cwd=project)
-    assert len(Store(project / "results").records("itvreg/remedies.planted")) == 4
-
-    written = write_page("itvreg/remedies", project / "reports")
-    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
-    text = written[0].read_text("utf-8")
-    assert "4 of 4 runs completed" in text
-    assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
-    assert re.search(r"\| OutReg \| .*\[.*\]", text)
-
-
 def test_a_claim_gets_a_verdict(project):
     (project / "results").symlink_to(ROOT / "results")
+    add_claim(project)
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
-        nb.cells[-3:-3] = [new_markdown_cell(heading.text), new_code_cell(code.text)]
         nb.cells[4:-5] = [] # the other claims take long, and define nothing that it needs
 
     with only_stored(short=True):
@@ -207,3 +292,65 @@ def test_a_claim_gets_a_verdict(project):
     assert f"**{claim.statement}**" in book.table(claim.id)
     for profile in ("planted", "small"):
         assert claim.answer(profile).removesuffix(", in part") in OF_CLAIMS.values()
+
+
+# All recipes in one copy
+
+def test_a_table_becomes_a_page(extended):
+    run, publish = commands("Add a table")
+    tool("debias-nb", *run, "--workers", "1", cwd=extended)
+    assert "itvreg/remedies.planted" not in Store(extended / "results").places()
+    tool("debias-nb", *publish, cwd=extended)
+    assert len(Store(extended / "results").records("itvreg/remedies.planted")) == 4
+
+    written = write_page("itvreg/remedies", extended / "reports")
+    assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
+    text = written[0].read_text("utf-8")
+    assert "4 of 4 runs completed" in text
+    assert re.search(r"\| OutReg \| [\d.]+ ± [\d.]+ \|", text)
+    assert re.search(r"\| OutReg \| .*\[.*\]", text)
+
+
+MEASURED = """
+import numpy as np
+from debias_nb.explain.tests import TITLES, as_test
+from debias_nb.data.pairs_file import read_pairs_file
+from debias_nb.measures.rankings import candidate_levels, precision
+query, labels = np.repeat([0, 1], 6), np.array([1, 1, 0, 0, 0, 0] * 2)
+assert np.allclose(precision(candidate_levels(query, labels, np.arange(12.)[::-1])), [.4, .4])
+assert np.allclose(precision(candidate_levels(query, labels, np.zeros(12))), [1 / 3, 1 / 3]), "the mean over all orders of a tie"
+queries = {str(n): f"question {n}" for n in range(12)}
+corpus = {str(n): f"answer {n}" for n in range(12)}
+file = read_pairs_file({"queries": queries, "corpus": corpus, "relevant_docs": {n: {n} for n in queries}})
+assert as_test("new", file, metric="precision5").metric == "precision5" and TITLES["precision5"] == "precision@5"
+"""
+
+
+def test_a_measure_has_values_and_decides_a_test(extended):
+    tool("python", "-c", MEASURED, cwd=extended)
+
+
+READ_PAIRS = """
+from debias_nb import DataError, read_pairs_file
+pairs = read_pairs_file("new.feather")
+assert list(pairs.left) == ["a kettle", "a lamp"] and list(pairs.labels) == [1, 0]
+try:
+    read_pairs_file("damaged.feather")
+except DataError as error:
+    assert "damaged.feather" in str(error)
+else:
+    raise AssertionError("a damaged file is read")
+"""
+
+
+def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp_path):
+    frame = pd.DataFrame({"left": ["a kettle", "a lamp"], "right": ["my kettle", "a chair"], "label": [1, 0]})
+    frame.to_feather(tmp_path / "new.feather")
+    (tmp_path / "damaged.feather").write_bytes(b"no table")
+    tool("python", "-c", READ_PAIRS, cwd=tmp_path)
+
+
+def test_the_tests_of_the_project_pass_after_all_recipes(extended):
+    "The quick ones; those of its table are published by then, and the method has no published runs, as in a pull request."
+    files = [f"tests/test_{name}.py" for name in ("sizes", "configs", "registry", "notebooks", "packages", "names")]
+    tool("pytest", *files, "-m", "not slow", "-p", "no:cacheprovider", "-q", cwd=extended)

@@ -31,6 +31,9 @@ BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the sit
 INDEXED = 300 # characters of a section that the search knows
 ASKED = { # page -> what people type who want it, which the search looks at first and shows with the page
     "readme.html": ["check my encoder", "install"],
+    "citing.html": ["cite", "how to cite", "citation"],
+    "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
+    "explain/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "your_files.html": ["my own files", "my own data"],
     "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
@@ -38,7 +41,8 @@ ASKED = { # page -> what people type who want it, which the search looks at firs
     "reports/itvreg/practice.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
 }
 ASKED_BOOST = 2000. # the title of a page has 1000, its text 1
-NOTEBOOKS = "papers/" # pages of notebooks that a page of the reports shows, too
+UNSEARCHED = ("papers/", "reports/answered/") # notebooks that a page of the reports shows, too, and pages that others have replaced
+NUMBERED = re.compile(r"reports/(?P<paper>\w+)/(?P<kind>table|figure)0*(?P<number>\d+)\.html")
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
 
@@ -123,6 +127,7 @@ def page_names(processed: Path) -> dict[str, str]:
         output = front.get("output-file", relative.with_suffix(".html").name)
         names[f"nbs/{relative.as_posix()}"] = relative.with_name(output).with_suffix(".md").as_posix()
     names["nbs/index.ipynb"] = "readme.md" # the start page is `index.md`
+    names["CONTRIBUTING.md"] = "contributing.md"
     for report in sorted((ROOT / "reports").rglob("*.md")):
         name = report.relative_to(ROOT).as_posix()
         names[name] = name
@@ -263,21 +268,61 @@ def on_post_page(output: str, **_) -> str:
     return output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
 
 
+def numbered(place: str, title: str) -> str: # place: of a section on the site
+    "Return the title of a page with the number that its table or figure has in its paper: `Table 3 of paper A: …`."
+    match = NUMBERED.fullmatch(place)
+    if match is None:
+        return title
+    number = f"{match['kind'].capitalize()} {match['number']}"
+    paper = PAPERS[match["paper"]].partition(":")[0]
+    return f"{number} of p{paper[1:]}: {title.removeprefix(f'{number}: ')}"
+
+
 def on_post_build(config, **_) -> None:
     """What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small, of a page its
-    answer, and what people ask who want it, in which no word is too common to count; and puts pages before their notebooks."""
+    answer, the number of its table, and what people ask who want it, in which no word is too common to count. What stands on
+    the site twice, or is replaced, is not searched."""
     file = Path(config["site_dir"]) / "search" / "search_index.json"
     index = json.loads(file.read_text("utf-8"))
     index["config"]["pipeline"] = [] # `what to do` has nothing but words that lunr leaves out
     index["config"]["fields"]["tags"]["boost"] = ASKED_BOOST
+    index["docs"] = [section for section in index["docs"] if not section["location"].startswith(UNSEARCHED)]
     for section in index["docs"]:
         place, text = section["location"], section["text"]
         beginning = text[max(0, text.find("Answer.")):][:INDEXED]
         section["text"] = re.sub(r"<[^>]*$", "", beginning) # no half of a tag
         if place in ASKED:
             section["tags"] = ASKED[place]
-        section["boost"] = .3 if place.startswith(NOTEBOOKS) else 1.
+        section["title"] = numbered(place, section["title"])
     file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
+
+
+def citing() -> str:
+    "The page that says how to cite, from CITATION.cff."
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    lines = [f"# How to cite\n\n{about['message']}\n", cited(about)]
+    lines += [cited(reference) for reference in about["references"]]
+    return "\n".join([*lines, ""])
+
+
+NAME = ("given-names", "family-names", "name") # of an author in CITATION.cff; a group has the last alone
+
+
+def cited(work: dict) -> str: # an entry of CITATION.cff
+    "One line of a list of references."
+    authors = ", ".join(" ".join(one[part] for part in NAME if part in one) for one in work["authors"])
+    year = f" {work['year']}." if "year" in work else f" Version {work['version']}."
+    link = f" <{work['url']}>" if "url" in work else ""
+    note = f" ({work['notes']})" if "notes" in work else ""
+    return f"- {authors}: *{work['title']}*.{year}{link}{note}"
+
+
+def start(names: dict[str, str], shown: dict[str, set[str]]) -> str:
+    "The start page, with what README.md shows first: how to check an encoder, and what comes."
+    readme = (ROOT / "README.md").read_text("utf-8")
+    first = readme[readme.index("[!["):readme.index("\n## Why measure")]
+    first = relink(first, resolver("README.md", {**names, "README.md": "index.md"}, shown))
+    return (PARTS / "start.md").read_text("utf-8").replace("{{ README }}", first.strip())
 
 
 def glossary() -> str:
@@ -329,10 +374,10 @@ def page(source: str, processed: Path, names: dict[str, str], shown: dict[str, s
 
 
 def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
-    "The reports as they are, links apart; and the files that reports and notebooks show."
-    for source in names:
-        if source.startswith("reports/"):
-            target = BUILD / "pages" / source
+    "Reports and CONTRIBUTING.md as they are, links apart; and the files that reports and notebooks show."
+    for source, name in names.items():
+        if source.endswith(".md"):
+            target = BUILD / "pages" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             text = (ROOT / source).read_text("utf-8")
             target.write_text(with_mathml(relink(text, resolver(source, names, shown))), "utf-8")
@@ -374,7 +419,7 @@ def contents(names: dict[str, str]) -> list:
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers]},
         {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "MUTANTS", "REPEATS")), {"Answered questions": by_folder["reports/answered"]}]},
-        {"How it is made": [*rooms, {"Notebooks behind the pages": notebooks}]},
+        {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 
 
@@ -388,7 +433,8 @@ def main() -> int:
     report_pages(names, shown)
     (BUILD / "pages" / "reference.md").write_text(reference(), "utf-8")
     (BUILD / "pages" / "glossary.md").write_text(glossary(), "utf-8")
-    shutil.copy(PARTS / "start.md", BUILD / "pages" / "index.md")
+    (BUILD / "pages" / "citing.md").write_text(citing(), "utf-8")
+    (BUILD / "pages" / "index.md").write_text(start(names, shown), "utf-8")
     shutil.copy(PARTS / "site.css", BUILD / "pages")
     explorer.write(BUILD / "pages")
     own = settings()

@@ -3,12 +3,13 @@
 Opening a notebook, reading it and closing it changes no byte, and neither does running one whose words and numbers are
 those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are taken
 out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The kernel
-has the name that nbdev writes into notebooks.
+has the name that nbdev writes into notebooks. No language server is started, which would check the types of the whole tree.
 """
 import json
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import outputs
@@ -23,6 +24,7 @@ for name in ("lab", "outputs", "notebooks"): # of another clone, whose configura
     sys.modules.pop(name, None)
 from lab import clean_before_saving
 c.FileContentsManager.pre_save_hook = clean_before_saving
+c.LanguageServerManager.autodetect = False # a type checker would take a gigabyte; those that you configure are started
 """
 
 
@@ -55,12 +57,33 @@ def cleaned(content: dict, stored: dict) -> dict: # of a notebook, and of its fi
     return json.loads(notebooks.cleaned(nb))
 
 
+@dataclass
+class First:
+    "A notebook as it was read first, and as it was saved last."
+    read: dict
+    saved: dict
+
+
+FIRST: dict[Path, First] = {}
+
+
+def first_read(file: Path) -> First:
+    """Return what a notebook held before this server saved it. While a long notebook runs, Lab saves it without the outputs
+    that are still to come; so these are compared with what was read first, unless another program has written the file since."""
+    on_disk = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
+    first = FIRST.get(file)
+    if first is None or on_disk["cells"] and json.loads(notebooks.cleaned(on_disk)) != first.saved:
+        first = FIRST[file] = First(on_disk, {})
+    return first
+
+
 def clean_before_saving(model: dict, path: str, contents_manager, **more) -> None: # as Jupyter calls it
     "Clean a notebook of this project that is about to be saved; any other file is left as it is."
     file = Path(contents_manager.root_dir) / path.strip("/")
     if model["type"] == "notebook" and is_here(file):
-        stored = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
-        model["content"] = cleaned(model["content"], stored)
+        first = first_read(file)
+        model["content"] = cleaned(model["content"], first.read)
+        first.saved = json.loads(json.dumps(model["content"]))
 
 
 def settle() -> None:

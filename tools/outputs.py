@@ -2,7 +2,8 @@
 
 python tools/outputs.py                        run every notebook of the library; fails where a cell raises
 python tools/outputs.py --keep [NOTEBOOK...]   run these, or all of the library, and store their outputs
-python tools/outputs.py --papers               make the pages of papers, and store the outputs of their notebooks
+python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks; with some
+                                               named, the pages of these and those that sum them up
 
 Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained. Cells
 tagged `real` show what published data and encoders are here, and are stored where there are some; what cells tagged
@@ -23,6 +24,9 @@ from notebooks import ROOT, cleaned, joined, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 65_000                # bytes of a picture
+PAPERS = ROOT / "nbs" / "papers"
+
+
 def without_paths(text: str) -> str:
     "Text in which this machine's folders have no names."
     places = [str(ROOT), os.environ.get("DEBIAS_NB_DATA"), os.environ.get("DEBIAS_NB_MODELS"), str(Path.home())]
@@ -95,6 +99,11 @@ def tags(cell) -> list[str]:
     return cell["metadata"].get("tags", [])
 
 
+def page_name(path: Path) -> str:
+    "Return what the page of a paper's notebook is called, such as `itvreg/table03`."
+    return path.relative_to(PAPERS).with_suffix("").as_posix()
+
+
 PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
 
 
@@ -107,7 +116,7 @@ def keep_paper(path: Path, ran: list[tuple]) -> None: # ran: what each cell prin
         made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
         outputs.append(made + [{"output_type": "display_data", "data": dict(one.data), "metadata": {}} for one in shown])
     nb = json.loads(path.read_text("utf-8"))
-    name = path.relative_to(ROOT / "nbs" / "papers").with_suffix("").as_posix()
+    name = page_name(path)
     for cell in nb["cells"]:
         if "parameters" in tags(cell) and profiles_of(name):
             cell["source"] = PROFILE.sub(rf'\1"{richest(name)}"', joined(cell["source"])).splitlines(keepends=True)
@@ -171,6 +180,21 @@ def told(path: Path, found: list[str], seconds: float) -> None:
     print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
+def make_pages(paths: list[Path] | None) -> None:
+    """Make the pages of these notebooks of papers and those that sum them up; with None all pages, and the prior of `compare`.
+    Where none of the notebooks is a paper's, no page follows from them."""
+    from debias_nb.repro.commands.reproduction import write_pages
+    from debias_nb.repro.pages.report import BOOKS
+    from debias_nb.repro.pages.shifts import write_prior
+    if paths is None:
+        write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
+        write_prior(ROOT)
+        return
+    names = [page_name(path) for path in paths if path.is_relative_to(PAPERS)]
+    if names:
+        write_pages([*names, *BOOKS], ROOT / "reports", False, ROOT, keep_paper)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all of the library")
@@ -179,18 +203,15 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if args.papers:
-        from debias_nb.repro.commands.reproduction import write_pages
-        from debias_nb.repro.pages.shifts import write_prior
-        write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
-        write_prior(ROOT)
-        return 0
     known = notebooks()
     asked = [Path(name).resolve() for name in args.notebooks] or known
     for path in asked:
         if path not in known:
             parser.error(f"{path} is no notebook of this project")
-    paths = [path for path in asked if not path.is_relative_to(ROOT / "nbs" / "papers")]
+    if args.papers:
+        make_pages(asked if args.notebooks else None)
+        return 0
+    paths = [path for path in asked if not path.is_relative_to(PAPERS)]
     if len(paths) > 1: # each process has the libraries, and need not load them again
         from debias_nb.runs.runner import settle_libraries
         settle_libraries()

@@ -21,6 +21,9 @@ ASKED = { # query -> the page that answers it, among the first two
     "which lambda": "reports/LAMBDA.html",
     "averaged weights": WHAT_TO_DO,
     "my own files": "your_files.html",
+    "cite": "citing.html",
+    "add a method": "contributing.html",
+    "how many pairs": "explain/tests.html",
     "OutReg": "losses/regularized.html", # what nobody asks in a sentence is found by its title
 }
 
@@ -29,8 +32,19 @@ ASKED = { # query -> the page that answers it, among the first two
 def found():
     "Query -> the pages that it finds, the best first."
     worker, = (SITE / "assets/javascripts/workers").glob("search.*.js")
-    command = [NODE, Path(__file__).with_name("search.js"), worker, INDEX, "what to do", *ASKED]
+    command = [NODE, Path(__file__).with_name("search.js"), worker, INDEX, "what to do", "Table 3", "figure 1", *ASKED]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def test_pages_that_stand_twice_or_are_replaced_are_not_searched():
+    places = [section["location"] for section in json.loads(INDEX.read_text("utf-8"))["docs"]]
+    assert places and not [place for place in places if place.startswith(("papers/", "reports/answered/"))]
+
+
+@pytest.mark.parametrize("query", ["Table 3", "figure 1"])
+def test_a_table_is_found_by_its_number_in_each_paper(found, query):
+    kind, number = query.lower().split()
+    assert {f"reports/{paper}/{kind}0{number}.html" for paper in ("itvreg", "arr", "scan")} == set(found[query][:3])
 
 
 def test_what_to_do_is_first(found):
