@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..checks import ConfigError, quoted
+from ..checks import ConfigError, EncoderError, quoted
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
-from ..encoders.tokens import EncoderError, check_apart
+from ..encoders.kinds import check_apart
 from .given import Given
 from .methods import HeldTexts
 from .models import Scorer, prompts_by_name, cutting, layers, load_model
