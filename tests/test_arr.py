@@ -16,7 +16,7 @@ from debias_nb.losses.authors import distillation, history_summary, pair_log_pro
 from debias_nb.losses.authors import supervised_contrastive, topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows
-from debias_nb.encoders.tokens import embed_texts, pooled, single_thread, tokenize
+from debias_nb.encoders.tokens import embed_texts, embed_unscaled, single_thread, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 
 torch.set_num_threads(1)
@@ -265,7 +265,7 @@ def test_losses_are_their_functions(kind, request):
         loss([column], labels).backward()
 
     head = MulticlassLoss(model, 12)
-    logits = head.classifier(pooled(model, tokenize(model, texts)))
+    logits = head.classifier(embed_unscaled(model, tokenize(model, texts)))
     assert torch.isclose(head([column], labels), F.cross_entropy(logits, labels), rtol=1e-4)
     model.zero_grad()
 

@@ -26,7 +26,8 @@ from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.encoders import loading
 from debias_nb.encoders import planted as planting
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import EncoderError, Tokens, check_same_make, copied, embed, embed_texts, encode_tokens
+from debias_nb.encoders.kinds import check_same_make, deep_copy
+from debias_nb.encoders.tokens import EncoderError, Tokens, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
 from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
@@ -456,12 +457,12 @@ def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, plac
     part = place(model)
     part.forward = torch.compile(part.forward, backend="eager")
     with pytest.raises(ValueError, match="forward"):
-        copied(model)
+        deep_copy(model)
     with pytest.raises(ValueError, match="forward"):
         check_same_make(copy.deepcopy(model), model)
     del part.forward
     part.compile(backend="eager")
-    other = copied(model)
+    other = deep_copy(model)
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()

@@ -27,7 +27,8 @@ from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
-from debias_nb.encoders.tokens import copied, from_features, tokenize
+from debias_nb.encoders.kinds import deep_copy
+from debias_nb.encoders.tokens import from_features, tokenize
 from debias_nb.explain import trials as trying
 from debias_nb.explain.changes import NEW, WHOLE
 from debias_nb.explain.compare import compare
@@ -133,7 +134,7 @@ def test_names_that_are_none(name, words):
 # ---- trials
 
 def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tmp_path, monkeypatch):
-    model = copied(encoder).train()
+    model = deep_copy(encoder).train()
     before = load_model(model).fingerprint
     asked = {"methods": "base,plain,wise-ft,wise-ft:0,outreg:1", "folder": tmp_path}
     found = compared(model, pairs, **asked)

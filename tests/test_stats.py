@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired, paired_together
-from debias_nb.measures.stats import raise_variances, significant, threshold_p, verdict
+from debias_nb.measures.several import paired_together, raise_variances
+from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired
+from debias_nb.measures.stats import significant, threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)

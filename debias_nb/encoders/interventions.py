@@ -18,15 +18,15 @@ import torch
 from numpy.typing import ArrayLike
 
 from ..checks import check_range
-from .tokens import EncoderError, Tokens, check_no_template, device_of, embed, is_plain_table
-from .tokens import is_static, mask_id, special_ids, table_vectors, tokenize
+from .kinds import check_no_template, device_of, is_plain_table, is_static
+from .tokens import EncoderError, Tokens, embed, mask_id, special_ids, table_vectors, tokenize
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/encoders/interventions.ipynb #b9ae9616
 def _mix(x: np.ndarray) -> np.ndarray:
-    "SplitMix64: bits that look random, from any bits."
+    "Mix bits as SplitMix64 does: what comes out looks random."
     with np.errstate(over="ignore"):
         x = x + 0x9E3779B97F4A7C15
         x ^= x >> np.uint64(30)
@@ -37,7 +37,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 @lru_cache
-def _mixed(number: int) -> np.uint64: # the same few in every step
+def _mix_number(number: int) -> np.uint64: # the same few in every step
     return _mix(np.uint64(number))
 
 
@@ -48,10 +48,10 @@ def random_bits(
     length: int,      # positions in each
     stream: int = 0,  # independent draws for different purposes
 ) -> np.ndarray: # (n, length) uint64
-    "Random bits for every position of every row, the same whatever else is in the batch."
+    "Return random bits for every position of every row, the same whatever else is in the batch."
     key = np.asarray(rows).astype(np.uint64)
     for part in (epoch, seed, stream):
-        key = _mix(key ^ _mixed(part))
+        key = _mix(key ^ _mix_number(part))
     numbers = np.arange(1, length + 1, dtype=np.uint64)
     return _mix(key[:, None] + _mix(numbers))
 
@@ -59,17 +59,17 @@ def random_bits(
 def row_keys(
     tokens: Tokens,
 ) -> np.ndarray: # (n,) uint64
-    "A name for each text made of its tokens, blind to padding."
+    "Name each text by its tokens, blind to padding."
     ids = tokens.ids.cpu().numpy().astype(np.uint64)
     mask = tokens.mask.cpu().numpy()
     places = np.arange(ids.shape[1], dtype=np.uint64)
     with np.errstate(over="ignore"):
-        mixed = _mix(ids + _mix(places)) * mask
-        return mixed.sum(1, dtype=np.uint64)
+        keys = _mix(ids + _mix(places)) * mask
+        return keys.sum(1, dtype=np.uint64)
 
 
-def _token_bits(tokens, seed, epoch, rows, stream): # rows: (n,) names of the texts; None: made of their tokens
-    "Random bits for every token."
+def _token_bits(tokens, seed, epoch, rows, stream):
+    "Return random bits for every token; rows without names are named by their tokens."
     if rows is None:
         rows = row_keys(tokens)
     length = tokens.ids.shape[1]
@@ -118,8 +118,8 @@ def choose(
     check_range("share", share, "()", 1)
     ordinary = tokens.ordinary
     n = ordinary.sum(1)
-    wanted = (share * n).round().clamp(min=1)
-    k = torch.minimum(wanted, n - 1).clamp(min=0) # one token at least stays
+    count = (share * n).round().clamp(min=1)
+    k = torch.minimum(count, n - 1).clamp(min=0) # one token at least stays
 
     bits = _token_bits(tokens, seed, epoch, rows, stream=0) >> np.uint64(1)
     key = torch.from_numpy(bits.astype(np.int64)).to(ordinary.device)
@@ -130,7 +130,7 @@ def choose(
 
 # %% ../../nbs/encoders/interventions.ipynb #3f9d861c
 def ordinary_vocabulary(model) -> np.ndarray: # ids that may replace a token
-    "All ids of the vocabulary but special ones, mask and unknown among these."
+    "Return all ids of the vocabulary but special ones, mask and unknown among these."
     words = model.tokenizer.get_vocab().items()
     ids = {i for word, i in words if word[:1] + word[-1:] not in ("[]", "<>")}
     return np.array(sorted(ids - special_ids(model)))
@@ -141,7 +141,7 @@ INTERVENTION_KINDS = get_args(Kind)
 
 
 def check_intervention(kind: str) -> None:
-    "Raises `ValueError` for an unknown kind."
+    "Raise `ValueError` for an unknown kind."
     if kind not in INTERVENTION_KINDS:
         raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {kind!r}")
 
@@ -193,20 +193,20 @@ def intervene(
     if kind == "random":
         vocabulary = ordinary_vocabulary(model)
         bits = _token_bits(tokens, seed, epoch, rows, stream=1)
-        drawn = torch.from_numpy(vocabulary[bits % len(vocabulary)]).to(tokens.ids.device)
-        return replace(tokens, ids=torch.where(chosen, drawn, tokens.ids))
+        others = torch.from_numpy(vocabulary[bits % len(vocabulary)]).to(tokens.ids.device)
+        return replace(tokens, ids=torch.where(chosen, others, tokens.ids))
     static = is_static(model)
     if kind == "mask" and not static:
         return replace(tokens, ids=tokens.ids.masked_fill(chosen, mask_id(model)))
-    gone = replace(tokens, mask=tokens.mask & ~chosen, ordinary=tokens.ordinary & ~chosen)
+    without = replace(tokens, mask=tokens.mask & ~chosen, ordinary=tokens.ordinary & ~chosen)
     if kind == "pad" or static:
-        return gone
-    order = (~gone.mask).long().argsort(dim=1, stable=True) # those that are left move to the front
-    return gone.each(lambda column: column.gather(1, order))
+        return without
+    order = (~without.mask).long().argsort(dim=1, stable=True) # those that are left move to the front
+    return without.each(lambda column: column.gather(1, order))
 
 # %% ../../nbs/encoders/interventions.ipynb #54010f60
-def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
-    """Importance under a mean of token vectors.
+def _table_importance(model, part: Tokens) -> torch.Tensor:
+    """Compute importance under a mean of token vectors, (n, L).
     With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
     part = part.to(device_of(model))
     vectors = table_vectors(model, part)
@@ -223,15 +223,15 @@ def _table_importance(model, part: Tokens) -> torch.Tensor: # (n, L)
 
 
 def _variant_importance(model, part: Tokens, kind: str, dtype: str):
-    "Row, column and importance of every ordinary token, each from a forward pass without it."
+    "Return row, column and importance of every ordinary token, each from a forward pass without it."
     row, column = part.ordinary.nonzero(as_tuple=True)
     each = part[row] # cut to the longest of these texts
     length = each.ids.shape[1]
     places = torch.arange(length, device=column.device)
-    chosen = places == column[:, None]
-    changed = intervene(model, each, chosen, kind)
+    is_left_out = places == column[:, None]
+    variants = intervene(model, each, is_left_out, kind)
     whole = embed(model, part, dtype)
-    without = embed(model, changed, dtype)
+    without = embed(model, variants, dtype)
     cosine = (whole[row] * without).sum(1)
     return row, column, 1 - cosine
 
@@ -268,7 +268,7 @@ class Importance:
         return [list(zip(map(one, ids[own].tolist()), of_text[own].tolist())) for ids, own, of_text in columns]
 
     def frame(self) -> pd.DataFrame:
-        "A data frame with one row per token: number of the text, token, importance."
+        "Return a data frame with one row per token: number of the text, token, importance."
         rows = [(text, *token) for text, tokens in enumerate(self.spelled) for token in tokens]
         return pd.DataFrame(rows, columns=["text", "token", "importance"])
 
@@ -276,21 +276,21 @@ class Importance:
         return self.frame().to_string(index=False, float_format="{:.3f}".format, max_rows=60)
 
     def _repr_html_(self):
-        "Each of the first 20 texts with its tokens shaded, the most important one in full color."
+        "Shade the tokens of each of the first 20 texts, the most important one in full color."
         first = self.spelled[:20]
         strongest = max((value for tokens in first for _, value in tokens), default=0) or 1
         lines = []
         for tokens in first:
-            shaded = [
+            spans = [
                 f'<span title="{value:.3f}" style="background: rgba(230, 120, 0, {max(value, 0) / strongest:.2f})">'
                 f"{escape(token)}</span>" for token, value in tokens]
-            lines.append(f"<p>{' '.join(shaded)}</p>")
+            lines.append(f"<p>{' '.join(spans)}</p>")
         if len(self.tokens) > len(first):
             lines.append(f"<p>and {len(self.tokens) - len(first):,} more texts</p>")
         return "".join(lines)
 
     def plot(self, text: int = 0, ax=None):
-        "Draw the importance of one text's tokens as bars (matplotlib). Returns the axes."
+        "Draw the importance of one text's tokens as bars (matplotlib). Return the axes."
         tokens, values = zip(*self.spelled[text])
         bars = pd.Series(values[::-1], tokens[::-1])
         return bars.plot.barh(ax=ax, xlabel="importance (1 - cosine)", color="tab:orange")
@@ -360,7 +360,7 @@ def token_owners(
     places: list[list[int]], # of each character of each text the number of its word, -1 between words
     tokens: Tokens,          # of the same texts
 ) -> np.ndarray: # (n, L) number of the word that each token's last character stands in, -1 for none
-    "Which word each token is a piece of. Raises `EncoderError` for tokens that are not those of the texts."
+    "Return which word each token is a piece of. Raise `EncoderError` for tokens that are not of the texts."
     tokenizer = model.tokenizer
     if is_static(model): # of each text its whole tokens, and where each begins and ends
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
@@ -371,13 +371,13 @@ def token_owners(
     special = special_ids(model)
     from_the_left = getattr(tokenizer, "truncation_side", "right") == "left"
     owner = np.full(tokens.ids.shape, -1)
-    for row, of_text, found, ids, ordinary in zip(owner, places, pieces, tokens.ids.cpu(), tokens.ordinary.cpu()):
-        wanted = ids[ordinary].tolist()
-        own = [(number, span) for number, span in zip(*found) if number not in special]
+    for row, of_text, piece, ids, ordinary in zip(owner, places, pieces, tokens.ids.cpu(), tokens.ordinary.cpu()):
+        expected_ids = ids[ordinary].tolist()
+        own = [(number, span) for number, span in zip(*piece) if number not in special]
         if from_the_left:
-            own = own[len(own) - len(wanted) :]
-        own = own[: len(wanted)]
-        if [number for number, _ in own] != wanted:
+            own = own[len(own) - len(expected_ids) :]
+        own = own[: len(expected_ids)]
+        if [number for number, _ in own] != expected_ids:
             why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
             raise EncoderError(f"{why}; which tokens are those of a word is not known")
         row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for _, (start, end) in own]
@@ -389,7 +389,7 @@ def word_of_token(
     texts: list[list[str]], # texts as lists of words
     tokens: Tokens,         # the same texts joined by blanks and tokenized
 ) -> np.ndarray: # (n, L) index of the word each token belongs to, -1 for special tokens and padding
-    "`token_owners` of texts whose words are known; the blank before a word is its own."
+    "Return the word of each token where words are known; the blank before a word is its own."
     places = [[number for number, word in enumerate(words) for _ in f" {word}"] for words in texts]
     within = [place[1:] for place in places] # no blank stands before the first word
     return token_owners(model, [" ".join(words) for words in texts], within, tokens)
@@ -400,10 +400,10 @@ def importance_by_role(
     titles: list,     # `worlds.Text`s
     **options,        # of `importance`
 ):                    # DataFrame with one row a title and one column a role
-    "Share of each title's importance that lies on words of each role; the shares of a row sum to 1."
+    "Sum the importance of each title's words by role, as fractions that sum to 1."
     tokens = tokenize(model, [title.text for title in titles])
-    found = importance(model, tokens, **options).values
-    values = found.clamp(min=0).nan_to_num().numpy()
+    raw = importance(model, tokens, **options).values
+    values = raw.clamp(min=0).nan_to_num().numpy()
     owner = word_of_token(model, [list(title.words) for title in titles], tokens)
     of_word = owner >= 0
     row, _ = np.nonzero(of_word)

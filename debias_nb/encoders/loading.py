@@ -16,14 +16,14 @@ from ..settings import EncoderConfig
 from ..files import Strict, load_config, own_file, package_file
 from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
-from .tokens import is_static
+from .kinds import is_static
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
 class EncoderCard(Strict):
-    "What is known of a base encoder."
+    "Description of a base encoder."
     kind: str                      # static or transformer
     hub: str | None = None         # repository on the hub
     revision: str | None = None    # commit there
@@ -36,7 +36,7 @@ class EncoderCard(Strict):
     note: str | None = None
 
     @property
-    def pinned(self) -> dict[str, str]: # file -> sha256; none where any will do
+    def checksums(self) -> dict[str, str]: # file -> sha256; none where any will do
         weights = {WEIGHTS: self.sha256} if self.sha256 else {}
         return weights | self.files
 
@@ -45,21 +45,21 @@ NO_CARD = EncoderCard(kind="", licence="", trained_on="", zero_shot=False) # of 
 
 
 def encoder_cards() -> dict[str, EncoderCard]:
-    """The cards that come with the package, and those of your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
-    Raises `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
-    known = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
+    """Read the cards of the package, and your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
+    Raise `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
+    cards = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
     own = own_file("DEBIAS_NB_MODELS", "encoders.yaml")
     if not own:
-        return known
-    added = load_config(own, dict[str, EncoderCard])
-    twice = sorted(added.keys() & known.keys())
+        return cards
+    own_cards = load_config(own, dict[str, EncoderCard])
+    twice = sorted(own_cards.keys() & cards.keys())
     if twice:
         raise ConfigError(f"{own}: {twice[0]!r} is an encoder of the package; one of your own needs another name")
-    return known | added
+    return cards | own_cards
 
 
 def package_folder(package: str) -> Path | None:
-    "The folder of model files inside an installed package, without importing it."
+    "Return the folder of model files inside an installed package, without importing it."
     from importlib import metadata
     try:
         files = metadata.files(package) or []
@@ -68,49 +68,60 @@ def package_folder(package: str) -> Path | None:
     return next((Path(file.locate()).parent for file in files if file.name == "modules.json"), None)
 
 
+def _local_folder(card: EncoderCard, short: str, places: list[str]) -> Path | None:
+    "Find an encoder in its package or in `DEBIAS_NB_MODELS`, and add to the places that were searched."
+    folder = None
+    if card.package:
+        folder = package_folder(card.package)
+        places.append(f"the Python package {card.package} (not installed: pip install 'debias-nb[{short}]')")
+    root = os.environ.get("DEBIAS_NB_MODELS")
+    if not folder and root:
+        folder = Path(root).expanduser() / short
+        places.append(f"the folder {folder}")
+    elif not folder:
+        places.append("DEBIAS_NB_MODELS (not set)")
+    return folder if folder and is_folder(folder) else None
+
+
+def _hub_folder(hub: str | None, revision: str | None, download: bool, places: list[str]) -> Path | None:
+    "Download configuration, vocabulary and safetensors from the hub, or add to the places why there are none."
+    if not hub:
+        places.append("the hub (no id is known for this name)")
+    elif not revision:
+        how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
+        places.append(f"the hub's {hub} (not asked: no revision is pinned; {how})")
+    elif not download:
+        places.append(f"the hub's {hub} (not asked)")
+    else:
+        from huggingface_hub import constants, snapshot_download
+        try:
+            return Path(snapshot_download(
+                hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
+                etag_timeout=5, local_files_only=leads_nowhere(constants.ENDPOINT)))
+        except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
+            places.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
+    return None
+
+
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
     check=check_folder,    # (folder, sha256 of its files) -> the folder to use
 ) -> Path:
-    """The folder of an encoder's files: a package, `DEBIAS_NB_MODELS`, then the hub.
-    Raises `EncoderError` saying where it looked."""
+    """Find the folder of an encoder's files: in a package, in `DEBIAS_NB_MODELS`, then on the hub.
+    Raise `EncoderError` saying where it was looked for."""
     cards = encoder_cards()
     card = cards.get(config.name, NO_CARD)
     short = config.name.split("/")[-1]
-    looked = []
-    folder = None
-    if card.package:
-        folder = package_folder(card.package)
-        looked.append(f"the Python package {card.package} (not installed: pip install 'debias-nb[{short}]')")
-    root = os.environ.get("DEBIAS_NB_MODELS")
-    if not folder and root:
-        folder = Path(root).expanduser() / short
-        looked.append(f"the folder {folder}")
-    elif not folder:
-        looked.append("DEBIAS_NB_MODELS (not set)")
-    if folder and is_folder(folder):
-        return check(folder, card.pinned)
-
+    places = []
+    folder = _local_folder(card, short, places)
+    if folder:
+        return check(folder, card.checksums)
     hub = config.name if "/" in config.name else card.hub
     revision = config.revision or card.revision
-    if not hub:
-        looked.append("the hub (no id is known for this name)")
-    elif not revision:
-        how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
-        looked.append(f"the hub's {hub} (not asked: no revision is pinned; {how})")
-    elif not download:
-        looked.append(f"the hub's {hub} (not asked)")
-    else:
-        from huggingface_hub import constants, snapshot_download
-        try: # configuration, vocabulary and safetensors alone
-            found = snapshot_download(
-                hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
-                etag_timeout=5, local_files_only=leads_nowhere(constants.ENDPOINT))
-        except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
-            looked.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
-        else:
-            return check(Path(found), {})
+    folder = _hub_folder(hub, revision, download, places)
+    if folder:
+        return check(folder, {})
     advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
@@ -118,23 +129,23 @@ def find_folder(
         advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files} {where}"
     elif config.name not in cards:
         advice += nearest(config.name, [*cards, "tiny", "tiny-static"])
-    raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(looked)}. {advice}")
+    raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(places)}. {advice}")
 
 
 def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a hub id (`name@commit`)
-    """The folder of a model that a command names, also one of a transformer alone, or in the hub client's own
-    cache. Raises `EncoderError` saying where it was looked for."""
+    """Find the folder of a model that a command names, also of a transformer alone or in the hub client's cache.
+    Raise `EncoderError` saying where it was looked for."""
     if is_folder(source):
         return check_folder(Path(source), plain=True)
     if source.startswith((".", "/", "~")):
         raise EncoderError(f"{source}: no such folder")
     name, _, revision = source.partition("@")
-    carded = {card.hub: short for short, card in encoder_cards().items()}
+    names_by_hub = {card.hub: short for short, card in encoder_cards().items()}
     try:
-        config = EncoderConfig(name=carded.get(name, name), kind="transformer", revision=revision or None)
+        config = EncoderConfig(name=names_by_hub.get(name, name), kind="transformer", revision=revision or None)
     except ValueError: # a name of `settings` alone, such as tiny-static
-        made = f"encoder {name!r} is made here and lies in no folder"
-        raise EncoderError(f"{made}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
+        what = f"encoder {name!r} is made here and lies in no folder"
+        raise EncoderError(f"{what}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
     try:
         return find_folder(config, check=partial(check_folder, plain=True))
     except EncoderError:
@@ -147,7 +158,7 @@ def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a
 
 
 def leads_nowhere(address: str) -> bool:
-    "Whether nobody knows the name in an address, behind no proxy. The hub's client would ask again for half a minute."
+    "Return whether an address has no host and no proxy. The hub's client would try again for half a minute."
     try:
         return not getaddrinfo(urlsplit(address).hostname, None)
     except OSError:
@@ -161,14 +172,14 @@ def best_device() -> str: # where runs train and evaluate
 BY_SCORES = "to diagnose another model, give its scores (--scores, or --columns left,right,label,base,tuned)"
 
 
-def refuse_cross(folder: Path) -> None: # that was checked
-    "Raises `EncoderError` for a cross-encoder, told by its family or by the class of its transformer."
-    known = {}
+def refuse_cross(folder: Path) -> None:
+    "Raise `EncoderError` for a cross-encoder, by its family or by the class of its transformer."
+    settings = {}
     for name in ("config.json", "config_sentence_transformers.json"): # the second has the family, under the same name
         if (folder / name).is_file():
-            known |= json.loads((folder / name).read_text("utf-8"))
-    architectures = known.get("architectures") or []
-    if known.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures):
+            settings |= json.loads((folder / name).read_text("utf-8"))
+    architectures = settings.get("architectures") or []
+    if settings.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures):
         raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; {BY_SCORES}")
 
 
@@ -202,10 +213,10 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
     >>> load_encoder("tiny-static").encode(["kuzmal fezbum"]).shape
     (1, 128)
     """
-    declared = True
+    has_kind = True
     if isinstance(config, str):
         card = encoder_cards().get(config)
-        declared = card is not None or config in ("tiny", "tiny-static")
+        has_kind = card is not None or config in ("tiny", "tiny-static")
         if config in ("tiny", "tiny-static"):
             config = planted_default(config)
         else:
@@ -216,7 +227,7 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
         folder = find_folder(config)
         refuse_cross(folder)
         model = load_safely(folder)
-    if declared and is_static(model) != (config.kind == "static"):
+    if has_kind and is_static(model) != (config.kind == "static"):
         actual = "static" if is_static(model) else "a transformer"
         raise EncoderError(f"encoder {config.name!r} is {actual}, but its configuration says {config.kind}")
     return model.to(device)

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
 
 from ..checks import EncoderError, quoted
-from .tokens import ROUTER, is_static
+from .kinds import ROUTER, is_static
 from ..files import sha256_file
 
 
@@ -23,8 +23,8 @@ WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "
 WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore")
 
 
-def _read(path: Path, kind=dict): # kind: a type, of Python or pydantic
-    "What a file of JSON holds. Raises `EncoderError` naming the file and the field."
+def _read(path: Path, kind=dict):
+    "Read a file of JSON of a type, of Python or pydantic. Raise `EncoderError` naming the file and the field."
     try:
         return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
     except OSError as e:
@@ -36,7 +36,7 @@ def _read(path: Path, kind=dict): # kind: a type, of Python or pydantic
 
 
 def is_folder(path: str | Path) -> bool:
-    "Whether a folder is there. Raises `EncoderError` where there is no telling: a name too long for a path."
+    "Return whether a folder is there. Raise `EncoderError` for a name that is too long for a path."
     try:
         return Path(path).is_dir()
     except OSError as e:
@@ -44,38 +44,38 @@ def is_folder(path: str | Path) -> bool:
 
 
 class _Module(NamedTuple):
-    "A module of a model: its class, its name in the model, and the folder of its files."
+    "Module of a model: its class, its name in the model, and the folder of its files."
     kind: str
     name: str
     place: Path
 
 
-class _Listed(BaseModel): # a line of modules.json
+class _ModuleEntry(BaseModel): # a line of modules.json
     type: str
     path: str
     name: Any = None
 
 
 def _modules(folder: Path) -> list[_Module]:
-    """The modules of a model in their order; a plain folder of transformers is one.
-    Raises `EncoderError` for all but the modules that are known, and for what lies outside of the folder."""
-    listed = folder / "modules.json"
-    if not listed.is_file():
+    """List the modules of a model in their order; a plain folder of transformers is one.
+    Raise `EncoderError` for all but the known modules, and for what lies outside of the folder."""
+    path = folder / "modules.json"
+    if not path.is_file():
         return [_Module("Transformer", "0", folder)]
-    found = []
-    for module in _read(listed, list[_Listed]):
+    modules = []
+    for module in _read(path, list[_ModuleEntry]):
         package, _, kind = module.type.rpartition(".")
         place = folder / module.path
         if kind in ("Router", "Asym"):
             raise EncoderError(f"{place}: {ROUTER}")
         if package.partition(".")[0] != "sentence_transformers" or kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
             why = "is no module of an encoder that is read here; other code is not run"
-            raise EncoderError(f"{listed}: {quoted(module.type)} {why}")
+            raise EncoderError(f"{path}: {quoted(module.type)} {why}")
         is_folder(place)
         if "\0" in module.path or not place.resolve().is_relative_to(folder.resolve()):
-            raise EncoderError(f"{listed}: the module {quoted(module.path)} lies outside of the folder, or is a link to there")
-        found.append(_Module(kind, str(module.name), place))
-    return found
+            raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link to there")
+        modules.append(_Module(kind, str(module.name), place))
+    return modules
 
 
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -84,13 +84,13 @@ LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer") # names of t
 OF_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.") # in the name of a weight
 
 
-def _weights(place: Path) -> dict[str, str]: # name -> kind of number
-    "The weights that files of safetensors hold, by their heads alone; damaged ones are refused when they are loaded."
-    found = {}
+def _weights(place: Path) -> dict[str, str]:
+    "Return the kinds of numbers that files of safetensors hold, by name; a damaged file is refused when loaded."
+    kinds = {}
     for path in sorted(place.glob("*.safetensors")):
         with suppress(SafetensorError, OSError), safe_open(path, "pt") as file:
-            found |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
-    return found
+            kinds |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
+    return kinds
 
 
 def _check_numbers(place: Path, weights: dict[str, str]) -> None:
@@ -98,8 +98,8 @@ def _check_numbers(place: Path, weights: dict[str, str]) -> None:
     for name, kind in weights.items():
         is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
         if kind not in FLOATS and (is_weight or kind not in WHOLE):
-            wanted = "their scale is not read here; save the weights as float32 or float16"
-            raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {wanted}")
+            how = "their scale is not read here; save the weights as float32 or float16"
+            raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {how}")
 
 
 class _Config(BaseModel, extra="allow"): # of a transformer, in config.json
@@ -116,11 +116,11 @@ def _check_layers(place: Path, weights: dict[str, str]) -> None:
     if config.get("num_hidden_groups"):
         return
     numbers = [OF_LAYER.search(name) for name in weights if not name.startswith("decoder.")]
-    stored = max((int(number[1]) + 1 for number in numbers if number), default=0)
+    depth = max((int(number[1]) + 1 for number in numbers if number), default=0)
     for name in LAYERS:
-        asked = config.get(name)
-        if isinstance(asked, int) and (stored or asked > 1000) and asked != stored:
-            raise EncoderError(f"{path}: {name} is {asked}, and the weights are of {stored} layers: the numbers must agree")
+        number = config.get(name)
+        if isinstance(number, int) and (depth or number > 1000) and number != depth:
+            raise EncoderError(f"{path}: {name} is {number}, and the weights are of {depth} layers: the numbers must agree")
 
 
 def _check_module(module: _Module) -> None:
@@ -133,14 +133,14 @@ def _check_module(module: _Module) -> None:
     pickles = sorted(path.name for path in module.place.glob("*") if path.suffix in PICKLES)
     names = [WEIGHTS, INDEX] if module.kind == "Transformer" else [WEIGHTS]
     if (pickles or module.kind in WITH_WEIGHTS) and not any((module.place / name).is_file() for name in names):
-        found = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        wanted = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
-        raise EncoderError(f"{module.place}: {found}; {wanted}")
+        what = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
+        how = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
+        raise EncoderError(f"{module.place}: {what}; {how}")
     weights = _weights(module.place) if module.kind in WITH_WEIGHTS else {}
     _check_numbers(module.place, weights)
     config = module.place / "config.json"
     if module.kind == "Dense" and config.is_file():
-        _check_called(config, "activation_function", _read(config).get("activation_function"))
+        _check_function(config, "activation_function", _read(config).get("activation_function"))
     if module.kind != "Transformer":
         return
     for path in sorted(module.place.glob("sentence_*_config.json")):
@@ -151,36 +151,36 @@ def _check_module(module: _Module) -> None:
 
 
 def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
-    "What decides what an encoder gives: weights, tokenizer, modules and their settings."
+    "Return the sha256 of all files that decide what an encoder gives: weights, tokenizer, modules, settings."
     paths = [path for pattern in HUB_FILES for path in sorted(folder.rglob(pattern)) if path.name not in NOTES]
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 
 def check_files(
     folder: Path,
-    pinned: dict[str, str] | None = None, # file -> expected sha256
+    checksums: dict[str, str] | None = None, # file -> expected sha256
 ) -> Path:
-    """Refuse other files than expected. Where more than the weights are pinned, nothing may be added.
-    Raises `EncoderError` naming the file."""
-    if not pinned:
+    """Refuse other files than expected. Where more than the weights have a checksum, nothing may be added.
+    Raise `EncoderError` naming the file."""
+    if not checksums:
         return folder
-    found = folder_files(folder)
-    for name, expected in pinned.items():
-        actual = found.pop(name, "that of no file")
+    others = folder_files(folder)
+    for name, expected in checksums.items():
+        actual = others.pop(name, "that of no file")
         if actual != expected:
             what = f"sha256 is {actual}, expected {expected}; the file is left as it is and is not used"
             raise EncoderError(f"{folder / name}: {what}")
-    if found and len(pinned) > 1:
-        raise EncoderError(f"{folder / min(found)}: no file of the encoder that is known by this name")
+    if others and len(checksums) > 1:
+        raise EncoderError(f"{folder / min(others)}: no file of the encoder that is known by this name")
     return folder
 
 
 def check_folder(
     folder: Path,
-    pinned: dict[str, str] | None = None, # as in `check_files`
+    checksums: dict[str, str] | None = None, # as in `check_files`
     plain: bool = False,                  # whether a folder of transformers alone, without modules.json, will do
 ) -> Path:
-    "Refuse a model folder that is not safe to load. Raises `EncoderError` naming the file and the field."
+    "Refuse a model folder that is not safe to load. Raise `EncoderError` naming the file and the field."
     if not (folder / "modules.json").is_file():
         if not plain:
             raise EncoderError(f"{folder}: no modules.json, so this is no sentence-transformers folder")
@@ -199,32 +199,32 @@ def check_folder(
         _check_module(module)
     if not any(module.kind in WITH_WEIGHTS for module in modules):
         raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
-    told = folder / "config_sentence_transformers.json"
-    if told.is_file():
-        _read(told, _Told)
-    return check_files(folder, pinned)
+    settings = folder / "config_sentence_transformers.json"
+    if settings.is_file():
+        _read(settings, _ModelSettings)
+    return check_files(folder, checksums)
 
 
-def _alone(*names: str, **kinds) -> type[BaseModel]: # kinds: name -> type
-    "A form that has these fields and no others."
+def _form_of(*names: str, **kinds) -> type[BaseModel]:
+    "Return a form that has these fields and no others; a keyword is a field of that type."
     fields = dict.fromkeys(names, (Any, None)) | {name: (kind, None) for name, kind in kinds.items()}
     return create_model("_Alone", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
 
 
-class _Way(BaseModel): # how a transformer reads texts
+class _Modality(BaseModel): # how a transformer reads texts
     method: Literal["forward"]
 
 
 # Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model, its
 # tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
 # where, by which code, as pickles, onto which device.
-_OF_MODEL = _alone("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer")
-_OF_TOKENIZER = _alone(
+_OF_MODEL = _form_of("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer")
+_OF_TOKENIZER = _form_of(
     "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
-_OF_CONFIG = _alone("use_cache", "is_causal", "use_bidirectional_attention")
-_SETTINGS = _alone(
+_OF_CONFIG = _form_of("use_cache", "is_causal", "use_bidirectional_attention")
+_SETTINGS = _form_of(
     "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
-    "query_length", "document_length", "query_expansion", modality_config=dict[str, _Way] | None, model_kwargs=_OF_MODEL,
+    "query_length", "document_length", "query_expansion", modality_config=dict[str, _Modality] | None, model_kwargs=_OF_MODEL,
     model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
     config_args=_OF_CONFIG)
 
@@ -232,7 +232,7 @@ _SETTINGS = _alone(
 LONGEST_PROMPT = 1000 # characters
 
 
-class _Told(BaseModel): # of config_sentence_transformers.json
+class _ModelSettings(BaseModel): # of config_sentence_transformers.json
     model_config = ConfigDict(protected_namespaces=())
     model_type: Literal["SentenceTransformer", "CrossEncoder"] = "SentenceTransformer"
     prompts: dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None = None
@@ -263,22 +263,22 @@ def _check_kernel(path: Path, settings: dict) -> None:
             raise EncoderError(f"{path}: {name}: {str(value)[:60]} is code of a repository, which is not run")
 
 
-def _check_called(path: Path, name: str, function) -> None:
+def _check_function(path: Path, name: str, function) -> None:
     "Refuse what a model would call with its numbers and is no function of torch.nn."
     if function is not None and not str(function).startswith("torch.nn."):
         raise EncoderError(f"{path}: {name}: {str(function)[:60]} is no function of torch.nn, and is not called")
 
 
 def check_no_code(folder: Path) -> None:
-    "Refuse configurations that name code, or other weights than safetensors. Raises `EncoderError`."
-    refused = {
+    "Refuse configurations that name code, or other weights than safetensors. Raise `EncoderError`."
+    reasons = {
         "auto_map": "names code of the repository, which is not run",
         "transformers_weights": f"names another file of weights than {WEIGHTS}",
         "quantization_config": "weights that are quantized are not read here",
     }
     for path in folder.rglob("config.json"):
         config = _read(path)
-        for name, why in refused.items():
+        for name, why in reasons.items():
             if config.get(name) is not None:
                 raise EncoderError(f"{path}: {name} {why}")
         _check_kernel(path, config)
@@ -287,8 +287,8 @@ def check_no_code(folder: Path) -> None:
             raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
         for weight, file in _read(path, _Index).weight_map.items():
             if Path(file).name != file or not file.endswith(".safetensors"):
-                wanted = "safetensors beside this file are expected"
-                raise EncoderError(f"{path}: {weight[:60]}: {wanted}, found {file[:60]!r}")
+                how = "safetensors beside this file are expected"
+                raise EncoderError(f"{path}: {weight[:60]}: {how}, found {file[:60]!r}")
             if not (path.parent / file).is_file():
                 raise EncoderError(f"{path}: {weight[:60]}: there is no {file[:60]}")
 
@@ -308,15 +308,15 @@ def _check_whole(model, folder: Path) -> None:
         verbosity = hf_logging.get_verbosity()
         hf_logging.set_verbosity_error() # it would print a table
         try: # what transformers says of the weights when it would load them
-            _, told = type(transformer).from_pretrained(
+            _, report = type(transformer).from_pretrained(
                 module.place, config=transformer.config, device_map="meta", output_loading_info=True,
                 local_files_only=True, trust_remote_code=False, **SAFE)
         finally:
             hf_logging.set_verbosity(verbosity)
-        lacking = sorted(told["missing_keys"])
+        lacking = sorted(report["missing_keys"])
         ways = part.modality_config.values()
-        unasked = all(way["method_output_name"] == "last_hidden_state" for way in ways)
-        if unasked and all(name.startswith("pooler.") for name in lacking):
+        is_unused = all(way["method_output_name"] == "last_hidden_state" for way in ways)
+        if is_unused and all(name.startswith("pooler.") for name in lacking):
             for name in lacking:
                 torch.nn.init.zeros_(transformer.get_parameter(name))
         elif lacking:
@@ -343,22 +343,19 @@ def _check_reads(model, folder: Path) -> None:
         rows = len(model[0].embedding.weight)
         if largest >= rows:
             raise EncoderError(f"{folder}: the tokenizer has a token with the number {largest}, and the table {rows} rows from 0 on")
-    found = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
-    if found.ndim != 2 or len(found) != 2:
-        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(found.shape)} for two texts, and a vector for each is needed")
-    named = model.get_embedding_dimension()
-    if not 0 < found.shape[1] == named:
-        raise EncoderError(f"{folder}: gives vectors of {found.shape[1]} numbers, and its settings say {named}")
-    if not found.isfinite().all():
+    vectors = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
+    if vectors.ndim != 2 or len(vectors) != 2:
+        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(vectors.shape)} for two texts, and a vector for each is needed")
+    width = model.get_embedding_dimension()
+    if not 0 < vectors.shape[1] == width:
+        raise EncoderError(f"{folder}: gives vectors of {vectors.shape[1]} numbers, and its settings say {width}")
+    if not vectors.isfinite().all():
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 
 
-def load_safely(
-    folder: Path,  # that has been checked
-    device: str = "cpu",
-):
-    """A model from a folder, in fp32 and evaluation mode, without asking the hub, opening a pickle or running code that
-    came with it. Raises `EncoderError` where the files do not make one, lack weights, or make one that reads nothing."""
+def load_safely(folder: Path, device: str = "cpu"):
+    """Load a model from a folder in fp32 and evaluation mode, without the hub, pickles or code that came with it.
+    Raise `EncoderError` if the files do not make a model, lack weights, or make one that reads nothing."""
     from sentence_transformers import SentenceTransformer
     try:
         model = SentenceTransformer(

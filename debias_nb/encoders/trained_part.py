@@ -5,7 +5,7 @@ import torch
 
 from ..checks import ConfigError, EncoderError
 from ..processes import unwrap
-from .tokens import is_static
+from .kinds import is_static
 
 
 @contextmanager
@@ -16,8 +16,9 @@ def trained_part(
     rank: int | None = None,   # of adapters (LoRA) in place of the weights; None: no adapters
     alpha: int = 8,            # of adapters: peft's default
 ):
-    "Inside, only that part takes a gradient. Raises `ConfigError` or `EncoderError` for what cannot be so trained."
-    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    """Let only a part of a model take gradients inside the block.
+    Raise `ConfigError` or `EncoderError` for what cannot be trained so."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
     if rank is not None:
         adapters = with_adapters(model, rank, alpha, seed)
@@ -28,31 +29,27 @@ def trained_part(
     finally:
         if adapters:
             adapters.merge_and_unload()
-        for weight in trained:
+        for weight in weights:
             weight.requires_grad_(True)
 
 
-def layers_of(
-    model,
-    count: int, # of layers that are needed
-    asked: str, # the setting that needs them
-) -> torch.nn.ModuleList: # lowest first
-    "All layers of a transformer. Raises `EncoderError` for a static embedding model, and for one with fewer layers."
+def layers_of(model, count: int, setting: str) -> torch.nn.ModuleList:
+    "Return all layers of a transformer. Raise `EncoderError` for a static model, and for one with fewer layers."
     if is_static(model):
-        raise EncoderError(f"`{asked}` belongs to transformers, and a static embedding model has no layers")
+        raise EncoderError(f"`{setting}` belongs to transformers, and a static embedding model has no layers")
     transformer = unwrap(model)[0].auto_model
     there = transformer.config.num_hidden_layers
     if count > there:
-        raise EncoderError(f"`{asked}` is {count}, and the encoder has {there} layers")
+        raise EncoderError(f"`{setting}` is {count}, and the encoder has {there} layers")
     lists = (part for part in transformer.modules() if isinstance(part, torch.nn.ModuleList))
-    found = next((part for part in lists if len(part) == there), None)
-    if found is None:
-        raise EncoderError(f"`{asked}`: a {type(transformer).__name__} keeps no list of its layers")
-    return found
+    layers = next((part for part in lists if len(part) == there), None)
+    if layers is None:
+        raise EncoderError(f"`{setting}`: a {type(transformer).__name__} keeps no list of its layers")
+    return layers
 
 
 def freeze(model, count: int) -> None: # count: of layers
-    "The embeddings of a transformer and its lowest layers take no gradient. Dropout there stays on in training."
+    "Freeze the embeddings of a transformer and its lowest layers. Dropout there stays on in training."
     layers = layers_of(model, count, "frozen_layers")
     if count == len(layers):
         raise ConfigError(f"`frozen_layers` is {count}: those are all layers, and nothing is left to train")
@@ -61,7 +58,7 @@ def freeze(model, count: int) -> None: # count: of layers
 
 
 def adapters_package():
-    "The module peft. Raises `ConfigError` where it is not installed."
+    "Import peft. Raise `ConfigError` if it is not installed."
     try:
         import peft
     except ImportError:
@@ -69,8 +66,8 @@ def adapters_package():
     return peft
 
 
-def with_adapters(model, rank: int, alpha: int, seed: int): # a `peft.PeftModel`; the encoder has its adapters from now on
-    "Adapters in a transformer, whose own weights take no gradient."
+def with_adapters(model, rank: int, alpha: int, seed: int):
+    "Add adapters to a transformer and freeze its own weights; return the `peft.PeftModel`."
     layers_of(model, 1, "lora")
     peft = adapters_package()
     settings = peft.LoraConfig(r=rank, lora_alpha=alpha)

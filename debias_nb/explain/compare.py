@@ -12,11 +12,11 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from ..checks import ConfigError, check_range
+from ..checks import ConfigError, EncoderError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
-from ..encoders.tokens import EncoderError, copied
+from ..encoders.kinds import deep_copy
 from .comparison import VALIDATION, Comparison, part_name
 from .decision import LIKE
 from .evidence import doubts, shared_pairs
@@ -62,7 +62,7 @@ def _held_texts(texts, files: dict[str, PairFile], tests: dict) -> HeldTexts | N
 
 def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig) -> None:
     "Raises `ConfigError` for what cannot be trained, before anything is."
-    model = copied(base.model)
+    model = deep_copy(base.model)
     for method in methods:
         try:
             texts = method.texts and method.texts.texts

@@ -18,7 +18,8 @@ from .recommendations import GENERAL
 from ..data.sentences import GENERAL_TEXTS
 from ..runs.config import TrainConfig
 from ..files import package_file
-from ..measures.stats import judge, paired_together
+from ..measures.several import paired_together
+from ..measures.stats import judge
 
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1}

@@ -16,7 +16,7 @@ import pandas as pd
 from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
-from ..encoders.tokens import has_template
+from ..encoders.kinds import has_template
 from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason

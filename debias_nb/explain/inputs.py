@@ -4,11 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, quoted
+from ..checks import ConfigError, EncoderError, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
-from ..encoders.tokens import EncoderError, check_apart
+from ..encoders.kinds import check_apart
 from .given import Given
 from .methods import HeldTexts
 from .models import Scorer, layers, limit, load_model, prompts_by_name

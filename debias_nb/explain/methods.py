@@ -23,7 +23,8 @@ from ..data.pairs import fold
 from ..data.pairs_file import PairFile, texts_file
 from ..data.registry import DataError, load_registry
 from ..data.sentences import GENERAL_SETS, GENERAL_TEXTS
-from ..encoders.tokens import Tokens, copied, from_features, is_static, to_features, tokenize
+from ..encoders.kinds import deep_copy, is_static
+from ..encoders.tokens import Tokens, from_features, to_features, tokenize
 from ..encoders.trained_part import layers_of
 from ..encoders.trained_part import adapters_package
 from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, RANKING_STRENGTH, has_both_classes
@@ -381,10 +382,10 @@ def tune(
 ) -> Scorer:
     "A tuned copy of an encoder. Raises `TrainingFailed`."
     from debias_nb.runs.training import fine_tune
-    model = copied(base.model)
+    model = deep_copy(base.model)
     texts = method.texts and method.texts.texts
     fine_tune(
-        model, copied(base.model), file_tokens(base, train, settings.loss), method.config(model), method.training(settings), seed,
+        model, deep_copy(base.model), file_tokens(base, train, settings.loss), method.config(model), method.training(settings), seed,
         texts=texts)
     return replace(base, name=method.name, model=model, source=None)
 

@@ -17,7 +17,7 @@ import pandas as pd
 from ..checks import ConfigError
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
-from ..encoders.tokens import copied
+from ..encoders.kinds import deep_copy
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
 from ..runs.config import OWN, RunConfig, TrainConfig
@@ -81,7 +81,7 @@ class FilesTask(PairTask):
     texts: HeldTexts | None = None
 
     def __post_init__(self):
-        self.base = replace(self.base, model=copied(self.base.model)) # a training looks at it, and stops its dropout
+        self.base = replace(self.base, model=deep_copy(self.base.model)) # a training looks at it, and stops its dropout
 
     def data(self, run: RunConfig):
         corpus = run.corpus
@@ -102,7 +102,7 @@ class FilesTask(PairTask):
         if not run.method.trained:
             return Trained(self.base.model, identity)
         tokens, about = self.data(run)
-        model = copied(self.base.model)
+        model = deep_copy(self.base.model)
         texts = None
         if run.method.texts:
             texts = self.texts.texts

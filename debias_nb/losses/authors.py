@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from .author_batches import NumberedTexts, known_texts
 from ..checks import check_finite, check_known, check_range
-from ..encoders.tokens import device_of, embed_texts, from_features, pooled, unit_rows
+from ..encoders.tokens import device_of, embed_texts, embed_unscaled, from_features, unit_rows
 from ..processes import gather_rows, rank, unwrap
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class AuthorLoss(torch.nn.Module):
     def embedded(self, column: dict) -> torch.Tensor: # (n, d) of any length, of the model that is trained
         if "row" in column: # of `AuthorCollator`
             tokens = from_features(unwrap(self.model), column)
-            return pooled(self.model, tokens)
+            return embed_unscaled(self.model, tokens)
         return self.model(column)["sentence_embedding"].float()
 
     def forward(self, sentence_features, labels=None) -> torch.Tensor: # scalar

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..checks import quoted
-from ..encoders.tokens import PADDED, Tokens, default_prompt, from_features, is_static, stack, to_features
+from ..encoders.tokens import PADDING_HINT, Tokens, default_prompt, from_features, is_static, stack, to_features
 from ..encoders.tokens import unit_rows
 from ..processes import is_distributed, processes, rank
 
@@ -117,7 +117,7 @@ def read_column(
 ) -> Column:
     "Raises `ValueError` for inputs that are no rectangle of tokens and no static embedding model's."
     if "attention_mask" not in features and "offsets" not in features:
-        raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: {PADDED}")
+        raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: {PADDING_HINT}")
     besides = {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
     return Column(from_features(encoder, features), besides, "offsets" in features or is_static(encoder))
 

@@ -23,7 +23,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..checks import check_finite
 from .batches import Batch, TextStream, embeddings_by_column, encode, every_row, precision_seen, watched
-from ..encoders.tokens import Tokens, check_same_make, copied, encoder_fingerprint, own_dropout, tell_prompts
+from ..encoders.kinds import check_same_make, deep_copy
+from ..encoders.tokens import Tokens, encoder_fingerprint, own_dropout, tell_prompts
 from ..encoders.tokens import unit_rows
 from ..encoders.interventions import choose, intervene
 from .pair_losses import PairLoss
@@ -295,7 +296,7 @@ def base_of(
     if not any(one.needs_base for one in regularizers):
         return None, memory
     if given is None:
-        return copied(model).requires_grad_(False).eval(), memory
+        return deep_copy(model).requires_grad_(False).eval(), memory
     check_same_make(given, model) # its weights may be trained elsewhere: here they are never asked for a gradient
     return given.eval(), memory
 

@@ -16,7 +16,8 @@ import torch
 
 from .batches import Batch, View, places_of, read_texts
 from ..checks import check_range
-from ..encoders.tokens import Tokens, check_no_template, check_same_make, copied, encode_tokens, is_static
+from ..encoders.kinds import check_no_template, check_same_make, deep_copy, is_static
+from ..encoders.tokens import Tokens, encode_tokens
 from ..encoders.tokens import mask_id, stack
 from ..encoders.interventions import Kind, check_intervention
 from .pair_losses import cosines
@@ -481,6 +482,6 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
         if end.is_floating_point():
             begun = start[name].to(end.device)
             between[name] = torch.lerp(begun.float(), end.float(), share).to(end.dtype)
-    encoder = copied(tuned)
+    encoder = deep_copy(tuned)
     encoder.load_state_dict(between)
     return encoder.eval()
