@@ -1,5 +1,6 @@
 """Write LICENCES.md: what the locked packages, the data sets and the encoders are licensed under."""
 import importlib.metadata
+import json
 from pathlib import Path
 
 import yaml
@@ -9,8 +10,8 @@ from lock import read
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Licences
 
-Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml` and `debias_nb/encoders.yaml` \
-say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml`, `debias_nb/encoders.yaml` and \
+`results/finetunes.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
 """
 NVIDIA = """\
 The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \
@@ -55,10 +56,12 @@ def render() -> str:
     lock["torch"] = read("requirements/cuda.lock")["torch"]
     data = described("data/datasets.yaml")["datasets"]
     encoders = described("encoders.yaml")
+    source = json.loads((ROOT / "results/finetunes.json").read_text("utf-8"))
+    scores = [source["name"], source["license"]]
     parts = [
         HEAD,
         "## Data sets\n",
-        table(["data", "licence"], [[about["title"], about["licence"]] for about in data.values()]),
+        table(["data", "licence"], [*([about["title"], about["licence"]] for about in data.values()), scores]),
         "## Encoders\n",
         table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]),
         "## Packages\n",
