@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import nearest, quoted, visible
+from ..checks import counted, nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
@@ -25,6 +25,9 @@ TAB = "\t"
 DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
 SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a spreadsheet
 FEW = 5 # values of a column, which are listed
+MOST_UNPACKED = 200 # times what is packed, of texts
+FIRST_LINES = 1000 # of texts, which may be rows
+NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
@@ -66,8 +69,11 @@ def check_file(path: str | os.PathLike) -> None:
 def decoded(path: Path) -> str:
     "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
     try:
+        most = MOST_UNPACKED * max(path.stat().st_size, 2**20)
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
-            data = file.read()
+            data = file.read(most)
+        if len(data) == most:
+            raise DataError(f"{path}: the file is damaged: unpacked it is {MOST_UNPACKED} times as large, and more")
         return data.decode("utf-8").lstrip("\ufeff")
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path}: the file is damaged, or not packed with gzip ({e})") from None
@@ -128,7 +134,7 @@ def _delimited(path: Path) -> pd.DataFrame:
         return pd.DataFrame()
     header = [name.strip() for name in rows.pop(min(rows))]
     expected = f"cells between {sign}, the header has {len(header)}"
-    bad = [(line, f"{len(row)} {expected}") for line, row in rows.items() if len(row) != len(header)]
+    bad = [(line, counted(len(row), expected)) for line, row in rows.items() if len(row) != len(header)]
     if bad:
         why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
         raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
@@ -175,6 +181,26 @@ def _arrow(path: Path) -> pd.DataFrame:
     except Exception as e: # whatever reading makes of damage
         raise DataError(f"{path}: {(str(e) or type(e).__name__).splitlines()[0]}") from None
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
+
+
+def _is_json(line: str) -> bool:
+    "Tell whether a line is a list or an object of JSON."
+    try:
+        return isinstance(DECODER.decode(line), (list, dict))
+    except (ValueError, RecursionError):
+        return False
+
+
+def check_lines(name: str, lines: list[str]) -> None:
+    "Refuse texts whose lines are rows of a table, or of JSON."
+    if any(map(_is_json, lines[:1])):
+        raise DataError(f"{name}: its lines are JSON; {NAME_A_COLUMN}")
+    for sign, word in DELIMITERS.items():
+        rows = [_between_tabs(line) if sign == TAB else next(csv.reader([line], delimiter=sign)) for line in lines[:FIRST_LINES]]
+        sizes = [len(cells) for cells in rows if sign in "\t|" or not any(cell.startswith(" ") for cell in cells[1:])]
+        most = max(sizes, key=sizes.count, default=0)
+        if most > 1 and sizes.count(most) >= max(2, .9 * len(rows)):
+            raise DataError(f"{name}: its lines look like rows of a table, {most} cells between {word}; {NAME_A_COLUMN}")
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
@@ -311,6 +337,10 @@ def is_text(cell) -> bool:
 def number_of(cell) -> Decimal | None: # None: it is no number
     text = str(cell).strip().casefold()
     return Decimal(text) if NUMBER.fullmatch(text) else None
+
+
+def floats(cells: pd.Series) -> pd.Series: # nan: it is no number, as True and False are none
+    return pd.to_numeric(cells.map(lambda cell: str(cell) if isinstance(cell, int) else cell), errors="coerce").astype(float)
 
 
 def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (n,) booleans
