@@ -159,8 +159,8 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
-    grades = {float(number) for number in numbers}
-    low, high = min(grades), max(grades)
+    grades = {float(number) for number in numbers if abs(number) <= MOST}
+    low, high = min(grades, default=0), max(grades, default=0)
     step = 10. ** np.floor(np.log10(high - low or 1))
     for size in step / np.array([1, 2, 10, 20, 100, 200]):
         for place in (0, 1):

@@ -406,9 +406,9 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
-        lines = [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
-        check_lines(f"texts of {path}", lines)
-        return lines
+        text = decoded(path)
+        check_lines(f"texts of {path}", text)
+        return [line for line in LINE_END.split(text) if SEEN.search(line)]
     table = read_table(path)
     if table.empty:
         raise DataError(f"texts of {path}: no texts")

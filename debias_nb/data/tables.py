@@ -26,7 +26,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars
 SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a spreadsheet
 FEW = 5 # values of a column, which are listed
 MOST_UNPACKED = 200 # times what is packed, of texts
-FIRST_LINES = 1000 # of texts, which may be rows
+JSON_LINE = re.compile(r'\s*(\{\s*"|\[\s*["\[{])')
 NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
@@ -89,7 +89,7 @@ def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell
     return cells
 
 
-def _rows_of(text: str, delimiter: str):
+def _rows_of(path: str | Path, text: str, delimiter: str):
     "Iterate over the line where each row begins, and its cells."
     if delimiter == TAB:
         yield from enumerate(map(_between_tabs, LINE_END.split(text)), 1)
@@ -101,18 +101,19 @@ def _rows_of(text: str, delimiter: str):
             yield begin, row
             begin = reader.line_num + 1
     except csv.Error as e:
-        raise DataError(f"{begin}: {e}") from None
+        raise DataError(f"{path}:{begin}: {e}") from None
 
 
-def _agreement(text: str, delimiter: str) -> float:
+def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     "Return the fraction of the first rows that have as many cells as the header, where these are several."
     counts = []
     try:
-        for _, row in islice(_rows_of(text, delimiter), FIRST_ROWS):
+        for _, row in islice(_rows_of(path, text, delimiter), FIRST_ROWS):
             counts += [len(row)] if any(map(str.strip, row)) else []
     except DataError: # told when the rows are read
         pass
-    return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0
+    header, *others = counts or [0]
+    return others.count(header) / len(others) if others and header > 1 else 0
 
 
 def _delimited(path: Path) -> pd.DataFrame:
@@ -124,12 +125,9 @@ def _delimited(path: Path) -> pd.DataFrame:
         delimiter, text = sep[1], text[sep.end():]
     else:
         head = text[:FIRST_CHARACTERS]
-        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(head, sign)) # of equals the first
+        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(path, head, sign)) # of equals the first
     sign = DELIMITERS.get(delimiter, quoted(delimiter))
-    try:
-        rows = {line: row for line, row in _rows_of(text, delimiter) if any(map(str.strip, row))}
-    except DataError as e:
-        raise DataError(f"{path}:{e}") from None
+    rows = {line: row for line, row in _rows_of(path, text, delimiter) if any(map(str.strip, row))}
     if len(rows) < 2:
         return pd.DataFrame()
     header = [name.strip() for name in rows.pop(min(rows))]
@@ -183,24 +181,13 @@ def _arrow(path: Path) -> pd.DataFrame:
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
 
 
-def _is_json(line: str) -> bool:
-    "Tell whether a line is a list or an object of JSON."
-    try:
-        return isinstance(DECODER.decode(line), (list, dict))
-    except (ValueError, RecursionError):
-        return False
-
-
-def check_lines(name: str, lines: list[str]) -> None:
+def check_lines(name: str, text: str) -> None:
     "Refuse texts whose lines are rows of a table, or of JSON."
-    if any(map(_is_json, lines[:1])):
-        raise DataError(f"{name}: its lines are JSON; {NAME_A_COLUMN}")
-    for sign, word in DELIMITERS.items():
-        rows = [_between_tabs(line) if sign == TAB else next(csv.reader([line], delimiter=sign)) for line in lines[:FIRST_LINES]]
-        sizes = [len(cells) for cells in rows if sign in "\t|" or not any(cell.startswith(" ") for cell in cells[1:])]
-        most = max(sizes, key=sizes.count, default=0)
-        if most > 1 and sizes.count(most) >= max(2, .9 * len(rows)):
-            raise DataError(f"{name}: its lines look like rows of a table, {most} cells between {word}; {NAME_A_COLUMN}")
+    bare = QUOTED.sub("", text) # prose has a blank behind its commas
+    tables = [word for sign, word in DELIMITERS.items() if (sign in "\t|" or f"{sign} " not in bare) and _agreement(name, text, sign) > .9]
+    if tables or JSON_LINE.match(text):
+        between = f", with cells between {tables[0]}" if tables else " of JSON"
+        raise DataError(f"{name}: its lines look like rows of a table{between}; {NAME_A_COLUMN}")
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
@@ -309,10 +296,10 @@ def spread(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_values(cells: pd.Series) -> str:
-    "List the values of a column with their counts, where they are few."
-    counts = cells.map(lambda cell: str(cell).strip()).value_counts(sort=False)
-    few = len(counts) <= min(FEW, len(cells) - 1)
-    return ", ".join(f"{visible(value[:30])} {count:,}" for value, count in counts.items()) if few else ""
+    "List the values of a column with their counts, in brackets, where they are few."
+    counts = cells.map(lambda cell: visible(str(cell)[:30]).strip()).value_counts(sort=False)
+    values = ", ".join(f"{value} {count:,}" for value, count in counts.items())
+    return f" ({values})" if len(counts) <= min(FEW, len(cells) - 1) else ""
 
 
 def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
@@ -320,10 +307,11 @@ def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # wh
     column, _, value = where.partition("=")
     if [*frame.columns].count(column) != 1:
         raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, frame.columns)}")
-    rows = frame[frame[column].map(lambda cell: str(cell).strip()) == value.strip()]
+    rows = frame[frame[column].map(str).str.strip() == value.strip()]
     if rows.empty:
-        raise DataError(f"{name}: no row where {where} (there are {describe_values(frame[column]) or 'many values'})")
-    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), f"{len(rows):,} of {len(frame):,} rows, where {where}"]))
+        raise DataError(f"{name}: no row where {where}{describe_values(frame[column])}")
+    note = f"{len(rows):,} of {len(frame):,} rows, where {where}"
+    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), note]))
     return rows
 
 
