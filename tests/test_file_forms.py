@@ -1,6 +1,7 @@
 "Files in the forms that people's tools write: which form each one is, what comes of it, and what is refused with its line."
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
@@ -714,6 +715,17 @@ def test_columns_of_other_libraries():
 def test_names_of_files_that_cannot_be(tmp_path, name):
     with pytest.raises(DataError, match="no such file"):
         read_pairs_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", [read_pairs_file, read_texts_file, read_run])
+def test_a_name_that_is_not_utf8_is_told(tmp_path, read):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.csv")
+    try:
+        Path(path).write_text("text\na lamp\n")
+    except OSError:
+        pytest.skip("no such names on this file system")
+    with pytest.raises(DataError, match=r"/a\\udcff.csv: the name of the file is not UTF-8; rename it"):
+        read(path)
 
 
 def test_splits_are_named():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known, quoted
+from ..files import check_regular
 from .columns import fold_name
 from .judgments import as_id, refuse
 from .registry import DataError
@@ -93,6 +94,7 @@ def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, d
         name, source = str(source), Path(source)
         if not source.is_file():
             raise DataError(f"{name}: no such file")
+        check_regular(source, DataError)
     frame = _rows(name, source)
     if frame.empty:
         raise DataError(f"{name}: nothing is ranked")
