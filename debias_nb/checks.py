@@ -46,6 +46,14 @@ def visible(text: str) -> str:
     return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
 
 
+def counted(count: int, what: str) -> str: # what: begins with a plural
+    "Return a count and what is counted, in the singular for one."
+    noun, _, rest = what.partition(" ")
+    if count == 1:
+        noun = noun.removesuffix("ies") + "y" if noun.endswith("ies") else noun.removesuffix("s")
+    return f"{count:,} {noun} {rest}".rstrip()
+
+
 def nearest(word: str, names) -> str:
     "Return `; did you mean …?` with the closest known name, else the names there are."
     names = list(names)

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from .checks import ConfigError, nearest, quoted
+from .checks import ConfigError, nearest, quoted, visible
 
 
 def package_file(name: str) -> Path:
@@ -131,9 +131,11 @@ def parse_yaml(text: str, where: str): # where: what a message begins with
 
 
 def check_regular(path: str | Path, error: type[Exception]) -> None:
-    "Raise `error` for a folder, and for a pipe or a device, which never ends or cannot be read twice."
+    "Refuse a folder, a pipe or a device, which never ends or cannot be read twice, and a name that no page can print."
     if Path(path).exists() and not Path(path).is_file():
         raise error(f"{path}: a file is expected")
+    if re.search("[\ud800-\udfff]", str(path)) and Path(path).exists():
+        raise error(f"{visible(str(path))}: the name of the file is not UTF-8; rename it")
 
 
 def load_yaml(path: str | Path) -> dict:

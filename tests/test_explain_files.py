@@ -108,7 +108,7 @@ BAD = { # name of a file, its content, words of the message
     "open quote": ("a.csv", HEAD + GOOD + '"a,b,1\nc,d,0\n', "a.csv:4: "),
     "bad quote": ("a.csv", HEAD + GOOD + '"a"x,b,1\n', "a.csv:4: "),
     "a cell of two lines between tabs": (
-        "a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', "a.tsv:3: 1 cells", "Between tabs", "CSV or JSONL"),
+        "a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', "a.tsv:3: 1 cell ", "Between tabs", "CSV or JSONL"),
     "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', "a.tsv:2: 4 cells", "Between tabs"),
     "nearly 0": ("a.csv", HEAD + GOOD + "a,b,1e-400\n", "a.csv:4: ", "'1e-400'"),
     "digits of another script": ("a.csv", HEAD + GOOD + "a,b,١\n", "a.csv:4: "),

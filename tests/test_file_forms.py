@@ -1,6 +1,7 @@
 "Files in the forms that people's tools write: which form each one is, what comes of it, and what is refused with its line."
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset, DatasetDict
 
-from debias_nb.checks import ConfigError
-from debias_nb.data.pairs_file import FORMATS, columns_by_name, named_tests, read_pairs_file
+from debias_nb.checks import ConfigError, counted
+from debias_nb.data.pairs_file import FORMATS, columns_by_name, named_tests, read_pairs_file, read_texts_file
+from debias_nb.data.run_files import read_run
 from debias_nb.data.registry import DataError
 from debias_nb.explain.inputs import read_files
+from debias_nb.explain.page import file_notes
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"
@@ -111,7 +114,7 @@ def test_numbers_next_to_matches_may_be_their_labels(name, cells):
 @pytest.mark.parametrize("name, cells", [("query_id", [7, 8, 9]), ("id", [0, 1, 2]), ("Unnamed: 0", [0, 1, 1]), ("qid1", ["0", "1", "2"]), ("site", ["a", "b", "b"]), ("doc_id", [1, 2, 3])])
 def test_ids_and_words_next_to_matches_are_no_labels(name, cells):
     file = read_pairs_file(COUNTED | {name: cells})
-    told = "; not used: site (a 1, b 2); --where site=VALUE chooses rows" if name == "site" else ""
+    told = "; not used: site (a 1, b 2); --where COLUMN=VALUE chooses rows" if name == "site" else ""
     assert file.form == "retrieval" and file.note == f"read as matches without labels: anchor, positive{told}"
     with pytest.raises(DataError, match="if 'valid' holds their labels"):
         read_pairs_file(COUNTED | {"valid": [1, 0, 1]})
@@ -232,7 +235,7 @@ def test_the_sign_between_cells_is_told_by_the_header_and_the_first_rows(tmp_pat
 @pytest.mark.parametrize("word, sign", SIGNS.items())
 def test_a_row_with_too_few_cells_is_told_with_the_sign(tmp_path, word, sign):
     content = between(sign, [*GRID, ["short"]])
-    with pytest.raises(DataError, match=f"a.csv:6: 1 cells between {word}, the header has 3"):
+    with pytest.raises(DataError, match=f"a.csv:6: 1 cell between {word}, the header has 3"):
         read_pairs_file(placed(tmp_path, {"a.csv": content}) / "a.csv")
 
 
@@ -284,13 +287,13 @@ SPLIT = pd.DataFrame([*RECORDS, *RECORDS]).assign(split=["train", "test", "test"
 def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
     SPLIT.to_csv(tmp_path / "a.csv", index=False)
     file = read_pairs_file(tmp_path / "a.csv")
-    assert len(file) == 4 and file.note == "not used: split (train 1, test 3), lang (en 4); --where split=VALUE chooses rows"
+    assert len(file) == 4 and file.note == "not used: split (train 1, test 3), lang (en 4); --where COLUMN=VALUE chooses rows"
     asked = [read_pairs_file(f"{tmp_path}/a.csv:split=test"), read_pairs_file(tmp_path / "a.csv", where="split=test"), read_pairs_file(SPLIT, where="split=test")]
     for one in asked:
-        assert one.labels.tolist() == [0, 1, 0] and one.note == "3 of 4 rows, where split=test; not used: lang (en 3)"
+        assert one.labels.tolist() == [0, 1, 0] and one.note == "3 of 4 rows, where split=test; not used: lang (en 3); --where COLUMN=VALUE chooses rows"
     assert asked[0].frame.line.tolist() == [3, 4, 5]
     assert read_pairs_file(f"{tmp_path}/a.csv:split=test", where="split=train").note == asked[0].note, "what stands with the file counts"
-    for where, words in (("split=dev", "no row where split=dev .there are train 1, test 3"), ("splt=test", "did you mean 'split'"), ("test", "COLUMN=VALUE")):
+    for where, words in (("split=dev", "no row where split=dev .train 1, test 3.$"), ("splt=test", "did you mean 'split'"), ("test", "COLUMN=VALUE")):
         with pytest.raises(DataError, match=words):
             read_pairs_file(tmp_path / "a.csv", where=where)
     with pytest.raises(DataError, match="a.csv:test: .*no such file|a.csv:test: the name must end"):
@@ -359,7 +362,7 @@ def test_what_is_read_of_candidates(tmp_path):
     assert file.right == ["T p", "n", "m"] and file.note == "read as triplets: query, positive_passages, negative_passages"
     rows = [("q", "p", "n", "x"), ("q", "n", "p", "y"), ("r", "p", "p", "x"), ("r", "s", "t", "z")]
     file = read_pairs_file(pd.DataFrame(rows, columns=["anchor", "positive", "negative", "kind"]), group="kind")
-    assert file.left_out == {"negatives that match the same query": 3, "queries without a negative": 3}
+    assert file.left_out == {"negatives with the text of a match": 3, "queries without a negative": 3}
     assert list(zip(file.left, file.right, file.labels, file.frame.line, file.frame.group)) == [
         ("r", "s", 1, 4, "z"), ("r", "t", 0, 4, "z")]
 
@@ -428,8 +431,8 @@ def test_what_is_left_out_of_retrieval_is_counted(tmp_path):
     folder = placed(tmp_path / "set", {"corpus.jsonl": corpus, "queries.jsonl": queries + lines({"_id": "9", "text": "u"}), "qrels/test.tsv": qrels})
     file = read_pairs_file(folder)
     assert file.left_out == {
-        "judgments with a grade below 1": 2, "judgments that stand twice": 1, "judgments of a query's own text": 1,
-        "queries without a judgment": 1, "texts of the corpus that have nothing to read": 1}
+        "judgments with a grade below 1": 2, "judgments with the texts of another": 1, "judgments of a query's own text": 1,
+        "queries without a judgment": 1, "texts of the corpus with nothing to read": 1}
     assert file.corpus == ["T x", "y", "z", "s", "other"]
     assert dict(zip(file.left, file.frame.itself)) == {"q": -1, "r": -1, "s": 3, "t": -1}, "same id and same text"
     assert file.frame.line.tolist() == [2, 4, 5, 6, 8] and file.labels.tolist() == [1, 2, 1, 1, 1]
@@ -507,6 +510,83 @@ def test_anchors_search_the_matches_of_all(tmp_path, name, content, options):
     assert rows == {("q", "p", "p", at), ("q", "t", "t", at), ("r", "s", "s", -1), ("r", "q", "q", -1)}
 
 
+def test_an_id_with_the_same_text_twice_is_one_text(tmp_path):
+    once = read_pairs_file(placed(tmp_path / "once", BEIR))
+    file = read_pairs_file(placed(tmp_path / "twice", BEIR | {"corpus.jsonl": CORPUS * 3, "queries.jsonl": QUERIES * 2}))
+    told = {"texts of the corpus with the id and the text of another": 6, "queries with the id and the text of another": 3}
+    assert file.frame.equals(once.frame) and file.corpus == once.corpus and file.left_out == once.left_out | told
+
+
+@pytest.mark.parametrize("count, what, words", [
+    (1, "judgments of a text that is not there", "1 judgment of a text that is not there"), (1, "queries without a negative", "1 query without a negative"),
+    (2, "queries", "2 queries"), (1, "cells", "1 cell"), (1000, "texts of the corpus with nothing to read", "1,000 texts of the corpus with nothing to read")])
+def test_one_is_said_in_the_singular(count, what, words):
+    assert counted(count, what) == words
+    notes = file_notes({"new": {"left_out": {what: count}}})
+    assert notes == [f"new: {words} {'was' if count == 1 else 'were'} left out."]
+
+
+# ---------------------------------------------------------------- runs and texts
+
+
+RUN = {"q0": {"d1": .5, "d2": .25}, "q1": {"d1": 1.}}
+RUN_ROWS = pd.DataFrame([(query, text, score) for query, own in RUN.items() for text, score in own.items()], columns=["q_id", "doc_id", "score"])
+RUNS = { # name of a file, its content
+    "ranx, CSV": ("a.csv", RUN_ROWS.to_csv(index=False)), "ranx, Parquet": ("a.parquet", RUN_ROWS.to_dict("list")),
+    "other names": ("a.csv", RUN_ROWS.set_axis(["query-id", "corpus-id", "Score"], axis=1).to_csv()),
+    "five cells": ("a.trec", "".join(f"{row.q_id} Q0 {row.doc_id} 1 {row.score}\n" for row in RUN_ROWS.itertuples())),
+    "other ends of lines": ("a.trec", "".join(f"{row.q_id} Q0 {row.doc_id} 1 {row.score} me\r\n" for row in RUN_ROWS.itertuples())),
+}
+
+
+@pytest.mark.parametrize("name, content", RUNS.values(), ids=RUNS)
+def test_runs_of_other_tools(tmp_path, name, content):
+    if "Q0" in content: # their ranks are all 1
+        content = re.sub(" 1 (?=0.25)", " 2 ", content)
+    run = read_run(placed(tmp_path, {name: content}) / name)
+    assert run.values.tolist() == RUN_ROWS.values.tolist()
+
+
+DEEP = "[" * 900 + "]" * 900
+BAD_RUNS = { # name of a file, its content, words
+    "columns of something else": ("a.csv", "query,text,grade\nq,d,1\n", "one run is expected, .*found the columns 'query', 'text', 'grade'"),
+    "two ids of queries": ("a.csv", "query,query_id,doc_id,score\nan egg,q,d,1\n", "found the columns"),
+    "objects in objects": ("a.json", '{"a":' * 900 + "1" + "}" * 900, "one run is expected"),
+    "a list as an id": ("a.jsonl", lines({"query_id": ["q"], "results": [{"corpus_id": "d", "score": 1}]}), "a.jsonl:1: ids of a query and a text are expected"),
+    "lists as an id": ("a.jsonl", '{"query_id": "q", "results": [{"corpus_id": %s, "score": 1}]}' % DEEP, "a.jsonl:1: ids of a query and a text"),
+    "half a character in an id": ("a.jsonl", lines({"query_id": "q\ud800", "results": [{"corpus_id": "d", "score": 1}]}), "a.jsonl:1: ids of a query and a text"),
+    "a number without end": ("a.json", '{"q": {"d": 1%s}}' % ("0" * 400), "a.json:q: a finite score is expected, found 1000"),
+    "true": ("a.json", '{"q": {"d": true}}', "a.json:q: a finite score is expected, found True"),
+}
+
+
+@pytest.mark.parametrize("name, content, words", BAD_RUNS.values(), ids=BAD_RUNS)
+def test_what_is_no_run_is_told_in_one_sentence(tmp_path, name, content, words):
+    with pytest.raises(DataError, match=words) as e:
+        read_run(placed(tmp_path, {name: content}) / name)
+    assert "\n" not in str(e.value)
+
+
+TABLE_ROWS = [["left", "right", "label"], ["a lamp, boxed", "lamps", "1"], ["a chair", "a table; old", "0"], ["a rug", "rugs | mats", "1"]]
+AS_TEXTS = {f"{word}{', without a header' * bare}{', without labels' * short}": between(sign, [row[:-1] if short else row for row in TABLE_ROWS[bare:]], "all" if sign != "\t" else "needed")
+            for word, sign in SIGNS.items() for bare in (0, 1) for short in (0, 1)}
+AS_TEXTS |= {"objects": lines(*RECORDS), "lists": lines(*BARE), "anchors": "anchor,positive\r\na lamp,lamps\r\na rug,rugs\r\n"}
+
+
+@pytest.mark.parametrize("content", AS_TEXTS.values(), ids=AS_TEXTS)
+def test_rows_of_a_table_are_no_texts(tmp_path, content):
+    path = placed(tmp_path, {"new.txt": content}) / "new.txt"
+    with pytest.raises(DataError, match="new.txt: its lines look like rows of a table.*write one text a line, or give it the ending of a table"):
+        read_texts_file(path)
+
+
+@pytest.mark.parametrize("texts", [
+    ["a lamp, red", "a chair, old", "a rug, new"], ["one; two", "three; four"], ["a|b"], ["[1] a reference", "another"], ["'a', \"b\"", "c"],
+    ["no sign", "1,000 lamps", "a lamp\tof two"], ["[a] b", "c"], ["a, b, c", "d, e, f", "g, h, i"]])
+def test_texts_with_signs_are_texts(tmp_path, texts):
+    assert read_texts_file(placed(tmp_path, {"new.txt": "\n".join(texts)}) / "new.txt") == texts
+
+
 # ---------------------------------------------------------------- tables in Python
 
 
@@ -552,7 +632,7 @@ BAD = { # files, what is given, options, words of the message
     "no such split": (BEIR, ":dev", {}, "no judgments of a split 'dev'; there are test"),
     "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
                        "there are dev, train: name one of them, e.g. .*set:dev"),
-    "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1"),
+    "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS.replace('"x"', '"w"')}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1, with another text"),
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: text 'd2' is not in .*corpus.jsonl, or has nothing to read there"),
@@ -581,6 +661,11 @@ BAD = { # files, what is given, options, words of the message
     "columns of several lengths": ({"a.json": '{"left": ["a"], "right": ["b", "c"]}'}, "/a.json", {}, "same length"),
     "splits in a file": ({"a.json": json.dumps({"train": {"left": ["a"]}, "test": {"left": ["b"]}})}, "/a.json", {}, "a file with the splits train, test: name one of them, e.g. .*a.json:train"),
     "a packed file that is cut off": ({"a.csv": gzip.compress((HEAD + TWO).encode())[:-5]}, "/a.csv", {}, "a.csv"),
+    "lists as an id": (BEIR | {"corpus.jsonl": CORPUS.replace('"d1"', DEEP)}, "", {}, "corpus.jsonl:1: column '_id': an id is expected"),
+    "half a character in an id": (BEIR | {"corpus.jsonl": CORPUS.replace("d1", "d1\\ud800")}, "", {}, "corpus.jsonl:1: column '_id': an id is expected"),
+    "lists among ids": ({"a.json": json.dumps({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {"q": [["d"]]}})}, "/a.json", {}, "text None is not in"),
+    "a label of lists": ({"a.jsonl": '{"left": "a", "right": "b", "label": %s}\n' % DEEP}, "/a.jsonl", {}, "a.jsonl:1: column 'label'"),
+    "a file that unpacks without end": ({"a.csv.gz": b"\0" * 2**28}, "/a.csv.gz", {}, "a.csv.gz: the file is damaged: unpacked it is 200 times as large"),
     "a name without an ending": ({"pairs": HEAD + TWO}, "/pairs", {}, "the name must end in one of"),
 }
 
@@ -630,6 +715,17 @@ def test_columns_of_other_libraries():
 def test_names_of_files_that_cannot_be(tmp_path, name):
     with pytest.raises(DataError, match="no such file"):
         read_pairs_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", [read_pairs_file, read_texts_file, read_run])
+def test_a_name_that_is_not_utf8_is_told(tmp_path, read):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff.csv")
+    try:
+        Path(path).write_text("text\na lamp\n")
+    except OSError:
+        pytest.skip("no such names on this file system")
+    with pytest.raises(DataError, match=r"/a\\udcff.csv: the name of the file is not UTF-8; rename it"):
+        read(path)
 
 
 def test_splits_are_named():

@@ -124,9 +124,10 @@ def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded for
     "Return the columns of each side, whose names differ in a beginning or an ending alone."
     for left, right in SIDES:
         size = len(left)
-        partners = {low: low[:-size] + right for low in names if low.endswith(left)}
-        partners |= {low: right + low[size:] for low in names if low.startswith(left) and low not in partners}
-        pairs = [(names[low], names[partner]) for low, partner in partners.items() if partner in names]
+        pairs = [
+            (names[low], names[partner]) for low in names
+            for partner, has_side in ((low[:-size] + right, low.endswith(left)), (right + low[size:], low.startswith(left)))
+            if has_side and partner in names]
         if pairs:
             return [tuple(zip(*pairs))]
     return []
@@ -211,13 +212,11 @@ def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
     "Say which columns are not used, with their values where these are few."
-    parts, splits = [], []
-    for cells in _further(frame, columns, options):
-        values = describe_values(cells)
-        parts.append(visible(cells.name) + (f" ({values})" if values else ""))
-        splits += [visible(cells.name)] if ", " in values else []
-    advice = f"; --where {splits[0]}=VALUE chooses rows" if splits else ""
-    return f"not used: {', '.join(parts)}{advice}" if parts else ""
+    further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
+    if not further:
+        return ""
+    advice = "; --where COLUMN=VALUE chooses rows" if any(")" in one for one in further) else ""
+    return f"not used: {', '.join(further)}{advice}"
 
 
 def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:

@@ -11,7 +11,7 @@ import pandas as pd
 from ..checks import quoted, visible
 from .columns import JUDGMENTS, Options, Rows
 from .registry import DataError, bad_lines
-from .tables import check, ending, groups_in, is_text, number_of, read_table, with_title
+from .tables import UNREAD, check, ending, groups_in, is_text, number_of, read_table, with_title
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
@@ -33,7 +33,7 @@ def tolerated(count: int) -> int: # of judgments or queries
 def as_id(cell) -> str | None: # None: it is none; 7 and "7" are one id, 0042 and 42 are two
     if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
         return str(cell)
-    return (cell.strip() or None) if isinstance(cell, str) else None
+    return (cell.strip() or None) if isinstance(cell, str) and not UNREAD.search(cell) else None
 
 
 # ---------------------------------------------------------------- texts by id, and judgments
@@ -60,12 +60,14 @@ def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
+    "Return each text once. Raises `DataError` for an id with two texts."
     again = texts.index.duplicated()
-    if again.any():
-        one, line = texts.index[again][0], texts["line"][again].iloc[0]
-        before = texts["line"].loc[one].iloc[0]
-        raise DataError(f"{name}:{line}: the id {one!r} stands twice, first in line {before}")
-    texts.attrs["name"] = name
+    other = texts[again & (texts.text != texts.text.groupby(level=0).transform("first"))]
+    if len(other):
+        one = other.index[0]
+        raise DataError(f"{name}:{other.line.iloc[0]}: the id {one!r} stands twice, first in line {texts.line.loc[one].iloc[0]}, with another text")
+    texts = texts[~again]
+    texts.attrs |= {"name": name, "repeated": again.sum()}
     return texts
 
 
@@ -144,7 +146,7 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
     for query, documents in relevant.items():
         if not isinstance(documents, Iterable) or isinstance(documents, str):
             raise DataError(f"{label}:{query}: ids of texts are expected, found {quoted(documents)}")
-        grades = documents if isinstance(documents, dict) else dict.fromkeys(documents, 1)
+        grades = documents if isinstance(documents, dict) else dict.fromkeys(map(as_id, documents), 1)
         in_order = sorted(grades, key=lambda one: places.get(as_id(one), -1)) # a set has none
         lines += [(query, as_id(query), as_id(one), grades[one]) for one in in_order]
     judgments = pd.DataFrame(lines, columns=["line", "query", "document", "grade"]).set_index("line")
@@ -157,8 +159,8 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
-    grades = {float(number) for number in numbers}
-    low, high = min(grades), max(grades)
+    grades = {float(number) for number in numbers if abs(number) <= MOST}
+    low, high = min(grades, default=0), max(grades, default=0)
     step = 10. ** np.floor(np.log10(high - low or 1))
     for size in step / np.array([1, 2, 10, 20, 100, 200]):
         for place in (0, 1):
@@ -224,7 +226,7 @@ def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: p
 
     refuse(name, judgments.assign(before=first.line), judgments.grade != first.grade, contradiction)
     again = judgments.duplicated(["asks", "place"])
-    return judgments[~again], counts | {"judgments that stand twice": again.sum()}
+    return judgments[~again], counts | {"judgments with the texts of another": again.sum()}
 
 
 def _check_answered(name: str, judgments: pd.DataFrame, unanswered: pd.DataFrame) -> None:
@@ -252,9 +254,11 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments:
     counts |= {
         f"judgments with a grade below {least:g}": (~relevant).sum(),
         "judgments of a query's own text": own.sum(),
+        "queries with the id and the text of another": queries.attrs["repeated"],
+        "texts of the corpus with the id and the text of another": corpus.attrs["repeated"],
         f"queries without a grade of {least:g} or more": unanswered.asks.nunique(),
         "queries without a judgment": len(queries) - judgments.asks.nunique(),
-        "texts of the corpus that have nothing to read": texts - len(corpus),
+        "texts of the corpus with nothing to read": texts - len(corpus),
     }
     rows = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
     if rows.empty:

@@ -9,15 +9,15 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, nearest, quoted
+from ..checks import ConfigError, counted, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
 from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
 from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, SEEN, check, check_file, decoded, ending, finite, groups_in, in_memory, is_retrieval, is_text
-from .tables import number_of, path_and_part, read_table, rows_where, spread, texts_in
+from .tables import FORMATS, LINE_END, SEEN, check, check_file, check_lines, decoded, ending, floats, groups_in, in_memory
+from .tables import is_retrieval, is_text, number_of, path_and_part, read_table, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,11 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
     if options.group:
         pairs["group"] = groups_in(name, frame[options.group])
     for model, column in zip(MODELS, options.scores or ()):
-        pairs[model] = frame[column].map(finite).astype(float)
-        check(name, frame[column], pairs[model].notna(), "a finite score is expected")
+        pairs[model] = floats(frame[column])
+        check(name, frame[column], np.isfinite(pairs[model]), "a finite score is expected")
     pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if pairs.empty:
-        reasons = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
+        reasons = ", ".join(counted(count, what) for what, count in left_out.items())
         raise DataError(f"{name}: none of {len(frame):,} pairs is left: {reasons}")
     if pairs.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
@@ -191,7 +191,7 @@ def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Optio
     texts = texts[~matching]
     with_negative = texts.row.isin(texts.row[texts.label == 0])
     counts = {
-        "negatives that match the same query": int(matching.sum()), "texts that stand twice in a row": int(twice.sum()),
+        "negatives with the text of a match": int(matching.sum()), "texts with the text of another in their row": int(twice.sum()),
         "queries without a negative": queries - texts.row[with_negative].nunique()}
     texts = texts[with_negative].reset_index(drop=True)
     if texts.empty:
@@ -211,7 +211,7 @@ def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options)
         raise DataError(f"{name}: no pair of two different texts")
     first = pd.factorize(texts.left)[0]
     texts = texts.assign(query=first).sort_values("query", kind="stable").reset_index(drop=True).drop(columns="row")
-    counts = {"pairs of a text with itself": int(itself.sum()), "pairs that stand twice": int(twice.sum())}
+    counts = {"pairs of a text with itself": int(itself.sum()), "pairs with the texts of another": int(twice.sum())}
     return Rows(texts, {what: count for what, count in counts.items() if count}, pd.Series(corpus))
 
 
@@ -409,7 +409,9 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
     "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
-        return [line for line in LINE_END.split(decoded(path)) if SEEN.search(line)]
+        text = decoded(path)
+        check_lines(f"texts of {path}", text)
+        return [line for line in LINE_END.split(text) if SEEN.search(line)]
     table = read_table(path)
     if table.empty:
         raise DataError(f"texts of {path}: no texts")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import nearest, quoted, visible
+from ..checks import counted, nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
@@ -26,6 +26,9 @@ TAB = "\t"
 DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
 SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a spreadsheet
 FEW = 5 # values of a column, which are listed
+MOST_UNPACKED = 200 # times what is packed, of texts
+JSON_LINE = re.compile(r'\s*(\{\s*"|\[\s*["\[{])')
+NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
@@ -67,8 +70,11 @@ def check_file(path: str | os.PathLike) -> None:
 def decoded(path: Path) -> str:
     "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
     try:
+        most = MOST_UNPACKED * max(path.stat().st_size, 2**20)
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
-            data = file.read()
+            data = file.read(most)
+        if len(data) == most:
+            raise DataError(f"{path}: the file is damaged: unpacked it is {MOST_UNPACKED} times as large, and more")
         return data.decode("utf-8").lstrip("\ufeff")
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
         raise DataError(f"{path}: the file is damaged, or not packed with gzip ({e})") from None
@@ -84,7 +90,7 @@ def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell
     return cells
 
 
-def _rows_of(text: str, delimiter: str):
+def _rows_of(path: str | Path, text: str, delimiter: str):
     "Iterate over the line where each row begins, and its cells."
     if delimiter == TAB:
         yield from enumerate(map(_between_tabs, LINE_END.split(text)), 1)
@@ -96,18 +102,19 @@ def _rows_of(text: str, delimiter: str):
             yield begin, row
             begin = reader.line_num + 1
     except csv.Error as e:
-        raise DataError(f"{begin}: {e}") from None
+        raise DataError(f"{path}:{begin}: {e}") from None
 
 
-def _agreement(text: str, delimiter: str) -> float:
+def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     "Return the fraction of the first rows that have as many cells as the header, where these are several."
     counts = []
     try:
-        for _, row in islice(_rows_of(text, delimiter), FIRST_ROWS):
+        for _, row in islice(_rows_of(path, text, delimiter), FIRST_ROWS):
             counts += [len(row)] if any(map(str.strip, row)) else []
     except DataError: # told when the rows are read
         pass
-    return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0
+    header, *others = counts or [0]
+    return others.count(header) / len(others) if others and header > 1 else 0
 
 
 def _delimited(path: Path) -> pd.DataFrame:
@@ -119,17 +126,14 @@ def _delimited(path: Path) -> pd.DataFrame:
         delimiter, text = sep[1], text[sep.end():]
     else:
         head = text[:FIRST_CHARACTERS]
-        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(head, sign)) # of equals the first
+        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(path, head, sign)) # of equals the first
     sign = DELIMITERS.get(delimiter, quoted(delimiter))
-    try:
-        rows = {line: row for line, row in _rows_of(text, delimiter) if any(map(str.strip, row))}
-    except DataError as e:
-        raise DataError(f"{path}:{e}") from None
+    rows = {line: row for line, row in _rows_of(path, text, delimiter) if any(map(str.strip, row))}
     if len(rows) < 2:
         return pd.DataFrame()
     header = [name.strip() for name in rows.pop(min(rows))]
     expected = f"cells between {sign}, the header has {len(header)}"
-    bad = [(line, f"{len(row)} {expected}") for line, row in rows.items() if len(row) != len(header)]
+    bad = [(line, counted(len(row), expected)) for line, row in rows.items() if len(row) != len(header)]
     if bad:
         why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
         raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
@@ -176,6 +180,15 @@ def _arrow(path: Path) -> pd.DataFrame:
     except Exception as e: # whatever reading makes of damage
         raise DataError(f"{path}: {(str(e) or type(e).__name__).splitlines()[0]}") from None
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
+
+
+def check_lines(name: str, text: str) -> None:
+    "Refuse texts whose lines are rows of a table, or of JSON."
+    bare = QUOTED.sub("", text) # prose has a blank behind its commas
+    tables = [word for sign, word in DELIMITERS.items() if (sign in "\t|" or f"{sign} " not in bare) and _agreement(name, text, sign) > .9]
+    if tables or JSON_LINE.match(text):
+        between = f", with cells between {tables[0]}" if tables else " of JSON"
+        raise DataError(f"{name}: its lines look like rows of a table{between}; {NAME_A_COLUMN}")
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
@@ -284,10 +297,10 @@ def spread(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_values(cells: pd.Series) -> str:
-    "List the values of a column with their counts, where they are few."
-    counts = cells.map(lambda cell: str(cell).strip()).value_counts(sort=False)
-    few = len(counts) <= min(FEW, len(cells) - 1)
-    return ", ".join(f"{visible(value[:30])} {count:,}" for value, count in counts.items()) if few else ""
+    "List the values of a column with their counts, in brackets, where they are few."
+    counts = cells.map(lambda cell: visible(str(cell)[:30]).strip()).value_counts(sort=False)
+    values = ", ".join(f"{value} {count:,}" for value, count in counts.items())
+    return f" ({values})" if len(counts) <= min(FEW, len(cells) - 1) else ""
 
 
 def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
@@ -295,10 +308,11 @@ def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # wh
     column, _, value = where.partition("=")
     if [*frame.columns].count(column) != 1:
         raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, frame.columns)}")
-    rows = frame[frame[column].map(lambda cell: str(cell).strip()) == value.strip()]
+    rows = frame[frame[column].map(str).str.strip() == value.strip()]
     if rows.empty:
-        raise DataError(f"{name}: no row where {where} (there are {describe_values(frame[column]) or 'many values'})")
-    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), f"{len(rows):,} of {len(frame):,} rows, where {where}"]))
+        raise DataError(f"{name}: no row where {where}{describe_values(frame[column])}")
+    note = f"{len(rows):,} of {len(frame):,} rows, where {where}"
+    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), note]))
     return rows
 
 
@@ -314,12 +328,14 @@ def number_of(cell) -> Decimal | None: # None: it is no number
     return Decimal(text) if NUMBER.fullmatch(text) else None
 
 
-def finite(cell) -> float: # nan: it is none
-    "Read a finite number; true and false are none."
-    with suppress(TypeError, ValueError, OverflowError):
-        if not isinstance(cell, (bool, np.bool_)) and np.isfinite(float(cell)):
-            return float(cell)
-    return np.nan
+def floats(cells: pd.Series) -> pd.Series:
+    "Read numbers, nan for what is none; true and false are none."
+    def number(cell):
+        with suppress(TypeError, ValueError, OverflowError):
+            return np.nan if isinstance(cell, (bool, np.bool_)) else float(cell)
+        return np.nan
+
+    return cells.map(number).astype(float)
 
 
 def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (n,) booleans

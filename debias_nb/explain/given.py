@@ -12,7 +12,7 @@ from ..data.judgments import tolerated
 from ..data.pairs_file import PairFile, Source, read_pairs_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS, Run, read_run
-from ..data.tables import check, finite
+from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
 from .tests import RetrievalTest, Test
 from ..measures.rankings import NOWHERE, Levels, candidate_levels
@@ -114,8 +114,8 @@ def score_pairs(
         cells = pd.Series([*score(file.left, file.right)], dtype=object, name=model)
         if len(cells) != len(file):
             raise DataError(f"{file.name}: {model} gives {len(cells):,} scores for {len(file):,} pairs of texts")
-        frame[model] = cells.map(finite).astype(float)
-        check(file.name, cells.set_axis(file.frame.line), frame[model].notna(), "a finite score is expected")
+        frame[model] = floats(cells)
+        check(file.name, cells.set_axis(file.frame.line), np.isfinite(frame[model]), "a finite score is expected")
     return replace(file, frame=frame, path=None, scores=MODELS)
 
 

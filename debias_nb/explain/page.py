@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from .. import __version__, files
-from ..checks import ConfigError
+from ..checks import ConfigError, counted
 from .changes import points, side_of
 from ..data.pairs_file import PairFile
 from .tests import TITLES
@@ -243,7 +243,7 @@ def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     "What is said of files that are written otherwise than their names say, and of what was left out."
     told = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
-        told += [f"{name}: {count:,} {what} left out." for what, count in file.get("left_out", {}).items()]
+        told += [f"{name}: {counted(count, what)} {'was' if count == 1 else 'were'} left out." for what, count in file.get("left_out", {}).items()]
     return told
 
 
