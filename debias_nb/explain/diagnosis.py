@@ -69,7 +69,8 @@ RULE = (
     "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test shares texts with training, the rest counts too if it is "
     "worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. What shares texts and what does not are two "
     "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
-    "harm found is not harm ruled out. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
+    "harm found is not harm ruled out. Where both models score matches below other pairs, a model has one score alone, or all pairs stand in "
+    "training, nothing is decided. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
     "within the margin. One training run each: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
@@ -216,7 +217,7 @@ class Diagnosis:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
         call = self.decision.call
-        step = STEPS[call].format(counted=self.verdicts.counted[0])
+        step = STEPS[call].format(counted=self.verdicts.counted.iloc[0])
         if self.decision.unusable:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
