@@ -295,11 +295,14 @@ def test_settings_that_differ_are_named_on_the_first_screen(folders, files):
 
 
 def test_the_checks_that_were_made_are_named(tables):
-    screen = tables.html().partition("<nav")[0]
-    assert "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, texts that are cut" in screen or tables.warnings
-    quiet = replace(tables, warnings=[]).html()
-    assert "No warning. Checked: " in quiet and "overlap with training." in quiet
-    assert "overlap with training" not in replace(tables, facts=tables.facts | {"files": {}}).checks
+    made_here, said = tables.facts["checks"], "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, "
+    quiet = replace(tables, warnings=[])
+    assert said in quiet.html() and "overlap with training.</li>" in quiet.html() and said not in replace(tables, warnings=["x"]).html()
+    pairs = made.some_pairs().assign(old=range(120), mine=[3 * i % 7 for i in range(120)])
+    alone = diagnose(tests={"new": pairs}, columns=("left", "right", "label", "old", "mine"), progress=False)
+    assert alone.facts["checks"] == made_here[:2] and len(made_here) == 5
+    without = {name: value for name, value in tables.facts.items() if name != "checks"}
+    assert "No check of the data" in replace(quiet, facts=without).html(), "of a diagnosis that was kept before"
 
 
 # ---------------------------------------------------------------- scores and words

@@ -187,14 +187,6 @@ class Diagnosis:
         use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
         return cards(self.verdicts, self.decision, use)
 
-    @property
-    def checks(self) -> list[str]:
-        "The checks whose findings are warnings."
-        checks = ["scores that order nothing, or the other way round", "texts that are nearly the same as a match"]
-        if self.facts["models"]["base"]["kind"] != "scores":
-            checks += ["texts that are cut or have unknown words", "texts of a corpus without a vector"]
-        return checks + ["overlap with training"] * ("train" in self.facts["files"])
-
     def sections(self) -> list[Section]:
         "The parts of the page."
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
@@ -232,7 +224,7 @@ class Diagnosis:
             steps=[step],
             not_tested=self.decision.not_tested,
             warnings=self.warnings,
-            checks=self.checks,
+            checks=self.facts.get("checks", []),
             margin=self.decision.margin,
         )
 
