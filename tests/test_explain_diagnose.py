@@ -246,8 +246,8 @@ def test_flaws_are_counted():
     assert "pairs of the training file" not in evidence.flaws(None, [test], np.empty(0, int)).what.tolist()
 
 
-SAID = "texts are nearly the same as a match or their left text (but for case and spaces), and count as"
-COPIES = { # form -> rows, the last of which copies a match but for case and spaces, what is said, and the texts that match "red 0"
+SAID = "texts are nearly the same as a match or their left text (except for case and spaces), and count as"
+COPIES = { # form -> rows, the last of which copies a match except for case and spaces, what is said, and the texts that match "red 0"
     "pairs": ([{"left": f"red {i}", "right": f"old {i}", "label": i % 2} for i in range(41)] + [{"left": "red 1", "right": " Old  1", "label": 0}],
               f"1 {SAID} no match", ["old 1"]),
     "candidates": ([{"anchor": f"red {i}", "positive": f"old {i}", "negative": ["new", " OLD  1"]} for i in range(20)],
@@ -290,17 +290,19 @@ def test_settings_that_differ_are_named_on_the_first_screen(folders, files):
     other = SentenceTransformer(folders["other bert"], device="cpu")
     other[1] = Pooling(32, pooling_mode="cls")
     found = found_with(folders | {"it": other}, files, "bert", "it", tests=("new",))
-    said = ("The two models differ in settings, and a part of each change may come from that; averaged weights have those of the tuned model "
-            "(Pooling, pooling_mode: 'mean' before, 'cls' after).")
+    said = "The two models differ in settings, and a part of each change may come from that (Pooling, pooling_mode: 'mean' before, 'cls' after)."
     assert found.decision.reason.endswith(said) and said in found.html().partition("<nav")[0].replace("&#39;", "'") and said in repr(found)
 
 
 def test_the_checks_that_were_made_are_named(tables):
-    screen = tables.html().partition("<nav")[0]
-    assert "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, texts that are cut" in screen or tables.warnings
-    quiet = replace(tables, warnings=[]).html()
-    assert "No warning. Checked: " in quiet and "overlap with training." in quiet
-    assert "overlap with training" not in replace(tables, facts=tables.facts | {"files": {}}).checks
+    made_here, said = tables.facts["checks"], "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, "
+    quiet = replace(tables, warnings=[])
+    assert said in quiet.html() and "overlap with training.</li>" in quiet.html() and said not in replace(tables, warnings=["x"]).html()
+    pairs = made.some_pairs().assign(old=range(120), mine=[3 * i % 7 for i in range(120)])
+    alone = diagnose(tests={"new": pairs}, columns=("left", "right", "label", "old", "mine"), progress=False)
+    assert alone.facts["checks"] == made_here[:2] and len(made_here) == 5
+    without = {name: value for name, value in tables.facts.items() if name != "checks"}
+    assert "No check of the data" in replace(quiet, facts=without).html(), "of a diagnosis that was kept before"
 
 
 # ---------------------------------------------------------------- scores and words

@@ -226,6 +226,14 @@ def _unusable(
     return {"unusable": broken or void, "broken": bool(broken)}
 
 
+def _checks(scorers: dict[str, Scorer], train: PairFile | None) -> list[str]:
+    "Name the checks whose findings are warnings."
+    checks = ["scores that order nothing, or the other way round", "texts that are nearly the same as a match"]
+    if scorers:
+        checks += ["texts that are cut or have unknown words", "texts of a corpus without a vector"]
+    return checks + ["overlap with training"] * (train is not None)
+
+
 SEED = "A second training run: this is one seed."
 
 
@@ -448,7 +456,7 @@ def diagnose(
         columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, match=match, match_from=match_from,
         other_to=other_to, margin=margin, like=like)
     drawn = {"seed": seed, "resamples": RESAMPLES, "sample": told.sampled, "threshold": threshold}
-    facts = made_of("diagnose", models, files, of_tests, options, drawn)
+    facts = made_of("diagnose", models, files, of_tests, options, drawn | {"checks": _checks(told.scorers, trained)})
     said = []
     for rows in tables(found).values():
         said += sentences(rows)

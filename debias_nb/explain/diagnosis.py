@@ -70,7 +70,8 @@ RULE = (
     "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test shares texts with training, the rest counts too if it is "
     "worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. What shares texts and what does not are two "
     "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
-    "harm found is not harm ruled out. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
+    "harm found is not harm ruled out. Where both models score matches below other pairs, a model has one score alone, or all pairs stand in "
+    "training, nothing is decided. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
     "within the margin. One training run each: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
@@ -188,14 +189,6 @@ class Diagnosis:
         use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
         return cards(self.verdicts, self.decision, use)
 
-    @property
-    def checks(self) -> list[str]:
-        "The checks whose findings are warnings."
-        checks = ["scores that order nothing, or the other way round", "texts that are nearly the same as a match"]
-        if self.facts["models"]["base"]["kind"] != "scores":
-            checks += ["texts that are cut or have unknown words", "texts of a corpus without a vector"]
-        return checks + ["overlap with training"] * ("train" in self.facts["files"])
-
     def sections(self) -> list[Section]:
         "The parts of the page."
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
@@ -234,7 +227,7 @@ class Diagnosis:
             steps=[step],
             not_tested=self.decision.not_tested,
             warnings=self.warnings,
-            checks=self.checks,
+            checks=self.facts.get("checks", []),
             margin=self.decision.margin,
         )
 

@@ -192,7 +192,7 @@ def shortcuts(
 # %% ../../nbs/explain/04_evidence.ipynb #b48b1ba0
 SHOWN = 3 # examples of each kind
 OF_TRAINING = "pairs of the training file"
-COPIES = "texts are nearly the same as a match or their left text (but for case and spaces), and "
+COPIES = "texts are nearly the same as a match or their left text (except for case and spaces), and "
 
 
 def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
@@ -208,7 +208,7 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
 
 def below_chance(test: Test) -> dict[str, float]: # model -> how many of the others a match scores above, in [0, 1]
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
-    measured = {model: test.separation(test.scores[model]) for model in ("base", "tuned")}
+    measured = {model: test.separation(scores) for model, scores in test.scores.items() if model in ("base", "tuned")}
     return {model: one.value for model, one in measured.items()
             if one.units >= FEWEST_UNITS and level([one.value], [one.resampled], one.units)["high"] < .5}
 
@@ -231,7 +231,7 @@ def doubts(test: Test, shared: int) -> list[str]: # shared: comparisons that sta
     fate = "count as no match" if test.file.form == "pairs" else "count as a match where that is one"
     counts = {COPIES + fate: test.file.frame.get("copy", np.zeros(1)).sum()}
     for model in ("base", "tuned"):
-        counts[f"texts of the corpus have no vector in the {model} model"] = getattr(test.scores[model], "empty", 0)
+        counts[f"texts of the corpus have no vector in the {model} model"] = getattr(test.scores.get(model), "empty", 0)
     counts[f"of {len(test.file):,} pairs stand in the training file too, and say nothing of new data"] = shared
     return [warning] * bool(warning) + [f"{test.name}: {count:,} {what}." for what, count in counts.items() if count]
 

@@ -68,7 +68,7 @@ def score_pairs(
     test: Source, scorers: dict[str, Callable[[list[str], list[str]], ArrayLike]], columns: tuple[str, ...] | None = None, *,
     match: str | None = None, match_from: float | None = None, other_to: float | None = None,
 ) -> PairFile:
-    """Score a test with any two functions, such as cross-encoders, APIs or late interaction, for `diagnose` without models.
+    """Score a test with any two functions, such as cross-encoders or APIs, as `diagnose` takes it.
 
     Parameters
     ----------

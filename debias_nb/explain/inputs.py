@@ -52,7 +52,7 @@ def read_files(
 
 
 def with_copies(file: PairFile) -> PairFile:
-    """Mark texts that equal a match, or the left text of what is no match, but for case and spaces (`copy` of the frame).
+    """Mark texts that equal a match, or the left text of what is no match, except for case and spaces (`copy` of the frame).
     Among candidates and in a corpus a copy of a match is relevant, too."""
     left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))
     is_match = file.frame.label > 0
@@ -94,13 +94,13 @@ def settings_of(scorer: Scorer) -> dict:
 
 
 def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
-    "Say in which settings two models differ; of those of another kind nearly all do."
+    "Say in which settings two models of one kind differ; tokenizers have a note of their own."
     one, other = settings_of(base), settings_of(tuned)
-    told = [f"{key}: {quoted(one.get(key))} before, {quoted(other.get(key))} after" for key in one | other if one.get(key) != other.get(key)]
-    if base.kind != tuned.kind or not told:
+    keys = [key for key in one | other if one.get(key) != other.get(key) and key != "tokenizer"]
+    if base.kind != tuned.kind or not keys:
         return ""
-    return (" The two models differ in settings, and a part of each change may come from that; averaged weights have those of the tuned "
-            f"model ({'; '.join(told)}).")
+    values = "; ".join(f"{key}: {quoted(one.get(key))} before, {quoted(other.get(key))} after" for key in keys)
+    return f" The two models differ in settings, and a part of each change may come from that ({values})."
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
