@@ -52,7 +52,8 @@ def __getattr__(name: str):
         warnings.warn(f"debias_nb.{name} is called {_FORMER[name]}", FutureWarning, stacklevel=2)
         name = _FORMER[name]
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .checks import closest
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{closest(name, _HOMES)}")
     _check_versions()
     attribute = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = attribute
@@ -60,4 +61,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    "The promised names, and those that every module has; nothing that is imported here."
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

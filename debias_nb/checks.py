@@ -1,9 +1,11 @@
 """Errors and checks: a wrong value gets one sentence that names it, and its nearest neighbor where it is a name."""
 import difflib
+import inspect
 import os
 import re
 import reprlib
-from numbers import Real
+from functools import wraps
+from numbers import Integral, Real
 
 
 class UserError(Exception):
@@ -54,13 +56,17 @@ def counted(count: int, what: str) -> str: # what: begins with a plural
     return f"{count:,} {noun} {rest}".rstrip()
 
 
+def closest(word: str, names) -> str:
+    "Return `; did you mean …?` with the closest known name, whatever its case; empty where none is close."
+    folded = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(word.casefold(), folded, 1, .6)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
 def nearest(word: str, names) -> str:
-    "Return `; did you mean …?` with the closest known name, else the names there are."
+    "Return what `closest` does, else the names there are."
     names = list(names)
-    close = difflib.get_close_matches(word, names, 1, .6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f" (known: {', '.join(map(repr, names))})"
+    return closest(word, names) or f" (known: {', '.join(map(repr, names))})"
 
 
 def check_known(what: str, name, names, error: type[Exception] = ValueError) -> None:
@@ -87,6 +93,23 @@ def check_range(
         raise ConfigError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
 
 
+LARGEST_SEED = 2**32 - 1 # that NumPy takes
+
+
+def check_whole(
+    name: str,
+    value: int,
+    low: int,
+    high: int | None = None, # both ends belong to the range
+    error: type[Exception] = ConfigError,
+) -> None:
+    "Check that a setting is a whole number in its range. Raises `error`."
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        end = "" if high is None else f" to {high}"
+        raise error(f"{name} must be a whole number from {low}{end}, got {quoted(value)}")
+
+
 def check_finite(
     name: str, # of the rows, in the message
     rows,      # (n, d) tensor
@@ -95,6 +118,21 @@ def check_finite(
     bad = (~rows.isfinite().all(1)).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
+
+
+def explain_call(kind: type) -> None:
+    "Let a class name its settings where its arguments do not fit."
+    init = kind.__init__
+    settings = ", ".join(inspect.signature(kind).parameters)
+
+    @wraps(init)
+    def explained(*args, **named):
+        try:
+            init(*args, **named)
+        except TypeError as e:
+            raise TypeError(f"{e}; give settings by name: {settings}") from None
+
+    kind.__init__ = explained
 
 
 EXIT_INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended

@@ -97,8 +97,8 @@ def numbered(seed, **own):
     "The record of a failed run, the same each time: small, and of the seed that is asked for."
     run = experiment(["Finetuned"], [seed]).runs()[0]
     return {
-        "schema": 1, "id": run.id, "status": "failed", "config": run.model_dump(mode="json"), "seed": seed, "started": "",
-        "finished": "", "seconds": 1., "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
+        "schema": 1, "id": run.id, "status": "failed", "config": run.model_dump(mode="json"), "seed": seed,
+        "started": "2026-01-31T12:00:00+00:00", "finished": "2026-01-31T12:00:00+00:00", "seconds": 1., "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
         "error": "", "step": None} | own
 
 

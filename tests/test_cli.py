@@ -129,7 +129,8 @@ def odd_notebooks(tmp_path_factory):
     (["toy/good", "--seeds", "-1"], "'-1'"),
     (["toy/good", "--seeds", "9" * 5000], "--seeds"),
     (["toy/good", "-p", "seeds=[1]", "--seeds", "2"], "seeds"),
-    (["toy/good", "-p", "profile=small"], "profile"),
+    (["toy/good", "-p", "profile=small"], "such as --profile small"),
+    (["toy/good", "--seeds", "1,4294967296"], "--seeds must be a whole number from 0 to 4294967295, got 4294967296"),
     (["toy/good", "--profile", "paper"], "'toy/good."),
     (["godo"], "'other/good' or 'toy/good'"),
     (["toy/godo"], "'toy/good'"),
@@ -495,6 +496,13 @@ def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch
     assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
     done = shell("run", "toy/a", "--only", wanted[:-1])
     assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr
+    assert shell("run", "toy/a", "--only", wanted, "--fresh").exit_code == 0 and made == [wanted, wanted]
+
+
+@pytest.mark.parametrize("ignored", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",), ("--workers", "2")])
+def test_what_changes_nothing_in_one_run_is_refused(project, ignored):
+    done = shell("run", "toy/a", "--only", "an-id", *ignored)
+    assert done.exit_code == 2 and f"leave out {ignored[0]}" in done.stderr
 
 
 # exit codes

@@ -120,6 +120,24 @@ def test_a_name_lives_where_the_stub_says():
     assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in told.items()} == told
 
 
+def test_the_module_lists_its_promised_names_alone():
+    listed = [name for name in dir(debias_nb) if not name.startswith("__")]
+    assert listed == sorted(debias_nb.__all__)
+
+
+@pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("diagnosis", "Diagnosis"), ("embed_text", "embed_texts")])
+def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
+    with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'"):
+        getattr(debias_nb, wrong)
+    assert not hasattr(debias_nb, "zzz")
+
+
+def explained(text: str) -> set[str]:
+    "Return the names that a docstring explains in numpy sections."
+    lines = re.findall(r"^\**(\w[\w*, ]*) : ", text, flags=re.M)
+    return {name for line in lines for name in line.split(", ")}
+
+
 @pytest.mark.parametrize("name", debias_nb.__all__)
 def test_the_help_is_complete_and_its_examples_run(name):
     "The first line is a sentence, each argument is described, and what stands behind >>> gives what is printed below it."
@@ -129,10 +147,7 @@ def test_the_help_is_complete_and_its_examples_run(name):
     assert bool(examples.examples) == (name not in MADE_BY)
     first = text.splitlines()[0]
     assert first[0].isupper() and first.endswith(".") and len(first) <= 110
-    kinds = thing.__mro__ if isinstance(thing, type) else [thing] # a class's help need not repeat what its base's says
-    texts = "\n".join(inspect.getdoc(kind) or "" for kind in kinds)
-    told = {one for line in re.findall(r"^\**(\w[\w*, ]*) : ", texts, flags=re.M) for one in line.split(", ")}
     if not is_error(thing):
-        assert set(inspect.signature(thing).parameters) <= told
+        assert set(inspect.signature(thing).parameters) <= explained(text), "each in its own help, not in that of a base class"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.DocTestRunner(optionflags=flags).run(examples).failed == 0

@@ -21,7 +21,8 @@ import pytest
 
 from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.data.corpora import CorpusConfig, FilesConfig
+from debias_nb.runs.config import OWN, MethodConfig, RunConfig, TrainConfig
 from debias_nb.runs import origin, parquet as parquets
 from debias_nb.runs.publish import publish, unfounded
 from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
@@ -54,11 +55,14 @@ def base():
     return finish(CONFIG)
 
 
+TIME = "2026-01-31T12:00:00+00:00"
+
+
 def small(i, **own):
     "The record of the run with seed i, the same each time."
     run = seeded(i)
     whose = {"id": run.id, "seed": i, "config": run.model_dump(mode="json")}
-    fixed = {"started": "", "finished": "", "environment": {"commit": None, "dirty": None}, "extra": {"ü": i}}
+    fixed = {"started": TIME, "finished": TIME, "environment": {"commit": None, "dirty": None}, "extra": {"ü": i}}
     return base() | whose | fixed | own
 
 
@@ -210,6 +214,9 @@ ODD = [ # what a file holds, and the beginning of what is said
     (text(setting(seed=7)), "its configuration is that of demo-small-minilm-quora-erm-s7"),
     (text(small(3, seed=4)), "seed: 4, "),
     (text(small(3, peak_memory_bytes=10**19)), "peak_memory_bytes: "),
+    (text(small(3, started="yesterday")), "started: Invalid isoformat string: 'yesterday'"),
+    (text(small(3, started="2026-01-31T12:00:00")), "started: a time without its zone"),
+    (encode(metric(.5)).replace(b'"auc": 0.5', b'"auc": 0.6'), "changed since it was written: its checksum does not fit"),
     (text(small(4)), "the record in it belongs into "),
     *((text(small(3, schema=number)), "schema: ") for number in (True, 10, 0, 1.0, "1")),
     (text(small(3, environment={"commit": "a" * 40, "dirty": None})), "environment: `commit` and `dirty` are known together"),
@@ -230,6 +237,33 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
     assert str(said[0].message).startswith(f"{path} is left out: {says}"), str(said[0].message)
     assert rows == 1 and left_out[0].startswith(f"{path} is left out, and stays: {says}")
     assert path.read_bytes() == bad
+
+
+def trial(**own):
+    "The record of a trial of `compare`."
+    corpus = CorpusConfig(name="files", task="files", files=FilesConfig(train="a" * 64, tests=["b" * 64]))
+    run = seeded(3).model_copy(update={"profile": OWN, "corpus": corpus})
+    return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | own
+
+
+@pytest.mark.parametrize("change", [
+    {"metrics": {"quora": {"auc": .9}}}, {"metrics": {"quora": {"auc": None}}}, {"replicates": {"quora": {"auc": [.5]}}}, {"extra": {}}, {"seconds": 7.}])
+def test_a_trial_that_was_changed_is_left_out_whatever_its_numbers(store, change):
+    "Also where its checksum was taken off."
+    path = store.file(store.append(trial()))
+    assert store.all() == [trial()]
+    stored = json.loads(path.read_text())
+    without = {name: value for name, value in stored.items() if name != "checksum"}
+    for changed in (stored | change, without | change):
+        path.write_bytes(text(changed))
+        with pytest.warns(UserWarning, match="changed since it was written"):
+            assert store.all() == []
+
+
+def test_a_record_of_a_version_without_checksums_is_read(store):
+    path = store.file(store.append(small(3)))
+    path.write_bytes(text(small(3)))
+    assert store.all() == [small(3)]
 
 
 def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
@@ -528,6 +562,7 @@ def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_
     assert found("environment", of("b" * 40)) == ["1 records name the commit bbbbbbbb, which is not in this history"]
     assert found("environment", of(newer, True)) == ["1 records were made with changes that stand in no commit"]
     assert "ended before their commit" in found("started", lambda old: old.replace("202", "201"))[0]
+    assert "'yesterday', which is no time" in found("started", lambda old: "yesterday")[0]
 
 
 def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):

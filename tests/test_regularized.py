@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import trainer as trainers
 
 import made
-from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
+from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE, WordDropout, wise_ft
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
@@ -659,6 +659,25 @@ def test_the_trainers_table_in_a_notebook_shows_the_shares(table, tmp_path, monk
 
 
 # ---------------------------------------------------------------- what is refused
+
+
+def test_settings_out_of_their_place_and_a_regularizer_without_its_list_are_explained(table):
+    for call in (lambda: OutReg(1., ["a text"]), lambda: OutReg(1., text=["a text"]), lambda: Regularizer(1., 0)):
+        with pytest.raises(TypeError, match="give settings by name: weight, columns, rows, texts"):
+            call()
+    with pytest.raises(TypeError, match="by name: share, columns, rows"):
+        WordDropout(.1, 0)
+    for alone in (OutReg(1.), (one for one in [OutReg(1.)])):
+        with pytest.raises(ValueError, match=r"regularizers must be a list, such as \[OutReg\(0.1\)\]"):
+            Regularized(table, mnrl(table), alone)
+
+
+def test_a_gradient_cache_says_when_training_begins_that_no_shares_are_logged(bert, tmp_path):
+    loss = Regularized(bert, cached(bert), [OutReg(1.)])
+    with pytest.warns(UserWarning, match="gradient cache: no _gradient_share of its regularizers is logged") as seen:
+        logged = trained(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1, logging_strategy="steps").state.log_history
+    assert sum("gradient cache" in str(one.message) for one in seen) == 1
+    assert not [name for entry in logged for name in entry if name.endswith("_gradient_share")]
 
 
 def no_mask(model):

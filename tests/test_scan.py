@@ -220,6 +220,16 @@ def test_nothing_to_decorrelate_leaves_uniform_weights_and_says_so(variant, feat
     assert np.isnan([told["fresh loss"], told["fresh loss, shuffled"]]).all(), "a quotient of two roundings"
 
 
+@pytest.mark.parametrize("columns", [(0, 0), (0, 0, 0, 0), (0, 1)], ids=["two copies", "copies", "two features"])
+def test_functions_that_do_not_vary_leave_uniform_weights_and_say_so(columns):
+    "The functions of the public code are those of a feature's place among all: of two features, or copies of one, all are equal."
+    features = torch.randn(32, 2, generator=seeded())[:, list(columns)]
+    with pytest.warns(UserWarning, match="random functions of the features are equal"):
+        w = learn_weights(features, generator=seeded(), variant="released")
+    assert (w.values == 1).all() and w.loss == 1 and w.note
+    assert learn_weights(features, generator=seeded()).loss < 1, "those of the paper vary"
+
+
 def test_a_rate_that_loses_the_weights_is_said():
     wide = standardize((doubles(0, 40, 3) @ doubles(1, 3, 200))).float()
     with pytest.raises(FloatingPointError, match="lr=1 "):

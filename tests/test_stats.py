@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
+from debias_nb.checks import ConfigError
 from debias_nb.measures.several import paired_together, raise_variances
 from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired
 from debias_nb.measures.stats import significant, threshold_p, verdict
@@ -56,6 +57,17 @@ def test_comparisons_made_together_are_judged_together():
     assert judge([weak]).word[0] == "better", "alone, nothing is corrected"
     assert judge([clear, clear], [.01, .1], [0., .028]).word.tolist() == ["better", "within the margin"]
     assert holm([.6, .9, .01]) == [1, 1, .03] and significant([.6, .9, .01]).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: holm({}), "ps must be a list of p-values"), (lambda: holm([[.1]]), "ps must be"), (lambda: holm("few"), "ps must be"),
+    (lambda: holm([.1, 2]), "ps must be"), (lambda: holm([math.nan]), "ps must be"),
+    (lambda: verdict(1), "paired must be a difference"), (lambda: verdict(None), "paired must be a difference"),
+])
+def test_what_is_no_difference_or_no_list_of_p_values_is_refused_in_words(call, words):
+    with pytest.raises(ConfigError, match=words):
+        call()
+    assert holm([]) == []
 
 
 def test_one_run_no_run_and_equal_runs():

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from ..checks import ConfigError, EncoderError, check_range
+from ..checks import LARGEST_SEED, ConfigError, EncoderError, check_range, check_whole
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
@@ -185,7 +185,7 @@ def compare(
     metric, prompts, sample, match, match_from, other_to, where : optional
         As in `diagnose`.
     seed : int
-        The first seed, 0 or more.
+        The first seed, 0 or more; the last one is below 2**32.
     redraw : float, in (0, 1), optional
         Each seed draws its own share of the training pairs, such as 0.8, in whole groups that share texts; then intervals say
         what other pairs of the same source would change. By default all seeds train on all pairs, and intervals hold for
@@ -231,8 +231,8 @@ def compare(
     [['base', 'new'], ['outreg', 'new']]
     """
     check_range("margin", margin, "(]", 100)
-    if seeds < 2:
-        raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
+    check_whole("seeds", seeds, 2)
+    check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
     if redraw is not None:
         check_range("redraw", redraw, "()", 1)
     missing = []

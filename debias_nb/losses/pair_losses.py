@@ -6,13 +6,12 @@
 __all__ = ['HINGE', 'cosines', 'mse', 'check_hinge', 'hinge', 'PairLoss', 'LeastSquares', 'Hinge']
 
 # %% ../../nbs/losses/pair_losses.ipynb #1f638f24
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
-from ..checks import check_range
+from ..checks import check_range, check_whole
 from ..encoders.tokens import Tokens, encode_tokens, from_features, stack, tell_prompts
 from ..processes import refuse_several, unwrap
 
@@ -50,8 +49,7 @@ def check_hinge(
 ) -> None:
     "Raises `ValueError` naming the setting of `hinge` that is outside of its range."
     check_range("margin", margin, "()")
-    if not isinstance(hardest, Integral) or hardest < 1:
-        raise ValueError(f"hardest must be a whole number from 1, got {hardest}")
+    check_whole("hardest", hardest, 1)
     if temperature is not None: # None: equal weights
         check_range("temperature", temperature, "()")
 

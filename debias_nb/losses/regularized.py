@@ -175,6 +175,9 @@ class Watch:
         "A batch of training has come."
         parameters = [weight for weight in batch.encoder.parameters() if weight.requires_grad]
         self.batches += 1
+        if self.batches == 1 and batch.at_once is not None:
+            what = f"the loss has a gradient cache: no {SHARE} of its regularizers is logged"
+            warnings.warn(f"{what}, so choose their weight (lambda) on validation pairs", stacklevel=7)
         self.steps += all(weight.grad is None for weight in parameters)
         for name, term in raw.items():
             self.largest[name] = term.detach().clamp(min=self.largest.get(name, 0.))
@@ -252,6 +255,8 @@ def _refusals(model, loss, regularizers): # -> (whether, why); model: as the los
     "What cannot work, or would give other numbers than were asked for without a word."
     from sentence_transformers import SentenceTransformer
     encoder = unwrap(model)
+    listed = isinstance(regularizers, (list, tuple))
+    yield not listed, f"regularizers must be a list, such as [OutReg(0.1)], got {regularizers!r}"
     what = f"model is a {type(encoder).__name__} and no SentenceTransformer"
     yield not isinstance(encoder, SentenceTransformer), f"{what}: regularizers compare embeddings of single texts"
     yield isinstance(loss, type), f"base_loss is a class: pass an instance, {getattr(loss, '__name__', loss)}(model)"

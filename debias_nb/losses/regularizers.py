@@ -8,14 +8,13 @@ __all__ = ['STEPS', 'BANSAL', 'GAO', 'IYYER', 'MUKHOTI', 'LI', 'KINDS', 'REGULAR
 
 # %% ../../nbs/losses/regularizers.ipynb #d5a0c003
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from .batches import Batch, View, places_of, read_texts
-from ..checks import check_range
+from ..checks import check_range, check_whole, explain_call
 from ..encoders.kinds import check_no_template, check_same_make, deep_copy, is_static
 from ..encoders.tokens import Tokens, encode_tokens
 from ..encoders.tokens import mask_id, stack
@@ -32,7 +31,7 @@ STEPS = (.01, .1, 1., 10.) # strengths that are tried where nothing better is kn
 
 @dataclass
 class Regularizer:
-    """Term next to a loss, for `Regularized`; a subclass says in `term` what it asks of the texts of a column.
+    """Term added to a loss by `Regularized`; a subclass computes it in `term` from the texts of a column.
 
     `term(text)` returns a scalar. `text.fx` and `text.f0x` are the (n, d) unit vectors of encoder and base encoder,
     `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask the
@@ -52,14 +51,14 @@ class Regularizer:
     rows : float, in (0, 1]
         Fraction of each batch that it looks at.
     texts : list of str, path or "general", optional
-        Other texts in place of those of the batch, without labels: of the kind that the encoder will meet, or general ones. Those
-        of this library, "general", are looked for in `DEBIAS_NB_DATA`, and downloaded from pinned addresses else.
-        Holding an initial model on unlabeled data that are not trained on is the idea of Lee et al. (2019, arXiv 1903.12648)
-        and of ZSCL (Zheng et al. 2023, arXiv 2303.06628), which asks for diverse data and averages weights as well.
+        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or general ones. Those
+        of this library, "general", are looked for in `DEBIAS_NB_DATA`, and downloaded from pinned addresses otherwise.
+        Regularizing toward an initial model on unlabeled data that are not trained on is the idea of Lee et al. (2019, arXiv
+        1903.12648) and of ZSCL (Zheng et al. 2023, arXiv 2303.06628), which asks for diverse data and averages weights as well.
     texts_per_batch : int, 1 or more, optional
-        How many of them are drawn for a batch; default: as many as it has rows.
+        How many of `texts` a batch takes; default: as many as it has rows.
     seed : int
-        Random seed of that draw.
+        Random seed of the sample of `texts` in each batch.
 
     Raises
     ------
@@ -101,9 +100,8 @@ class Regularizer:
         if self.texts is None:
             return
         self.texts = read_texts(self.texts)
-        count = self.texts_per_batch
-        if count is not None and (isinstance(count, bool) or not (isinstance(count, Integral) and count > 0)):
-            raise ValueError(f"texts_per_batch must be a whole number from 1, got {count!r}")
+        if self.texts_per_batch is not None:
+            check_whole("texts_per_batch", self.texts_per_batch, 1)
         if (self.columns, self.rows) != (0, 1.):
             raise ValueError("columns and rows are those of a batch: leave them out where texts are given")
 
@@ -228,6 +226,31 @@ class ITVReg(Intervening):
 
     X' is a text after an intervention on a random subset of its tokens, f the encoder, f0 the base encoder.
 
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ of the term. `Regularizer` has values to start at.
+    mask_share : float, in (0, 1)
+        Fraction of the ordinary tokens of a text that the intervention changes.
+    intervention : {"mask", "delete", "pad", "random"}
+        What becomes of them, as in `intervene`.
+    columns : int, tuple of int or "all"
+        Columns of a batch whose texts it looks at; 0 is the anchor.
+    rows : float, in (0, 1]
+        Fraction of each batch that it looks at.
+    texts : list of str, path or "general", optional
+        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
+        library. See `Regularizer`.
+    texts_per_batch : int, 1 or more, optional
+        How many of `texts` a batch takes; default: as many as it has rows.
+    seed : int
+        Random seed of the sample of `texts` in each batch.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
+
     Examples
     --------
     >>> from debias_nb import ITVReg
@@ -250,6 +273,33 @@ class MaskReg(Intervening):
     r"""Keep a text without some tokens close to the text itself (a baseline of Bansal et al. 2022).
 
     $$\lambda \, \frac{1}{n} \sum_i (\cos(f(X_i), f(X'_i)) - 1)^2$$
+
+    X' is a text after an intervention on a random subset of its tokens, f the encoder.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ of the term.
+    mask_share : float, in (0, 1)
+        Fraction of the ordinary tokens of a text that the intervention changes.
+    intervention : {"mask", "delete", "pad", "random"}
+        What becomes of them, as in `intervene`.
+    columns : int, tuple of int or "all"
+        Columns of a batch whose texts it looks at; 0 is the anchor.
+    rows : float, in (0, 1]
+        Fraction of each batch that it looks at.
+    texts : list of str, path or "general", optional
+        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
+        library. See `Regularizer`.
+    texts_per_batch : int, 1 or more, optional
+        How many of `texts` a batch takes; default: as many as it has rows.
+    seed : int
+        Random seed of the sample of `texts` in each batch.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
 
     Examples
     --------
@@ -275,7 +325,28 @@ class OutReg(Regularizer):
 
     f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. The same penalty was later named LDIFS (Mukhoti et al. 2024,
     arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as teacher.
-    Holding outputs goes back to Learning without Forgetting (Li and Hoiem 2016). With `texts`, see `Regularizer`.
+    Regularizing outputs goes back to Learning without Forgetting (Li and Hoiem 2016).
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ of the term: 1 with `texts`, 0.1 without. `Regularizer` has values for several losses.
+    columns : int, tuple of int or "all"
+        Columns of a batch whose texts it looks at; 0 is the anchor.
+    rows : float, in (0, 1]
+        Fraction of each batch that it looks at.
+    texts : list of str, path or "general", optional
+        Unlabeled texts whose embeddings stay close, in place of those of the batch: of the kind that the encoder will meet, or
+        "general" for the sentences of this library, which are looked for in `DEBIAS_NB_DATA` and downloaded otherwise.
+    texts_per_batch : int, 1 or more, optional
+        How many of `texts` a batch takes; default: as many as it has rows.
+    seed : int
+        Random seed of the sample of `texts` in each batch.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
 
     Examples
     --------
@@ -301,8 +372,26 @@ class SimCSE(Regularizer):
 
     Parameters
     ----------
+    weight : float, 0 or more
+        Weight λ of the term.
     token_dropout : float, in (0, 1)
         Dropout of a static embedding model.
+    columns : int, tuple of int or "all"
+        Columns of a batch whose texts it looks at; 0 is the anchor.
+    rows : float, in (0, 1]
+        Fraction of each batch that it looks at.
+    texts : list of str, path or "general", optional
+        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
+        library. See `Regularizer`.
+    texts_per_batch : int, 1 or more, optional
+        How many of `texts` a batch takes; default: as many as it has rows.
+    seed : int
+        Random seed of the sample of `texts` in each batch.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range.
 
     Examples
     --------
@@ -343,7 +432,21 @@ class L2SP(Regularizer):
     $$\lambda \, \| \theta - \theta_0 \|^2$$
 
     The term is a sum over all weights, so the right λ depends on their number, on the learning rate and on the loss. Try
-    several, a power of ten apart. It looks at no texts: `columns` and `rows` are without effect, `texts` are refused.
+    several, a power of ten apart.
+
+    Parameters
+    ----------
+    weight : float, 0 or more
+        Weight λ of the term.
+    columns, rows, texts_per_batch, seed : int or float
+        Without effect: the term looks at no texts.
+    texts : None
+        Refused, for the same reason.
+
+    Raises
+    ------
+    ValueError
+        For settings out of range, or texts.
 
     Examples
     --------
@@ -427,6 +530,9 @@ class WordDropout(Changing):
 # %% ../../nbs/losses/regularizers.ipynb #c51d0a06
 KINDS = (ITVReg, MaskReg, OutReg, SimCSE, L2SP, WordDropout)
 REGULARIZERS = {kind.__name__.lower(): kind for kind in KINDS}
+
+for kind in (Regularizer, *KINDS):
+    explain_call(kind)
 
 # %% ../../nbs/losses/regularizers.ipynb #10496d90
 def refuse_adapters(

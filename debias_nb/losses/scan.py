@@ -10,7 +10,6 @@ __all__ = ['FunctionKind', 'FUNCTION_KINDS', 'VARIANTS', 'ClassMass', 'LEARNERS'
 # %% ../../nbs/losses/scan.ipynb #87e63ecb
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike
 
-from ..checks import check_finite, check_known, check_range
+from ..checks import check_finite, check_known, check_range, check_whole
 from .decorrelation import decorrelation
 
 # %% ../../nbs/losses/scan.ipynb #0af88934
@@ -96,8 +95,7 @@ class Memory:
     def __init__(self, kind: Literal["ema", "queue"] = "ema", alpha: float = .9, size: int = 280):
         check_known("memory", kind, ("ema", "queue"))
         check_range("alpha", alpha, "[)", 1)
-        if not isinstance(size, Integral) or size < 1:
-            raise ValueError(f"the size of a memory must be a whole number of samples, at least 1, got {size!r}")
+        check_whole("size", size, 1)
         self.kind = kind
         self.alpha = alpha
         self.size = size
@@ -288,6 +286,19 @@ def _settings(variant, changes, class_mass, labels) -> dict:
     check_range("lr", settings["lr"], "()")
     return settings
 
+
+def _uniform_because(z: torch.Tensor, values: torch.Tensor) -> str: # (n, d) features; (n, d, m) their functions
+    "Explain why there is nothing to decorrelate; empty where two features vary, and functions of them."
+    varies = standardize(z).abs().amax(0) > 0
+    if not varies.any():
+        return "all features are equal in all samples"
+    if varies.sum() < 2:
+        return "only one feature differs between samples"
+    spread = values.amax(0) - values.amin(0) # (d, m)
+    if ((spread > 1e-5).sum(0) < 2).all():
+        return "the random functions of the features are equal in all samples, as of two features or of copies of one"
+    return ""
+
 # %% ../../nbs/losses/scan.ipynb #904b511d
 def learn_weights(
     features: torch.Tensor, labels: torch.Tensor | None = None, memory: Memory | None = None, *,
@@ -359,11 +370,8 @@ def learn_weights(
         values = random_features(z, r, generator, settings["kinds"])
         loss = decorrelation(values, settings["form"])
         start = learner.all().detach().clone()
-        varies = standardize(z).abs().amax(0) > 0
-        if varies.sum() < 2:
-            note = "all features are equal in all samples"
-            if varies.any():
-                note = "only one feature differs between samples"
+        note = _uniform_because(z, values)
+        if note:
             warnings.warn(f"{note}: there is nothing to decorrelate, and weights stay uniform", stacklevel=2)
             return Weights(learner.local().detach().clone(), learner.kept().detach().clone(), 1., note)
 

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from ..checks import check_range
+from ..checks import ConfigError, check_range, quoted
 from .metrics import refuse
 
 
@@ -403,7 +403,7 @@ def holm(ps: list[float]) -> list[float]:
     Raises
     ------
     ValueError
-        For a p-value outside [0, 1].
+        For a p-value outside [0, 1], or no list of numbers.
 
     Examples
     --------
@@ -411,9 +411,12 @@ def holm(ps: list[float]) -> list[float]:
     >>> holm([.01, .04, .02])
     [0.03, 0.04, 0.04]
     """
-    p = np.asarray(ps, float)
-    if not ((0 <= p) & (p <= 1)).all():
-        raise ValueError(f"p-values lie in [0, 1], got {ps}")
+    try:
+        p = np.asarray(ps, float)
+    except (TypeError, ValueError):
+        p = np.empty(())
+    if p.ndim != 1 or not ((0 <= p) & (p <= 1)).all():
+        raise ConfigError(f"ps must be a list of p-values in [0, 1], got {quoted(ps)}")
     order = np.argsort(p, kind="stable")
     left = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
     products = np.maximum.accumulate(p[order] * left)
@@ -468,7 +471,7 @@ def verdict(
     Raises
     ------
     ValueError
-        For a `delta` that is not above 0, or a difference without an interval.
+        For a `delta` that is not above 0, what is no `Paired`, or a difference without an interval.
 
     Examples
     --------
@@ -478,6 +481,8 @@ def verdict(
     >>> verdict(paired([.74, .69, .77], [.70, .72, .74]))
     'cannot tell'
     """
+    if not isinstance(paired, Paired):
+        raise ConfigError(f"paired must be a difference as `paired` returns it, got {quoted(paired)}")
     if not delta > 0:
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
     if p is None:

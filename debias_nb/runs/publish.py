@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
+from ..checks import quoted
 from ..files import parse_yaml
 from .config import ExperimentConfig, Profile, load_experiment
 from .origin import NO_HISTORY, git, history, unknown_code
@@ -70,6 +71,15 @@ def announced(commit: str, place: str, root: Path) -> frozenset[str]:
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
 
+def _too_early(started: str, seconds: float, commit: str, committed: int) -> str: # committed: its time in seconds
+    "Explain that a run ended before its commit was made; empty where it did not."
+    try:
+        ended = datetime.fromisoformat(started).timestamp() + seconds
+    except ValueError:
+        return f"say that they were started at {quoted(started)}, which is no time"
+    return f"ended before their commit, {commit[:8]}, was made" if ended < committed else ""
+
+
 def unfounded(
     root: Path,                # of the clone
     known: dict[str, int],     # as of `history`
@@ -91,8 +101,8 @@ def unfounded(
             why = unknown_code(made, known)
             if not why and run not in announced(commit, f"{path.parent.name}/{path.stem}", root):
                 why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
-            if not why and datetime.fromisoformat(started).timestamp() + seconds < known[commit]:
-                why = f"ended before their commit, {commit[:8]}, was made"
+            if not why:
+                why = _too_early(started, seconds, commit, known[commit])
             wrong[why] += 1
         found += [f"{path}: {count} records {why}" for why, count in wrong.items() if why]
     return found

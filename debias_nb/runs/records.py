@@ -24,7 +24,7 @@ from ..files import once_per_state, sha256_file
 from .config import RunConfig
 from .origin import Start
 from .parquet import published, rows_of, write, write_published
-from .schema import SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
+from .schema import CHECKSUM, SCHEMA, Entry, Misfit, RecordError, Records, encode, entry_of, read_file
 
 
 HASHES = "sha256.txt" # of published files, as `sha256sum --check` reads it
@@ -293,7 +293,7 @@ def run_or_load(
 
 
 # The id stands for the configuration, of which older records say more.
-VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_bytes", "environment", "device"})
+VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_bytes", "environment", "device", CHECKSUM})
 
 
 def comparable(

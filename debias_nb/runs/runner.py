@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ..checks import ConfigError, check_known
+from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..files import project_root
 from ..data.registry import only_pinned
 from .origin import Start, this_machine
@@ -230,9 +230,6 @@ def cores() -> int: # processes that work side by side: one on a GPU
     return cpu_count()
 
 
-LARGEST_SEED = 2**32 - 1 # that NumPy takes
-
-
 def narrow(
     experiment: ExperimentConfig,
     seeds: list[int] | None = None,       # default: the configuration's
@@ -250,8 +247,9 @@ def narrow(
         for name in asked or []:
             check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
     for seed in seeds or []:
-        if not 0 <= seed <= LARGEST_SEED or seeds.count(seed) > 1:
-            raise ConfigError(f"seeds: each once, between 0 and {LARGEST_SEED}; got {seed}")
+        check_whole("seeds", seed, 0, LARGEST_SEED)
+        if seeds.count(seed) > 1:
+            raise ConfigError(f"seeds: each once, got {seed} twice or more often")
     if weight is not None and not 0 <= weight < math.inf:
         raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
     blocks = []

@@ -4,14 +4,15 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_core import from_json, to_json
 
-from ..files import check_regular, each_key_once, in_words
-from .config import RunConfig
+from ..files import check_regular, each_key_once, fingerprint, in_words
+from .config import OWN, RunConfig
 
 
 class RecordError(RuntimeError):
@@ -30,6 +31,16 @@ FRACTION = re.compile(
     r"(overlap )?auc\d*|ap|map|mrr|r8|p\d+|psp\d+|ndcg\d+(_exp)?|.* importance|.* share|topic chance|leakage .*"
     r"|misled|excluded|seen words")
 
+
+
+def _with_zone(text: str) -> str:
+    "Return a time as it stands. Raises `ValueError` for what is none, or has no zone."
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
+
+
+Time = Annotated[str, AfterValidator(_with_zone)]
 Whole = Annotated[int, Field(ge=-2**63, lt=2**63)] # what a column of a Parquet file holds
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] # whole ones too; none that is too large for a float
 Metrics = dict[str, dict[str, Number | None]]      # evaluation set -> metric -> value; None: could not be computed
@@ -71,8 +82,8 @@ class Record(BaseModel):
     id: str
     config: RunConfig
     seed: Whole
-    started: str
-    finished: str
+    started: Time
+    finished: Time
     seconds: Annotated[Number, Field(ge=0)]
     environment: Environment
     metrics: Metrics
@@ -141,19 +152,28 @@ def encode(record: dict) -> bytes: # JSON in UTF-8
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except ValueError as e:
             raise Misfit(f"{name}: {e}") from None
-    return json.dumps(record, ensure_ascii=False).encode()
+    return json.dumps(record | {CHECKSUM: fingerprint(record)}, ensure_ascii=False).encode()
+
+
+CHECKSUM = "checksum" # the key of a file in which the fingerprint of the rest stands; a record in memory has none
 
 
 def read_file(path: Path) -> dict:
-    "The record that a file holds. Raises `Misfit` for what is none, `OSError` for a file that cannot be read."
+    """Read the record that a file holds. Raises `Misfit` for what is none or was changed since it was written, `OSError` for a
+    file that cannot be read."""
     check_regular(path, Misfit)
     content = path.read_bytes()
     try:
         record = from_json(content, allow_inf_nan=False)
         json.loads(content, object_pairs_hook=each_key_once)
-        return understood(record)
     except ValueError as e:
         raise Misfit(f"damaged ({e})") from None
+    checksum = record.pop(CHECKSUM, None) if isinstance(record, dict) else None
+    understood(record)
+    is_trial = record["config"]["profile"] == OWN # the records of earlier versions have no checksum, and their trials other ids
+    if checksum != fingerprint(record) and (is_trial or checksum is not None):
+        raise Misfit(f"changed since it was written: its {CHECKSUM} does not fit")
+    return record
 
 
 class Entry(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from ...checks import ConfigError, RunnerError, check_known, quoted
+from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
 from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, project_here
 
 app = typer.Typer()
@@ -22,10 +22,13 @@ SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number
 
 
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
-    "The value of `--seeds`. Raises `RunnerError`."
+    "Read the value of `--seeds`. Raises `RunnerError`."
     if not SEEDS.fullmatch(text):
         raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
-    return [int(part) for part in text.split(",")]
+    seeds = [int(part) for part in text.split(",")]
+    for seed in seeds:
+        check_whole("--seeds", seed, 0, LARGEST_SEED, RunnerError)
+    return seeds
 
 
 def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
@@ -71,6 +74,24 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
+def _refuse_beside_only(options: dict[str, object]) -> None: # option -> its value; None: not given
+    "Raises `RunnerError` naming the options that change nothing in the run of an id."
+    ignored = [option for option, value in options.items() if value is not None]
+    if ignored:
+        raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(ignored)}")
+
+
+def _run_one(name: str, profile: str, run_id: str, fresh: bool) -> None:
+    "Make the run of an id, and execute no notebook."
+    from ...runs.config import load_experiment
+    from ...runs.runner import run_all, store_for
+    known = {run.id: run for run in load_experiment(name, profile).runs()}
+    check_known(f"run of {name} at {profile}", run_id, known, RunnerError)
+    made = run_all([known[run_id]], store_for(profile), fresh, workers=1, progress=False)
+    for why in (made.missing | made.failed).values():
+        end(f"{run_id}: {why}")
+
+
 @app.command(rich_help_panel=REPRODUCTION)
 def run(
     name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
@@ -86,25 +107,20 @@ def run(
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
     if only is not None:
-        from ...runs.config import load_experiment
-        from ...runs.runner import run_all, store_for
-        known = {run.id: run for run in load_experiment(name, profile).runs()}
-        check_known(f"run of {name} at {profile}", only, known, RunnerError)
-        made = run_all([known[only]], store_for(profile), workers=1, progress=False)
-        for why in (made.missing | made.failed).values():
-            end(f"{only}: {why}")
-        return
+        _refuse_beside_only({"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
+        return _run_one(name, profile, only, fresh)
     from ..notebooks import ASKED, NotebookFailed, execute_notebook, make_runs
     from ..pages.frame import RunsFailed
-    given = [("profile", profile)]
-    given += [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
+    given = [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
     if seeds is not None:
         given.append(("seeds", parse_seeds(seeds)))
     given += map(parse_parameter, p or [])
     for key, count in Counter(key for key, _ in given).items():
+        if key == "profile":
+            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
         if count > 1:
             raise RunnerError(f"{key} is given twice")
-    parameters = dict(given[1:])
+    parameters = dict(given)
     try:
         with interruptible():
             study = make_runs(name, profile, parameters, root)
