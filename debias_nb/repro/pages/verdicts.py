@@ -3,6 +3,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
@@ -276,16 +277,21 @@ def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's
     paper, profile = study.experiment.name.partition("/")[0], study.experiment.profile
     tables = [table.id for table in study.experiment.tables]
     by_answer = {}
-    for claim in ([] if study.own else read_ledger(paper).claims.values()):
+    is_known = not study.own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
+    for claim in read_ledger(paper).claims.values() if is_known else ():
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
     return f"Claims that rest on this, each over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
 
 
+def _notebook(paper: str, name: str) -> Path:
+    return project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
+
+
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
     "The cells of a notebook. Raises `ConfigError` for what is none."
-    path = project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
+    path = _notebook(paper, name)
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as e:
