@@ -187,3 +187,24 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
     assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
     assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
+
+
+FINDINGS = defined_in("findings")
+
+
+def graded(words, against=0, before=True, columns=("a", "b"), encoders=("x", "y"), replicates=8):
+    "How certain a finding is whose tests have these words; the first ones that can tell contradict it."
+    rows = [(word, column, encoder) for word in words for column in columns for encoder in encoders]
+    tests = pd.DataFrame(rows, columns=["verdict", "column", "encoder"]).assign(table="shifts", replicates=replicates)
+    contradicts = pd.Series(range(len(tests)), tests.index) < against
+    return FINDINGS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts, before=before)
+
+
+@pytest.mark.parametrize("certain, how", [
+    ("high", {}), ("moderate", {"before": False}), ("moderate", {"columns": ("a",)}), ("moderate", {"replicates": 4}), ("moderate", {"against": 5}),
+    ("low", {"before": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
+])
+def test_certainty_follows_one_rule(certain, how):
+    assert graded(["worse"] * 5, **how) == certain
+    assert graded(["worse"] * 5 + ["cannot tell"] * 100, **how) == certain, "small tests are no reason against large ones"
+    assert graded(["worse"] + ["cannot tell"] * 100) == "low", "fewer than five can tell"

@@ -243,15 +243,13 @@ class Evidence:
         names = [name for _, name in sides]
         cells = list(sides.values())
         text = " − ".join(names[:2])
-        direction = "above"
+        is_below = _is_reference(*names[:2], cells[1])
         if len(names) == 4:
             text = f"({text}) − ({' − '.join(names[2:])})"
-        elif _is_reference(names[0], names[1], cells[1]) and not _is_reference(names[1], names[0], cells[0]):
-            direction = "below"
-        metrics = {side.metric for side in line.sides}
-        if len(metrics) == 1:
-            text = "".join(f"{metric}: " for metric in metrics if metric) + text
-        row = {"comparison": text, "direction": direction, "paired": None, "verdict": "not run", "why": ""}
+            is_below = False
+        if all(side.metric for side in line.sides):
+            text = f"{line.sides[0].metric}: {text}"
+        row = {"comparison": text, "direction": "below" if is_below else "above", "paired": None, "verdict": "not run", "why": ""}
         lacking = dict.fromkeys(filter(None, map(self._lacks, cells)))
         if lacking:
             return row | {"why": "; ".join(lacking)}
@@ -307,8 +305,8 @@ class Evidence:
 
 def _is_reference(name: str, other: str, cell: Cell | None) -> bool: # cell: of the other
     "Whether a method is what the table compares another one with."
-    against = REFERENCE if cell is None else cell.against
-    return name != other and (name in UNTRAINED or name == against and other not in UNTRAINED)
+    against = cell.against if cell else REFERENCE
+    return name != other and other not in UNTRAINED and name in (against, *UNTRAINED)
 
 
 def judge(
@@ -344,24 +342,28 @@ MOSTLY = .8 # of the comparisons of a claim that were made
 PAIR = re.compile(r"^(?P<metric>.*: )?(?P<a>.+) − (?P<b>.+?)(?P<gain>, at a gain of .*)?$")
 
 
+SIGNS = {"above": 1, "below": -1} # direction of a claim -> by which a difference is multiplied to point there
+
+
 def as_claimed(
     judged: pd.DataFrame, # of `judge`: differences of the side that a claim puts ahead from the other
 ) -> pd.DataFrame: # the same rows
     "Return comparisons in a claim's own words, each difference with the sign that its names say: a reference is subtracted."
-    is_below = judged.direction == "below"
-    turned = judged.assign(difference=0 - judged.difference, low=0 - judged.high, high=0 - judged.low)
-    turned["comparison"] = judged.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
-    found = judged.where(~is_below, turned).astype(judged.dtypes)
-    return found.assign(verdict=judged.verdict.replace(OF_CLAIMS))
+    ends = judged[["difference", "low", "high"]].mul(judged.direction.map(SIGNS), axis=0) + 0.
+    names = judged.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
+    return judged.assign(
+        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1), verdict=judged.verdict.replace(OF_CLAIMS),
+        comparison=judged.comparison.where(judged.direction == "above", names))
 
 
 def is_slight(
     found: pd.DataFrame, # of `as_claimed`: those that were made
 ) -> bool:
     "Return whether the differences, and at least four of five intervals, lie within a point of zero, or of the claim's allowance."
-    allowed = found.margin.where(found.direction == "below", -found.margin)
-    is_inside = (found.low >= allowed - found.delta) & (found.high <= allowed + found.delta)
-    return (found.difference - allowed).abs().round(1).le(found.delta).all() and is_inside.mean() >= MOSTLY
+    allowed = found.margin * found.direction.map(SIGNS)
+    gaps = found[["difference", "low", "high"]].add(allowed, axis=0).abs()
+    is_inside = gaps.max(axis=1) <= found.delta
+    return (gaps.difference.round(1) <= found.delta).all() and is_inside.mean() >= MOSTLY
 
 
 def overall(words: Iterable[str]) -> str: # of a claim

@@ -181,9 +181,7 @@ def alt_text(found: pd.DataFrame, what: str) -> str: # found: of `differences`
     digits = DIGITS[found.unit.iloc[0]]
     ends = found.difference.groupby(_named(found), sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
     said = [f"{name} ({signed(low, digits)} to {signed(high, digits)})" for name, _, low, high in ends.itertuples()]
-    if len(said) == 1:
-        return f"{what}: {said[0]}"
-    return f"{what}: of {len(said)} methods {said[-1]} lies highest on average, and {said[0]} lowest"
+    return f"{what}: of {len(said)} methods {said[-1]} lies highest on average, and {said[0]} lowest" if len(said) > 1 else f"{what}: {said[0]}"
 
 
 FEW_SEEDS = "On two or three seeds intervals can be too narrow."
@@ -393,7 +391,7 @@ def provenance(study: Study) -> str:
     if single:
         lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
     lines.append(f"Records have the hashes of encoders and data. Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}{study.options}`.")
-    if changed:
+    if changed and not study.own:
         lines.append(f"{changed} of these runs came from a tree with uncommitted changes, and are in no comparison.")
     return "\n  ".join(lines)
 

@@ -3,13 +3,14 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import COUNTED, DECIDED, PAIR, Evidence, Line, as_claimed, counted, is_slight, judge, overall
+from .comparisons import DECIDED, PAIR, SIGNS, Evidence, Line, as_claimed, counted, is_slight, judge, overall
 from .frame import PROFILES, Study, only, read_so_far
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
@@ -56,12 +57,7 @@ class Claim:
     def outcome(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
         "Count the words of its primary comparisons, and say how far their differences go."
         found = self.primary(profile)
-        return _outcome(found, measured(found), "; ") if len(found) else ""
-
-    def counts(self, profile: str) -> dict[str, int]: # what is counted -> how often
-        "Count the words of its primary comparisons."
-        words = self.primary(profile).verdict
-        return {name: int((words == word).sum()) for word, name in COUNTED.items()}
+        return _outcome(found, f"; {measured(found)}") if len(found) else ""
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "The claim with its verdicts, and each thing that was asked with what came out."
@@ -79,7 +75,7 @@ class Claim:
         name = f"{anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
         for (line, direction), found in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
-            outcomes = [_outcome(own, from_to(own.difference)) for own in (only(found, profile=profile) for profile in profiles)]
+            outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(found, profile=profile) for profile in profiles)]
             if any(outcomes):
                 place = line.where(self.pages.get(line.table, line.table))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
@@ -92,25 +88,23 @@ class Claims(list):
         return claim_table(self)
 
 
-def _outcome(found: pd.DataFrame, extent: str, sign: str = ": ") -> str: # found: comparisons at one profile; extent: how far they go, in words
+def _outcome(found: pd.DataFrame, extent: str) -> str: # found: comparisons at one profile; extent: how far they go, in words
     "Say how many comparisons got which word, and how far their differences go."
     if found.empty:
         return ""
-    counts = counted(found.verdict)
-    found = found[found.difference.notna()]
-    if found.empty:
-        return counts
-    if len(found) == 1:
-        extent = extent.removesuffix(from_to(found.difference)) + bracket(found.iloc[0])
-    return f"{counts}{on_few_seeds(found)}{sign}{extent}"
+    return counted(found.verdict) + (on_few_seeds(found) + extent if found.difference.notna().any() else "")
 
 
 def on_few_seeds(found: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
     "Say how many of some comparisons rest on few seeds."
+    few = int(found.provisional[found.difference.notna()].sum())
+    return f" ({few} on few seeds)" if few else ""
+
+
+def _extent(found: pd.DataFrame) -> str:
+    "Say how far differences go; of a single one with its interval."
     made = found[found.difference.notna()]
-    few = int(made.provisional.sum())
-    how_many = "" if few == len(made) == 1 else "all " if few == len(made) else f"{few} "
-    return f" ({how_many}on few seeds)" if few else ""
+    return bracket(made.iloc[0]) if len(made) == 1 else from_to(made.difference)
 
 
 AHEAD = "the side put ahead − the other" # where a claim compares several methods with several
@@ -118,17 +112,16 @@ AHEAD = "the side put ahead − the other" # where a claim compares several meth
 
 def measured(found: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
-    found = found[found.difference.notna()]
-    if found.empty:
-        return ""
-    sides = found.comparison.str.extract(PAIR)
+    made = found[found.difference.notna()]
+    sides = made.comparison.str.extract(PAIR)
     names = sides.a + " − " + sides.b
-    if names.nunique() <= 2:
-        return "; ".join(f"{name}: {from_to(own)}" for name, own in found.difference.groupby(names, sort=False))
-    for side, text in (("a", "{} − others"), ("b", "others − {}")):
-        if sides[side].nunique() == 1 and not names.str.startswith("(").any():
-            return f"{text.format(sides[side].iloc[0])}: {from_to(found.difference)}"
-    return f"{AHEAD}: {from_to(found.difference.where(found.direction == 'above', -found.difference))}"
+    if names.nunique() > 2:
+        firsts, others = set(sides.a), set(sides.b)
+        name = f"{sides.a.iloc[0]} − others" if len(firsts) == 1 else f"others − {sides.b.iloc[0]}" if len(others) == 1 else AHEAD
+        if name == AHEAD:
+            made = made.assign(difference=made.difference * made.direction.map(SIGNS))
+        names = pd.Series(name, made.index)
+    return "; ".join(f"{name}: {_extent(own)}" for name, own in made.groupby(names, sort=False))
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
@@ -284,16 +277,21 @@ def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's
     paper, profile = study.experiment.name.partition("/")[0], study.experiment.profile
     tables = [table.id for table in study.experiment.tables]
     by_answer = {}
-    for claim in ([] if study.own else read_ledger(paper).claims.values()):
+    is_known = not study.own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
+    for claim in read_ledger(paper).claims.values() if is_known else ():
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
     return f"Claims that rest on this, each over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
 
 
+def _notebook(paper: str, name: str) -> Path:
+    return project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
+
+
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
     "The cells of a notebook. Raises `ConfigError` for what is none."
-    path = project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
+    path = _notebook(paper, name)
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as e:
