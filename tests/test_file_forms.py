@@ -290,7 +290,7 @@ def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
     assert len(file) == 4 and file.note == "not used: split (train 1, test 3), lang (en 4); --where COLUMN=VALUE chooses rows"
     asked = [read_pairs_file(f"{tmp_path}/a.csv:split=test"), read_pairs_file(tmp_path / "a.csv", where="split=test"), read_pairs_file(SPLIT, where="split=test")]
     for one in asked:
-        assert one.labels.tolist() == [0, 1, 0] and one.note == "3 of 4 rows, where split=test; not used: lang (en 3); --where COLUMN=VALUE chooses rows"
+        assert one.labels.tolist() == [0, 1, 0] and one.note == "3 of 4 rows, where split=test; not used: lang (en 3)"
     assert asked[0].frame.line.tolist() == [3, 4, 5]
     assert read_pairs_file(f"{tmp_path}/a.csv:split=test", where="split=train").note == asked[0].note, "what stands with the file counts"
     for where, words in (("split=dev", "no row where split=dev .train 1, test 3.$"), ("splt=test", "did you mean 'split'"), ("test", "COLUMN=VALUE")):

@@ -215,7 +215,7 @@ def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> 
     further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
     if not further:
         return ""
-    advice = "; --where COLUMN=VALUE chooses rows" if any(")" in one for one in further) else ""
+    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in one for one in further) else ""
     return f"not used: {', '.join(further)}{advice}"
 
 
