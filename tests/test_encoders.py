@@ -30,7 +30,7 @@ from debias_nb.encoders.kinds import check_same_make, deep_copy
 from debias_nb.encoders.tokens import EncoderError, Tokens, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
 from debias_nb.encoders.tokens import tell_prompts, tokenize
-from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, load_encoder, package_folder
+from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.explain.models import load_model
 from debias_nb.files import sha256_file
@@ -606,3 +606,11 @@ def test_base_and_tuned_encoder_must_be_of_one_width(loaded):
     narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
     with pytest.raises(ValueError, match="16.*8"):
         check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
+
+
+def test_where_there_is_no_connection_that_is_said_and_what_folder_would_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EncoderError, match=r"\(no connection\)\. Name a folder that `model\.save` wrote") as error:
+        find_model("minishlab/potion-base-2M")
+    assert "outgoing traffic" not in str(error.value)

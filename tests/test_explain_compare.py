@@ -27,6 +27,7 @@ from debias_nb.settings import EncoderConfig, PretrainConfig
 from debias_nb.data.registry import DataError
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.planted import planted_encoder
+from debias_nb.checks import EncoderError
 from debias_nb.encoders.kinds import deep_copy
 from debias_nb.encoders.tokens import from_features, tokenize
 from debias_nb.explain import trials as trying
@@ -471,6 +472,13 @@ def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_pa
     assert [row["name"] for row in twin["facts"]["methods"]] == list(DEFAULTS)
     assert [row["name"] for row in both["methods"]] == [*DEFAULTS[:4], "outreg-texts:1", "itvreg"]
     assert both["command"].endswith("--texts general")
+
+
+def test_a_base_that_is_not_there_is_told_before_general_texts_are_asked_for(pairs, monkeypatch):
+    monkeypatch.setattr("debias_nb.data.sentences.general_texts", lambda: pytest.fail("texts were asked for"))
+    for texts in (None, "general"):
+        with pytest.raises(EncoderError, match="was not found"):
+            compare("no-such-model", *pairs, texts=texts, progress=False)
 
 
 def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, tmp_path):

@@ -8,7 +8,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from made import table
+from made import some_pairs, table
+from sentence_transformers import SentenceTransformer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "debias_nb"
@@ -86,17 +87,24 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("ut
 
 
 def standing_in(snippet, encoder):
-    "A snippet with another encoder in place of that of the hub, which cannot be asked in a test."
-    return re.sub(r'SentenceTransformer\("[^"]+"\)', f'SentenceTransformer("{encoder}")', snippet)
+    "A snippet with another encoder in place of that of the hub, and texts in place of those to download, which a test cannot ask for."
+    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace('"general"', '["an old lamp", "red chairs"]')
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_the_snippets_of_the_readme_run_as_printed(tmp_path, number):
-    "Each alone, from an empty folder, but for the encoder."
+    "Each alone, from a folder with the files that it names, but for the encoder."
     folder = tmp_path / "empty"
-    folder.mkdir()
-    code = standing_in(SNIPPETS[number], table(tmp_path))
+    (folder / "mine").mkdir(parents=True)
+    base = table(tmp_path)
+    tuned = SentenceTransformer(str(base))
+    tuned[0].embedding.weight.data[3] += 1
+    tuned.save(str(folder / "mine"), create_model_card=False)
+    for seed, name in enumerate(("test", "other")):
+        some_pairs(seed=seed).to_csv(folder / f"{name}.csv", index=False)
+    code = standing_in(SNIPPETS[number], base)
+    assert str(base) in code
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

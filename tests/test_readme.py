@@ -11,6 +11,9 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from debias_nb.explain import recommendations
+from debias_nb.explain.decision import ANSWERS
+from debias_nb.explain.methods import HELD_GENERAL, HeldTexts, read_methods
 from debias_nb.repro.cli import app
 
 from test_links import texts
@@ -71,7 +74,13 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "asked").read_text().splitlines() == [
         "diagnose", "--out", "page", "--overwrite", "--base=my base", "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
-    assert (tmp_path / "output").read_text() == "verdict=VERDICT: worse | metric=ap\n" and not (tmp_path / "ran").exists()
+    assert (tmp_path / "output").read_text() == "artifact=page\nverdict=VERDICT: worse | metric=ap\n" and not (tmp_path / "ran").exists()
+    for word, code, is_asked in (("True", 1, True), ("false", 1, False), ("maybe", 2, False)):
+        (tmp_path / "asked").unlink(missing_ok=True)
+        own = env | {name: word for name, wanted in inputs.items() if wanted == "verdict-words"}
+        done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=own, capture_output=True, text=True)
+        asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
+        assert done.returncode == code and ("--verdict-words" in asked) == is_asked
     [use] = re.findall(r"```yml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in json.loads((ROOT / "nbs/in_ci.ipynb").read_text("utf-8"))["cells"]), flags=re.S)
     assert {*yaml.safe_load(use)[0]["with"]} <= {*action["inputs"]}
 
@@ -99,11 +108,29 @@ def test_its_picture_says_what_its_page_says():
     assert f"![The first screen of a diagnosis: {heading}](reports/README.png)" in TEXT
 
 
+def paragraph(text: str, words: str) -> str:
+    "The first line of a page that has these words."
+    return next(line for line in text.splitlines() if words in line)
+
+
+def test_every_place_advises_the_same_method():
+    "README, both pages of advice, the page of a diagnosis with its program, and the default methods of `compare`."
+    places = {"README.md": "**Do not ship**", "reports/WHAT_TO_DO.md": "**Train again**", "reports/LAMBDA.md": "**In short.**"}
+    for path, words in places.items():
+        said = paragraph((ROOT / path).read_text("utf-8"), words)
+        assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
+    assert re.findall(r"OutReg\([^)]*\)", paragraph(TEXT, "loss = Regularized")) == [recommendations.GENERAL.program]
+    assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2] and HELD_GENERAL == recommendations.GENERAL.method
+    texts = HeldTexts(["a text"], "0", "general")
+    [method] = [one for one in read_methods(None, texts) if one.texts]
+    assert (method.name, method.regularizer, method.title) == tuple(vars(recommendations.GENERAL).values())
+
+
 def test_it_is_read_in_a_few_minutes():
-    assert len(TEXT.splitlines()) <= 110 and len(TEXT.split()) <= 1_100
+    assert len(TEXT.splitlines()) <= 115 and len(TEXT.split()) <= 1_150
     assert TEXT.count("![") == 1 # the first screen of a page
     first = "\n".join(TEXT.splitlines()[:24])
-    assert all(said in first for said in ("![", "debias-nb diagnose", "You get")), "what it is, the command, and what it gives"
+    assert all(said in first for said in ("![", "debias-nb diagnose", "make reports", "make test", "You get")), "what it is, the commands, what they give"
 
 
 def linked(path: Path) -> set[Path]:

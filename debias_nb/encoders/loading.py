@@ -94,12 +94,15 @@ def _hub_folder(hub: str | None, revision: str | None, download: bool, places: l
         places.append(f"the hub's {hub} (not asked)")
     else:
         from huggingface_hub import constants, snapshot_download
+        is_offline = constants.HF_HUB_OFFLINE or leads_nowhere(constants.ENDPOINT)
         try:
             return Path(snapshot_download(
                 hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
-                etag_timeout=5, local_files_only=leads_nowhere(constants.ENDPOINT)))
+                etag_timeout=5, local_files_only=is_offline))
         except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
-            places.append(f"the hub's {hub} at {revision} ({type(e).__name__}: {str(e).partition(chr(10))[0]})")
+            is_refusal = type(e).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled") # of the client, which did not ask
+            why = "no connection" if is_offline and is_refusal else f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
+            places.append(f"the hub's {hub} at {revision} ({why})")
     return None
 
 
@@ -122,7 +125,7 @@ def find_folder(
     folder = _hub_folder(hub, revision, download, places)
     if folder:
         return check(folder, {})
-    advice = f"Put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
+    advice = f"Name a folder that `model.save` wrote, or put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
         where = f"--local-dir \"$DEBIAS_NB_MODELS/{short}\""

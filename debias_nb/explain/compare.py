@@ -235,6 +235,12 @@ def compare(
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
     if redraw is not None:
         check_range("redraw", redraw, "()", 1)
+    validation = {} if validation is None else validation
+    files = _all_files(train, tests, validation, columns, where=where, match=match, match_from=match_from, other_to=other_to)
+    pairs = files["train"]
+    check_metric(metric, [file for name, file in files.items() if name != "train"])
+    if texts is None or isinstance(texts, str) and texts == GENERAL_TEXTS: # these may be downloaded: is the base there?
+        base = load_model(base)
     missing = []
     if methods is None and texts is None:
         missing = missing_general()
@@ -242,10 +248,6 @@ def compare(
             methods = [*DEFAULTS]
         else:
             texts = GENERAL_TEXTS
-    validation = {} if validation is None else validation
-    files = _all_files(train, tests, validation, columns, where=where, match=match, match_from=match_from, other_to=other_to)
-    pairs = files["train"]
-    check_metric(metric, [file for name, file in files.items() if name != "train"])
     held = _held_texts(texts, files, tests)
     asked = read_methods(methods, held)
     scorer = with_prompts(load_model(base), prompts)
