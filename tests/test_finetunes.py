@@ -43,7 +43,7 @@ def clone(tmp_path):
 @pytest.fixture
 def facts():
     models = {
-        BASE: ModelFacts(parameters=100., trained=frozenset(["taskb"])),
+        BASE: ModelFacts(parameters=100., training_sets=frozenset(["taskb"])),
         "me/tuned": ModelFacts(BASE, 105., "2025-01-01", frozenset(["TaskB.v2", "Elsewhere"])),
         "me/alone": ModelFacts(), "me/lost": ModelFacts("lab/unknown"),
     }
@@ -62,7 +62,7 @@ def test_a_row_is_a_task_of_both(clone, facts):
     assert (row["items"], row.languages) == (100, "eng-Latn")
     assert (row.trained, row.base_trained, row.same_revision) == ("yes", "yes", "yes"), "TaskB.v2 is the same data"
     assert table.loc["TaskC"].trained == "no"
-    facts.models["me/tuned"].trained = None
+    facts.models["me/tuned"].training_sets = None
     assert set(rows_by_task(clone, facts).trained) == {""}
 
 
