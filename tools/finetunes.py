@@ -49,7 +49,7 @@ class ModelFacts:
     base: str | None = None           # the model that it was adapted from
     parameters: float | None = None
     released: str | None = None
-    trained: frozenset[str] | None = None # names of its training sets; None: nothing is declared
+    training_sets: frozenset[str] | None = None # None: nothing is declared
 
 
 @dataclass
@@ -107,8 +107,8 @@ def installed_facts() -> Facts:
         raise SystemExit("mteb is not installed: pip install mteb, in an environment of its own") from None
     models = {}
     for meta in mteb.get_model_metas():
-        trained = frozenset(meta.training_datasets) if meta.training_datasets else None
-        models[meta.name] = ModelFacts(meta.adapted_from, meta.n_parameters, meta.release_date, trained)
+        training_sets = frozenset(meta.training_datasets) if meta.training_datasets else None
+        models[meta.name] = ModelFacts(meta.adapted_from, meta.n_parameters, meta.release_date, training_sets)
     tasks = {}
     for task in mteb.get_tasks(**dict.fromkeys(EXCLUDED, False)):
         kind = type(task).__module__.split(".")[2] # mteb.tasks.<kind>.<language>
@@ -191,11 +191,11 @@ def is_same_data(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def declared(trained: frozenset[str] | None, task: str) -> str:
+def declaration(training_sets: frozenset[str] | None, task: str) -> str:
     "Return whether a model is declared to be trained on a task, `yes` or `no`; empty: nothing is declared."
-    if trained is None:
+    if training_sets is None:
         return ""
-    return yes_or_no(any(is_same_data(task, name) for name in trained))
+    return yes_or_no(any(is_same_data(task, name) for name in training_sets))
 
 
 def named_languages(score: Score, subsets: list[tuple[str, str]]) -> str:
@@ -204,7 +204,7 @@ def named_languages(score: Score, subsets: list[tuple[str, str]]) -> str:
     return " ".join(names) if len(names) <= LANGUAGES else f"{len(names)} languages"
 
 
-def in_common(tuned: Score, base: Score) -> list[tuple[str, str]]:
+def common_subsets(tuned: Score, base: Score) -> list[tuple[str, str]]:
     "Return the splits and subsets of which both models have a score: those of the test, or all where none of it is."
     both = [subset for subset in tuned.subsets if subset in base.subsets]
     return [subset for subset in both if subset[0] == TEST] or both
@@ -213,7 +213,7 @@ def in_common(tuned: Score, base: Score) -> list[tuple[str, str]]:
 def row_of(pair: Pair, task: str, facts: Facts) -> dict | None:
     "Return a task of a pair as a row, or None where the two have no subset in common."
     tuned, base = pair.tuned_scores[task], pair.base_scores[task]
-    both = in_common(tuned, base)
+    both = common_subsets(tuned, base)
     if not both:
         return None
     about, of_base = facts.models[pair.tuned], facts.models.get(pair.base, ModelFacts())
@@ -223,7 +223,7 @@ def row_of(pair: Pair, task: str, facts: Facts) -> dict | None:
     values = [
         pair.tuned, pair.base, same_size, about.parameters, about.released, task, of_task.kind,
         yes_or_no(of_task.is_text), of_task.items, named_languages(tuned, both), len(both),
-        declared(about.trained, task), declared(of_base.trained, task),
+        declaration(about.training_sets, task), declaration(of_base.training_sets, task),
         *scores, tuned.version, base.version, yes_or_no(tuned.revision == base.revision)]
     return dict(zip(COLUMNS, values))
 
