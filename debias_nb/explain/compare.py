@@ -229,11 +229,11 @@ def compare(
     >>> found.differences()[["method", "test"]].values.tolist()
     [['base', 'new'], ['outreg', 'new']]
     """
-    check_range("margin", margin, "(]", 100)
+    check_range("margin", margin, high=100, closed="right")
     if seeds < 2:
         raise ConfigError(f"seeds must be 2 or more, got {seeds}: one training says nothing of the next")
     if redraw is not None:
-        check_range("redraw", redraw, "()", 1)
+        check_range("redraw", redraw, high=1, closed="neither")
     missing = []
     if methods is None and texts is None:
         missing = missing_general()

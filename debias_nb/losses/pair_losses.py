@@ -49,11 +49,11 @@ def check_hinge(
     temperature: float | None,
 ) -> None:
     "Raises `ValueError` naming the setting of `hinge` that is outside of its range."
-    check_range("margin", margin, "()")
+    check_range("margin", margin, closed="neither")
     if not isinstance(hardest, Integral) or hardest < 1:
         raise ValueError(f"hardest must be a whole number from 1, got {hardest}")
     if temperature is not None: # None: equal weights
-        check_range("temperature", temperature, "()")
+        check_range("temperature", temperature, closed="neither")
 
 
 def hinge(
