@@ -75,22 +75,27 @@ def check_known(what: str, name, names, error: type[Exception] = ValueError) -> 
         raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
 
 
+CLOSED = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
+
+
 def check_range(
     name: str,
     value: float,
-    ends: str, # `[]`, `()`, `(]` or `[)`: which of both belong to the range
-    high: float = float("inf"), # the upper end; the lower one is 0
+    low: float = 0,
+    high: float = float("inf"),
+    closed: str = "both", # which ends belong to the range: `left`, `right`, `both` or `neither`
 ) -> None:
-    "Raise `ConfigError` for a setting that is no number (in quotation marks, `None`, True), or not from 0 to `high`."
+    "Raise `ConfigError` for a setting that is no number (in quotation marks, `None`, True), or out of range."
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a number, got {value!r}")
-    inside = 0 < value < high
-    if ends[0] == "[":
-        inside |= value == 0
-    if ends[1] == "]":
-        inside |= value == high
-    if not inside:
-        raise ConfigError(f"{name} must lie in {ends[0]}0, {high:g}{ends[1]}, got {value}")
+    is_inside = low < value < high
+    if closed in ("both", "left"):
+        is_inside |= value == low
+    if closed in ("both", "right"):
+        is_inside |= value == high
+    if not is_inside:
+        begin, end = CLOSED[closed]
+        raise ConfigError(f"{name} must lie in {begin}{low:g}, {high:g}{end}, got {value}")
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes

@@ -354,32 +354,32 @@ KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), 
 
 
 def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
-    monkeypatch.setattr(task, "trained_texts", lambda corpus: {"a", "b"})
+    monkeypatch.setattr(task, "training_set", lambda corpus: {"a", "b"})
     labeled = task.LabeledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
-    values, parts = task.known_parts(labeled, None)
+    values, parts = task.overlap_parts(labeled, None)
     assert values == {
         "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
         "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
     assert not parts, "too few"
     monkeypatch.setattr(task, "FEWEST_APART", 3)
-    _, parts = task.known_parts(labeled, None)
+    _, parts = task.overlap_parts(labeled, None)
     assert {name: part.tolist() for name, part in parts.items()} == {
         "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
-    monkeypatch.setattr(task, "trained_texts", lambda corpus: set())
-    assert not task.known_parts(labeled, None)[1], "the part is the whole"
-    monkeypatch.setattr(task, "trained_texts", lambda corpus: {"z"})
+    monkeypatch.setattr(task, "training_set", lambda corpus: set())
+    assert not task.overlap_parts(labeled, None)[1], "the part is the whole"
+    monkeypatch.setattr(task, "training_set", lambda corpus: {"z"})
     monkeypatch.setattr(task, "FEWEST_APART", 1)
-    assert list(task.known_parts(labeled, None)[1]) == ["no known text"], "the others are matches, all of them"
+    assert list(task.overlap_parts(labeled, None)[1]) == ["no known text"], "the others are matches, all of them"
 
 
 def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
     monkeypatch.setattr(task, "FEWEST_APART", 2)
-    task.trained_texts.cache_clear()
+    task.training_set.cache_clear()
     run = RunConfig(
         paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),
         method=MethodConfig(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
     tested = task.TASK.test(task.TASK.train(run).model, run)
-    task.trained_texts.cache_clear()
+    task.training_set.cache_clear()
     own, other = (tested.metrics[name] for name in run.evaluate)
     assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
     assert len(tested.replicates["shoes"]["auc05[no known text]"]) == len(tested.replicates["shoes"]["auc05"]) == 200

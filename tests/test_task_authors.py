@@ -10,7 +10,7 @@ from scipy import sparse
 from debias_nb.runs.tasks import authors
 from debias_nb.losses.author_batches import author_ids
 from debias_nb.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
-from debias_nb.runs.tasks.authors import attempts, fit_authors, leaks, tuned
+from debias_nb.runs.tasks.authors import attempts, fit_authors, leaks, tune
 from debias_nb.data.author_splits import query_target
 from debias_nb.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
@@ -165,7 +165,7 @@ def test_resamples_draw_authors_with_all_their_queries():
 ])
 def test_every_method_trains_and_repeats(method):
     run = run_of(MethodConfig(name="x", authors=method), seed=3)
-    (once, _, about), (again, _, about_again) = tuned(run), tuned(run)
+    (once, _, about), (again, _, about_again) = tune(run), tune(run)
     assert about == about_again
     for x, y in zip(once.state_dict().values(), again.state_dict().values()):
         assert torch.equal(x, y)
@@ -183,7 +183,7 @@ def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temp
         return {"r8": next(given)}, {}, []
 
     monkeypatch.setattr(authors, "evaluate_authors", scored)
-    _, _, about = tuned(run_of(CL, seed=5))
+    _, _, about = tune(run_of(CL, seed=5))
     assert [tried["r8"] for tried in about["tried"]] == scores
     assert about["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
 
@@ -209,11 +209,11 @@ def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
         return plain(model, loss, *args, **options)
 
     monkeypatch.setattr(authors, "fit_authors", diverges_at_half)
-    _, _, about = tuned(run_of(CL))
+    _, _, about = tune(run_of(CL))
     assert about["setting"]["temperature"] == .1 and "the loss is nan" in about["tried"][1]["failed"]
     half_alone = TRAINING.model_copy(update={"temperature": .5, "further_temperatures": ()})
     with pytest.raises(TrainingFailed, match="step 3"):
-        tuned(run_of(CL, training=half_alone))
+        tune(run_of(CL, training=half_alone))
 
 
 @pytest.mark.parametrize("base", ["mll", "cl"])

@@ -70,9 +70,9 @@ def test_a_test_says_how_many_of_its_titles_training_has(library):
         method=MethodConfig(name="Base", trained=False), measure=["known texts"])
     found = execute(run)["metrics"]
     split = titles.title_split(YEARS)
-    trained = {text for side in titles.related(split.train) for text in side}
+    trained = {text for side in titles.relevant_pairs(split.train) for text in side}
     for name in run.evaluate:
-        known = [(query in trained) + (item in trained) for query, item in zip(*titles.related(split.tests[name]))]
+        known = [(query in trained) + (item in trained) for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
         shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
         assert shares == [known.count(count) / len(known) for count in range(3)]
     assert found["iid"]["two known texts"] > found["ood"]["two known texts"]

@@ -361,7 +361,7 @@ def convert(
     check_known("corpus that can be converted", name, CONVERTERS, DataError)
     converter = CONVERTERS[name]
     try:
-        check_range("share", share, "(]", 1)
+        check_range("share", share, high=1, closed="right")
     except ValueError as e:
         raise DataError(str(e)) from None
     settings = {"share": share} if converter in SHARED else {}

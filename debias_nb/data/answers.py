@@ -329,7 +329,7 @@ def high_overlap(
 # %% ../../nbs/data/03_answers.ipynb #709a60bf
 def _drawn(n, share, seed): # -> (round(share · n),) of n positions, sorted
     "Positions drawn without replacement. Raises `ValueError` for a share out of range."
-    check_range("share", share, "[]", 1)
+    check_range("share", share, high=1, closed="both")
     rng = default_rng([seed, 0])
     positions = rng.permutation(n)
     count = round(share * n)

@@ -84,7 +84,7 @@ def _ranked(values): # values: str
 def _chosen(values, share, what, rng=None):
     """A share of the values: the most frequent, or some drawn at random.
     Raises `ValueError` where it is none or all of them."""
-    check_range(what, share, "()", 1)
+    check_range(what, share, high=1, closed="neither")
     ranked = _ranked(values or ())
     count = round(share * len(ranked))
     if not 0 < count < len(ranked):
@@ -122,7 +122,7 @@ def divide(
 ) -> AuthorSplit: # checked
     """A split by the authors and topics that are for training.
     Raises `ValueError` for parameters out of range and empty parts."""
-    check_range("share", share, "(]", 1)
+    check_range("share", share, high=1, closed="right")
     by = among(texts.author, authors)
     on = among(texts.topic, topics)
     cross = ~by & ~on
@@ -334,8 +334,8 @@ def leakage_aware_split(
 ) -> AuthorSplit: # checked
     """A split that keeps topics that are alike on one side.
     Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster."""
-    check_range("authors", authors, "(]", 1)
-    check_range("topics", topics, "()", 1)
+    check_range("authors", authors, high=1, closed="right")
+    check_range("topics", topics, high=1, closed="neither")
     cluster = topic_clusters(texts, similarity)
     sizes = np.bincount(list(cluster.values())) # topics of each cluster
     if len(sizes) < 2:

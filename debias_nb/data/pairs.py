@@ -206,7 +206,7 @@ def draw_share(
     seed: int,
 ) -> QuestionPairs: # in random order
     "A random share of the pairs, the same in both classes. Raises `ValueError` for a share outside (0, 1]."
-    check_range("share", share, "(]", 1)
+    check_range("share", share, high=1, closed="right")
     rng = default_rng([seed, 0])
     order = rng.permutation(len(pairs))
     labels = pairs.labels[order]
@@ -254,7 +254,7 @@ def split_questions(
     """Split by question.
     Raises `ValueError` for a share outside (0, 1), `DataError` when the questions hang together too much."""
     import pandas as pd
-    check_range("holdout", holdout, "()", 1)
+    check_range("holdout", holdout, high=1, closed="neither")
     folded = [fold(text, True) for text in pairs.all_texts]
     places, questions = pd.factorize(np.array(folded, dtype=object))
     left, right = places.reshape(2, -1)

@@ -152,7 +152,7 @@ def authors_split(
     (['train 0', 'train 0', 'train 1', 'train 1'], True)
     """
     check_known("split", name, AUTHOR_SPLITS)
-    check_range("likeness", likeness, "[]", 1)
+    check_range("likeness", likeness, high=1, closed="both")
     c = config
     words = author_words(c)
     rng = stream(c, f"authors {name}")

@@ -471,13 +471,13 @@ def split_titles(
 ) -> TitleSplit: # tests `iid` and `ood`
     "Split by year or by category. Raises `ValueError` naming the parameter."
     check_known("split", by, ("year", "category"))
-    check_range("share", share, "(]", 1)
+    check_range("share", share, high=1, closed="right")
     told = "years" if by == "year" else "categories"
     column = getattr(titles, told)
     if column is None:
         raise ValueError(f"by={by!r}: {titles.name} does not say any")
     if by == "year":
-        check_range("until", until, "()")
+        check_range("until", until, closed="neither")
     else:
         for category in held_out:
             check_known("category", category, sorted({*column.tolist()} - {""}))
@@ -487,7 +487,7 @@ def split_titles(
     ood = np.flatnonzero(shifted)
 
     if test_share is not None:
-        check_range("test_share", test_share, "()", 1)
+        check_range("test_share", test_share, high=1, closed="neither")
         drawn = default_rng([share_seed, 0]).permutation(same)
         iid = np.sort(drawn[:round(test_share * len(same))])
     elif titles.published is not None:

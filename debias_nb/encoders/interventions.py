@@ -115,7 +115,7 @@ def choose(
     >>> chosen.sum().item(), weight.item()
     (2, 1.0)
     """
-    check_range("share", share, "()", 1)
+    check_range("share", share, high=1, closed="neither")
     ordinary = tokens.ordinary
     n = ordinary.sum(1)
     count = (share * n).round().clamp(min=1)

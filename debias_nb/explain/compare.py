@@ -230,11 +230,11 @@ def compare(
     >>> found.differences()[["method", "test"]].values.tolist()
     [['base', 'new'], ['outreg', 'new']]
     """
-    check_range("margin", margin, "(]", 100)
+    check_range("margin", margin, high=100, closed="right")
     check_whole("seeds", seeds, 2)
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
     if redraw is not None:
-        check_range("redraw", redraw, "()", 1)
+        check_range("redraw", redraw, high=1, closed="neither")
     validation = {} if validation is None else validation
     files = _all_files(train, tests, validation, columns, where=where, match=match, match_from=match_from, other_to=other_to)
     pairs = files["train"]

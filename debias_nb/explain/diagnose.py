@@ -419,7 +419,7 @@ def diagnose(
     >>> found.verdicts[found.verdicts.part == "all"][["test", "metric", "cases", "matches"]].values.tolist()
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
-    check_range("margin", margin, "(]", 100)
+    check_range("margin", margin, high=100, closed="right")
     check_models(base, tuned, scores, prompts)
     if threshold is not None and not np.isfinite(threshold):
         raise ConfigError(f"threshold: a number is expected, got {threshold}")

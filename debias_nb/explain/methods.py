@@ -215,7 +215,7 @@ class Method:
 def check_strength(kind: str, strength: float) -> None: # kind: of `STRENGTH`
     "Raises `ValueError` for a strength that a method does not take."
     if kind == "wise-ft":
-        check_range("share", strength, "[]", 1)
+        check_range("share", strength, high=1, closed="both")
     elif kind == "lora":
         if not (strength >= 1 and strength == int(strength)):
             raise ValueError(f"a rank is a whole number of 1 or more, got {strength:g}")

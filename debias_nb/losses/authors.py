@@ -51,7 +51,7 @@ def pair_log_probs(
 ) -> torch.Tensor: # (n, n) log p; each row of p sums to 1, and p is 0 on the diagonal
     """Eq. 1 in logarithms: each text's shares of the others.
     Raises `ValueError` for tau <= 0, fewer than two texts, or values that are not finite (naming the row)."""
-    check_range("temperature", temperature, "()")
+    check_range("temperature", temperature, closed="neither")
     _square(cosines)
     logits = _full(cosines) / temperature
     others = logits.masked_fill(myself(cosines), -math.inf)
@@ -201,7 +201,7 @@ class ContrastiveAuthorLoss(AuthorLoss):
     """
     def __init__(self, model: "SentenceTransformer", temperature: float = .1):
         super().__init__(model)
-        check_range("temperature", temperature, "()")
+        check_range("temperature", temperature, closed="neither")
         self.temperature = temperature
 
     def scores(self, z, authors, rows) -> torch.Tensor: # (n, n)
@@ -309,7 +309,7 @@ def released(
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # (n, n) with 0 on the diagonal; rows sum to anything between 0 and n - 1
     "Eq. 3 as in the paper's public code. Raises `ValueError` as `regularized` and `pair_log_probs` do."
-    check_range("temperature", temperature, "()")
+    check_range("temperature", temperature, closed="neither")
     _square(cosines)
     log_share = (_full(cosines) / temperature).log_softmax(1)
     softened = (1 - _share(bias)) * log_share
@@ -407,10 +407,10 @@ class ARR(AuthorLoss):
         variant: Variant = "paper",
     ):
         super().__init__(model)
-        check_range("temperature", temperature, "()")
+        check_range("temperature", temperature, closed="neither")
         check_known("variant", variant, VARIANTS)
         if bias is not None:
-            check_range("bias", bias, "[]", 1)
+            check_range("bias", bias, high=1, closed="both")
         self.known = known_texts(model, texts)
         self.teacher = teacher_vectors(teacher, self.known) # no buffer: it stays on the CPU
         self.temperature = temperature
@@ -520,7 +520,7 @@ class ProductOfExperts(ContrastiveAuthorLoss):
         self, model: "SentenceTransformer", texts: list[str] | NumberedTexts, temperature: float = .1, gamma: float = 1.,
     ):
         super().__init__(model, temperature)
-        check_range("gamma", gamma, "[)")
+        check_range("gamma", gamma, closed="left")
         self.known = known_texts(model, texts)
         self.gamma = gamma
 
@@ -542,7 +542,7 @@ class CorrectedTeacher(ARR):
         gamma: float = .5,       # >= 0; 0 is plain self-distillation
     ):
         super().__init__(model, texts, teacher, temperature, bias=0.)
-        check_range("gamma", gamma, "[)")
+        check_range("gamma", gamma, closed="left")
         self.gamma = gamma
 
     def target(self, g, h, authors):

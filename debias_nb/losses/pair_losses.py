@@ -48,10 +48,10 @@ def check_hinge(
     temperature: float | None,
 ) -> None:
     "Raises `ValueError` naming the setting of `hinge` that is outside of its range."
-    check_range("margin", margin, "()")
+    check_range("margin", margin, closed="neither")
     check_whole("hardest", hardest, 1)
     if temperature is not None: # None: equal weights
-        check_range("temperature", temperature, "()")
+        check_range("temperature", temperature, closed="neither")
 
 
 def hinge(

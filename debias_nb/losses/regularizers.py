@@ -94,8 +94,8 @@ class Regularizer:
     about = ""   # what it does, in a few words
 
     def __post_init__(self):
-        check_range("weight (lambda)", self.weight, "[)")
-        check_range("rows", self.rows, "(]", 1)
+        check_range("weight (lambda)", self.weight, closed="left")
+        check_range("rows", self.rows, high=1, closed="right")
         places_of(self.columns)
         if self.texts is None:
             return
@@ -195,7 +195,7 @@ class Intervening(Regularizer):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range("mask_share", self.mask_share, "()", 1)
+        check_range("mask_share", self.mask_share, high=1, closed="neither")
         check_intervention(self.intervention)
 
     def check(self, model):
@@ -406,7 +406,7 @@ class SimCSE(Regularizer):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range("token_dropout", self.token_dropout, "()", 1)
+        check_range("token_dropout", self.token_dropout, high=1, closed="neither")
 
     def check(self, model):
         "Raises `ValueError` for a transformer without dropout."
@@ -507,8 +507,8 @@ class WordDropout(Changing):
     about = "some words of each text are left out"
 
     def __post_init__(self):
-        check_range("share", self.share, "()", 1)
-        check_range("rows", self.rows, "(]", 1)
+        check_range("share", self.share, high=1, closed="neither")
+        check_range("rows", self.rows, high=1, closed="right")
         places_of(self.columns)
 
     def check(self, model):
@@ -577,7 +577,7 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
     >>> wise_ft(base, tuned, share=.5).encode(["kuzmal"]).shape
     (1, 128)
     """
-    check_range("share", share, "[]", 1)
+    check_range("share", share, high=1, closed="both")
     refuse_adapters("base", base)
     refuse_adapters("tuned", tuned)
     check_same_make(base, tuned)

@@ -94,7 +94,7 @@ class Memory:
     """
     def __init__(self, kind: Literal["ema", "queue"] = "ema", alpha: float = .9, size: int = 280):
         check_known("memory", kind, ("ema", "queue"))
-        check_range("alpha", alpha, "[)", 1)
+        check_range("alpha", alpha, high=1, closed="left")
         check_whole("size", size, 1)
         self.kind = kind
         self.alpha = alpha
@@ -281,9 +281,9 @@ def _settings(variant, changes, class_mass, labels) -> dict:
     for name in changes:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
-    check_range("steps", settings["steps"], "[)")
-    check_range("penalty", settings["penalty"], "()" if variant == "released" else "[)") # where it divides
-    check_range("lr", settings["lr"], "()")
+    check_range("steps", settings["steps"], closed="left")
+    check_range("penalty", settings["penalty"], closed="neither" if variant == "released" else "left") # where it divides
+    check_range("lr", settings["lr"], closed="neither")
     return settings
 
 

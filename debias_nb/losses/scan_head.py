@@ -64,7 +64,7 @@ def contrastive_loss(
 ) -> torch.Tensor: # scalar, > 0
     """Eq. 17: -log of the softmax share of the debiased features against the bias, mean over samples.
     Raises `ValueError` for tau <= 0."""
-    check_range("temperature", temperature, "()")
+    check_range("temperature", temperature, closed="neither")
     near = F.cosine_similarity(hidden, debiased, dim=-1)
     far = F.cosine_similarity(hidden, bias, dim=-1)
     return F.softplus((far - near) / temperature).mean()
@@ -92,8 +92,8 @@ class ScanHead(nn.Module):
         super().__init__()
         if classes < 2:
             raise ValueError(f"classes must be at least 2, got {classes}")
-        check_range("dropout", dropout, "[)", 1)
-        check_range("temperature", temperature, "()")
+        check_range("dropout", dropout, high=1, closed="left")
+        check_range("temperature", temperature, closed="neither")
         each = class_weights or (1.,) * classes
         if len(each) != classes or not all(0 < weight < float("inf") for weight in each):
             raise ValueError(f"class_weights must be {classes} positive numbers, got {class_weights}")
@@ -152,5 +152,5 @@ def scan_loss(
     weights = {"sw": 1., "ce": 1., "cl": cl}
     for name in terms:
         check_known("terms", name, list(weights))
-    check_range("cl", cl, "[)")
+    check_range("cl", cl, closed="left")
     return sum(weights[name] * term for name, term in terms.items() if weights[name])

@@ -202,9 +202,9 @@ class SCAN(nn.Module):
             raise ValueError(f"model is a {type(model).__name__} and no CrossEncoder, which reads two texts together")
         if not (weights or debias):
             raise ValueError("weights and debias are both off: train with sentence-transformers' own loss")
-        check_range("temperature", temperature, "()")
-        check_range("ce", ce, "[)")
-        check_range("cl", cl, "[)")
+        check_range("temperature", temperature, closed="neither")
+        check_range("ce", ce, closed="left")
+        check_range("cl", cl, closed="left")
         self.model = model
         self.weights = weights
         self.temperature = temperature

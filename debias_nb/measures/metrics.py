@@ -152,7 +152,7 @@ def auc_at(
     classes = np.unique(labels).tolist()
     if len(classes) < 2:
         raise ValueError(f"{at}both classes are needed, got {n} labels, of {classes}")
-    check_range(f"{at}max_fpr", max_fpr, "(]", 1)
+    check_range(f"{at}max_fpr", max_fpr, high=1, closed="right")
     rows = np.ones((1, n), np.uint8) if weights is None else np.asarray(weights)
     if rows.ndim != 2 or rows.shape[1] != n:
         raise ValueError(f"{at}weights must have shape (B, {n}), got {rows.shape}")

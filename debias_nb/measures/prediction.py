@@ -89,7 +89,7 @@ class Prediction:
         error: float = 0., # as `below`
     ) -> tuple[float, float]:
         "Return the interval of a new change. Raise `ValueError` for a level outside (0, 1)."
-        check_range("level", level, "()", 1)
+        check_range("level", level, high=1, closed="neither")
         reach = 10 * (self.sd + error) / np.sqrt(1 - level) # Chebyshev: beyond it lies less than is looked for
         outside = (1 - level) / 2
 

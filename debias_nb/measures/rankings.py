@@ -99,15 +99,13 @@ DECIMALS = 6 # of scores whose size is about 1
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
 def _count_texts(scores: "Tensor", query, document) -> tuple[np.ndarray, np.ndarray]:
     "Count the texts of a block that score higher than each relevant one, and those that score the same."
-    import torch
     slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
     above = np.empty(len(query), int)
     tied = np.empty(len(query), int)
     for number in range(slot.max() + 1):
         places = np.flatnonzero(slot == number)
-        row = torch.from_numpy(query[places])
-        own = scores[row, torch.from_numpy(document[places])][:, None]
-        rows = scores[row]
+        rows = scores[query[places]]
+        own = scores[query[places], document[places]][:, None]
         above[places] = (rows > own).sum(1).numpy()
         tied[places] = (rows == own).sum(1).numpy()
     return above, tied
@@ -126,7 +124,7 @@ def corpus_levels(
 ) -> Levels:
     "Rank the relevant texts among all of a corpus. Raise `ValueError` for scores that are not finite."
     import torch
-    check_range("first", first, "[]", len(corpus))
+    check_range("first", first, high=len(corpus), closed="both")
     queries, corpus = queries.detach(), corpus.detach()
     largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max()) # score that there can be
     scale = 10.**round(math.log10(max(largest, 1e-30)))
@@ -215,7 +213,7 @@ def recall(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
 
 def ndcg(levels: Levels, k: int = CUTOFF) -> np.ndarray: # k: at most 10 -> (Q,) in [0, 1]
     "Return nDCG@k: grades are gains, discounted by the logarithm of the place, over those of the best order."
-    check_range("k", k, "(]", CUTOFF)
+    check_range("k", k, high=CUTOFF, closed="right")
     sums = discounts(k)
     end = np.minimum(levels.above + levels.tied, k)
     begin = np.minimum(levels.above, k)

@@ -132,7 +132,7 @@ def _estimate(v, r, units, seeds=None) -> _Estimate:
 # %% ../../nbs/measures/stats.ipynb #3e3f0e97
 def _half(error, df, level):
     "Return half the length of a t-interval. Raise `ValueError` for a level outside (0, 1)."
-    check_range("level", level, "()", 1)
+    check_range("level", level, high=1, closed="neither")
     return float(stdtrit(df, (1 + level) / 2)) * error
 
 
@@ -367,7 +367,7 @@ def over_splits(
     d = _values(differences, "differences")
     if len(d) < 2:
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
-    check_range("overlap", overlap, "()")
+    check_range("overlap", overlap, closed="neither")
     scatter = float(d.std(ddof=1))
     error = scatter * math.sqrt(1 / len(d) + overlap)
     method = f"t over {len(d)} random splits, corrected for the texts that they share"

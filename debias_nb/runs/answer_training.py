@@ -24,7 +24,8 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, misled
-from ..encoders.tokens import autocast, device_of, evaluating
+from ..encoders.kinds import device_of
+from ..encoders.tokens import autocast, evaluating
 from ..measures.metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
 from .config import RunConfig, ScanConfig
@@ -35,7 +36,7 @@ from ..losses.scan_head import HEADS, ScanHead, scan_loss
 
 
 class AnswerModel(nn.Module):
-    "A pair encoder and the head on it; called, it gives representations."
+    "Pair encoder with the head on it; called, it gives representations."
     def __init__(self, encoder: PairEncoder, head: ScanHead):
         super().__init__()
         self.encoder = encoder
@@ -52,7 +53,7 @@ def answer_model(
     run: RunConfig,
     texts: list[str] | None = None,  # that the vocabulary of an encoder called `learned` is made of
 ) -> AnswerModel:
-    "An untrained model, of which the seed decides all that is fresh. Raises `EncoderError` as `load_pair_encoder` does."
+    "Return an untrained model; the seed decides all fresh weights. Raise `EncoderError` as `load_pair_encoder`."
     scan = run.method.scan or PLAIN
     pairs = load_pair_encoder(run.encoder, texts, run.seed)
     preset = HEADS.get(scan.debias, {})
@@ -87,14 +88,14 @@ def answer_tokens(
     answers: Answers,
     max_length: int = 128, # tokens of a pair, special ones included
 ) -> AnswerTokens:
-    "Tokenize candidates. Raises `ValueError` as `PairEncoder.tokenize` does."
+    "Tokenize candidates. Raise `ValueError` as `PairEncoder.tokenize`."
     inputs = encoder.tokenize(answers.questions, answers.answers, max_length)
     labels = torch.from_numpy(answers.labels.astype(np.int64))
     return AnswerTokens(inputs, labels, torch.from_numpy(high_overlap(answers)))
 
 
 class AnswerCollator:
-    "Batches of rows: arguments of the encoder, `labels`, and `row`."
+    "Collator of batches of rows: arguments of the encoder, `labels`, and `row`."
     def __init__(self, data: AnswerTokens):
         self.data = data
 
@@ -138,21 +139,21 @@ class Weigher:
         labels: torch.Tensor, # (n,)
         rows: torch.Tensor,   # (n,) in the training set
     ) -> torch.Tensor | None: # (n,), or None for uniform weights
-        "Raises as `learn_weights` does."
+        "Return the weights of a batch. Raise as `learn_weights`."
         if self.scan.weights == "uniform" or len(rows) < 2:
             return None
         if self.oracle is not None:
             return self.oracle[rows.cpu()].to(hidden.device)
-        found = learn_weights(hidden, labels, self.memory, generator=self.generator, **self.settings)
+        weights = learn_weights(hidden, labels, self.memory, generator=self.generator, **self.settings)
         if self.memory is not None:
-            self.memory.update(hidden, found)
-        self.fitted = found.loss
+            self.memory.update(hidden, weights)
+        self.fitted = weights.loss
         if self.scan.weights == "learned":
-            return found.values
-        return shuffled_within(found.values, labels, self.generator)
+            return weights.values
+        return shuffled_within(weights.values, labels, self.generator)
 
     def diary_line(self, weights, labels, rows) -> dict[str, float]:
-        "One line of the diary: what the weights of a batch are like, relative to mean 1; nan where there are no such samples."
+        "Summarize the weights of a batch for the diary, relative to mean 1; nan where there are no such samples."
         if weights is None:
             return dict(PLAIN_LINE)
         w = weights / weights.mean()
@@ -166,8 +167,8 @@ class Weigher:
         }
 
     def fresh_losses(self, weights, hidden, labels) -> dict[str, float]:
-        """What weights do to fresh random features of a batch, and what they do shuffled; nothing where the samples differ
-        in one feature or in none, as they do when a training has collapsed."""
+        """Test weights on fresh random features of a batch, as they are and shuffled.
+        Return nothing if the samples differ in one feature or none, as after a training has collapsed."""
         out = diagnose_weights(weights, hidden, labels, generator=self.generator, draws=1)
         return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled") if np.isfinite(out[key])}
 
@@ -208,20 +209,20 @@ class EpochSampler(LengthGroupedSampler):
         yield from rest.tolist()
 
     def set_epoch(self, epoch: int): # the trainer calls this
-        drawn = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]
-        self.generator.manual_seed(int(drawn))
+        state = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]
+        self.generator.manual_seed(int(state))
 
 
 MOMENTS = 8 # of a training, at which weights are tried on fresh features
 
 
 class AnswerTrainer(Trainer):
-    """transformers' trainer with sample weights and the terms of `ScanHead`: a dict a step in `history` and, of the
-    weights, in `diary`. Raises `TrainingFailed` with the step."""
+    """transformers' trainer with sample weights and the terms of `ScanHead`.
+    It keeps a dict a step in `history` and, of the weights, in `diary`. Raise `TrainingFailed` with the step."""
 
-    def __init__(self, *args, weigher: Weigher, contrast: float = 1., rounded: bool = False, **kwargs):
+    def __init__(self, *args, weigher: Weigher, contrast: float = 1., has_rounding: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
-        self.rounded = rounded
+        self.has_rounding = has_rounding
         self.remove_callback(PrinterCallback)
         self.weigher = weigher
         self.contrast = contrast
@@ -242,8 +243,8 @@ class AnswerTrainer(Trainer):
         except FloatingPointError as e:
             raise TrainingFailed(step, f"{e} (`rate` of the method's `scan`)") from None
         if weights is not None and not weights.sum() > 0:
-            lost = f"the weights of a batch sum to {float(weights.sum()):.3g}"
-            raise TrainingFailed(step, f"{lost}: take a smaller learning rate for them (`rate` of the method's `scan`)")
+            what = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+            raise TrainingFailed(step, f"{what}: take a smaller learning rate for them (`rate` of the method's `scan`)")
         terms = self.model.head(hidden, labels, weights)
         loss = scan_loss(terms, cl=self.contrast)
         if not torch.isfinite(loss):
@@ -258,7 +259,7 @@ class AnswerTrainer(Trainer):
 
     def create_optimizer(self, *args, **kwargs):
         optimizer = super().create_optimizer(*args, **kwargs)
-        if self.rounded:
+        if self.has_rounding:
             optimizer.register_step_pre_hook(round_gradients)
         return optimizer
 
@@ -273,7 +274,7 @@ def fit_answers(
     run: RunConfig,           # its seed decides batches, dropout, random features; `dtype` fp64 rounds gradients
     validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
-    "Train a model. Raises `TrainingFailed` when the loss is not finite, `ValueError` for another loss than cross-entropy."
+    "Train a model. Raise `TrainingFailed` if the loss is not finite, `ValueError` for another loss than cross-entropy."
     training = run.training
     if training.loss != "cross-entropy":
         raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
@@ -285,7 +286,7 @@ def fit_answers(
     trainer = train_with(
         AnswerTrainer, model, {"row": range(len(data))}, AnswerCollator(data), training, run.seed, dtype,
         {"remove_unused_columns": False}, weigher=Weigher(scan, data, run.seed), contrast=scan.contrast,
-        rounded=dtype == "fp64", callbacks=[best] if validate else [])
+        has_rounding=dtype == "fp64", callbacks=[best] if validate else [])
     trainer.scores = best.scores
     return trainer
 
@@ -294,7 +295,7 @@ def diary_summary(
     diary: list[dict], # one dict of numbers a step, nan where a batch had nothing to tell
     points: int = 10,
 ) -> dict[str, list[float | None]]: # a list a name: means over stretches of equal length, None where one tells nothing
-    "The diary of weights in at most `points` stretches."
+    "Summarize the diary of weights in at most `points` stretches."
     def mean(values):
         return None if np.isnan(values).all() else float(f"{np.nanmean(values):.4g}")
 
@@ -325,8 +326,8 @@ def train_stages(
     validate=None,                            # as in `fit_answers`, for the last stage
     transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
 ) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
-    """Train in one stage or two; the first one is plain. Raises `ValueError` where the first stage lacks settings or data,
-    otherwise as `fit_answers`."""
+    """Train in one stage or two; the first one is plain.
+    Raise `ValueError` if the first stage lacks settings or data, otherwise as `fit_answers`."""
     first = None
     if run.method.transfer:
         stage = run.training.transfer
@@ -343,21 +344,21 @@ def train_stages(
     return first, last
 
 
-SHOWN = ("map", "mrr", "p1")            # metrics with bootstrap replicates
-GRADED = ("ndcg1", "ndcg3", "ndcg10")   # the same, where relevance has grades
-REPLICATES = 100                        # records hold them, for every set and metric
+REPLICATE_METRICS = ("map", "mrr", "p1")      # metrics with bootstrap replicates
+GRADE_METRICS = ("ndcg1", "ndcg3", "ndcg10")  # the same, where relevance has grades
+REPLICATES = 100                              # records hold them, for every set and metric
 
 
 def evaluate_answers(
     scores: np.ndarray, # (n,) finite
     answers: Answers,
 ) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, average precision by question
-    """All metrics of a set of candidates, also on misled questions and on the others.
-    Raises `ValueError` naming set and question."""
+    """Compute all metrics of a set of candidates, also on misled questions and on the others.
+    Raise `ValueError` naming set and question."""
     means, values, ids = rank_metrics(
         answers.labels, scores, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
-    shown = SHOWN if answers.grades is None else SHOWN + GRADED
-    resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
+    names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS
+    replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
     precision = values["map"]
     wrong = dict(zip(answers.question_ids, misled(answers).tolist())) # whether the largest overlap is a wrong candidate's
     away = np.array([wrong[i] for i in ids])
@@ -367,7 +368,7 @@ def evaluate_answers(
         own = precision[mask]
         means[f"map[{name}]"] = float(own.mean())
         means[f"p1[{name}]"] = float(values["p1"][mask].mean())
-        resampled |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
+        replicates |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
     means["misled"] = float(away.mean())
-    rounded = {key: np.round(drawn, 4).tolist() for key, drawn in resampled.items()}
-    return means, rounded, np.round(precision, 4).tolist()
+    rounded_replicates = {key: np.round(resamples, 4).tolist() for key, resamples in replicates.items()}
+    return means, rounded_replicates, np.round(precision, 4).tolist()

@@ -23,11 +23,12 @@ from ..data.corpora import CorpusConfig, Names, World
 
 Profile = Literal["planted", "small", "paper"]
 OWN = "own" # in the place of a profile, of runs on a user's files
-Dotted = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
+ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
 # Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
 # the others of a batch are their negatives.
 OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
 OfMatches = Literal["MultipleNegativesRankingLoss"]
+OurLoss = Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 
@@ -41,7 +42,7 @@ Intervention = Literal["mask", "delete", "pad", "random"]
 
 
 class ScanConfig(Settings):
-    """What SCAN adds to plain training with cross-entropy.
+    """Settings that SCAN adds to plain training with cross-entropy.
     Weights `shuffled` are the learned ones, shuffled within classes; `oracle` ones are 1 / P(word overlap | label)."""
     once = {"functions": 5, "from_epoch": 0.}
     weights: Literal["uniform", "learned", "shuffled", "oracle"] = "learned" # of samples
@@ -61,7 +62,7 @@ class ScanConfig(Settings):
 
 
 class AuthorsConfig(Settings):
-    """How a representation of authors is made: counted, or trained by a base loss, and perhaps by a student of that
+    """Making of a representation of authors: counted, or trained by a base loss, and perhaps by a student of that
     (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
     `corrected` has a teacher less the topic (ours)."""
     once = {"masked": 0., "frequent": 300}
@@ -74,11 +75,11 @@ class AuthorsConfig(Settings):
     epochs: Natural | None = None # of what is kept, where they are others than the block's
 
     def rules(self):
-        changed = self.variant != "paper" or self.bias is not None
+        has_changes = self.variant != "paper" or self.bias is not None
         product = self.student == "none" and self.base == "cl"
         yield self.counted and self.model_copy(update={"counted": None}) != AuthorsConfig(), (
             "what is counted takes no loss and no student")
-        yield self.student != "arr" and changed, "`variant` and `bias` belong to the student `arr`"
+        yield self.student != "arr" and has_changes, "`variant` and `bias` belong to the student `arr`"
         yield self.student == "corrected" and not self.gamma, "a corrected teacher needs `gamma`"
         yield self.gamma and not product and self.student != "corrected", (
             "`gamma` belongs to a corrected teacher, or to the base `cl` without a student (product of experts)")
@@ -133,8 +134,8 @@ class MethodConfig(Settings):
     replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
 
     @model_serializer(mode="wrap")
-    def _recorded(self, dump):
-        "Records and ids call settings what they were called before."
+    def _serialize(self, dump):
+        "Name settings as ids and older records do."
         return {self.before.get(name, name): value for name, value in dump(self).items()}
 
     @property
@@ -144,19 +145,19 @@ class MethodConfig(Settings):
     def rules(self):
         if "." not in self.regularizer:
             check_known("regularizer", self.regularizer, ["none", *REGULARIZER_NAMES])
-        regularized = self.regularizer != "none"
-        augmented = self.augmentation != "none"
-        masks = self.regularizer in INTERVENING or augmented
+        has_regularizer = self.regularizer != "none"
+        has_augmentation = self.augmentation != "none"
+        masks = self.regularizer in INTERVENING or has_augmentation
         trains = self.non_defaults("regularizer", "augmentation", "interpolate", "scan", "transfer", *ON_PAIRS)
-        counted = self.authors is not None and self.authors.counted is not None
+        is_counted = self.authors is not None and self.authors.counted is not None
         yield masks != (self.mask_share is not None), (
             "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
         yield not self.trained and trains, f"an encoder that is not trained has no `{'`, `'.join(trains)}`"
-        yield regularized and augmented, "a regularizer or an augmentation, not both"
-        yield from self.owner_rules({} if regularized else {"a regularizer": ("weight", "rows", "texts")}, "none")
+        yield has_regularizer and has_augmentation, "a regularizer or an augmentation, not both"
+        yield from self.owner_rules({} if has_regularizer else {"a regularizer": ("weight", "rows", "texts")}, "none")
         yield self.texts and (self.regularizer not in HOLDING or self.rows < 1), (
             "`texts` belongs to a regularizer of texts, without `rows`")
-        yield self.authors and self.trained == counted, (
+        yield self.authors and self.trained == is_counted, (
             "what is counted is not trained, and what is not trained has no loss")
         others = self.non_defaults("scan", "transfer", "authors")
         yield from self.owner_rules({"training on pairs or titles": ON_PAIRS} if others else {}, "other data")
@@ -185,7 +186,7 @@ class TrainConfig(Settings):
     one that the method names; others of sentence-transformers by their own names, or `mymodule.Name`. `select`: the encoder after the last epoch, or after the one that did best on held-out
     training data (answers: on the development set, by MAP)."""
     once = {"weight_decay": 0., "threads": 1, "warmup_steps": 0}
-    loss: Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"] | OfLabels | OfMatches | Dotted = "mse"
+    loss: OurLoss | OfLabels | OfMatches | ClassPath = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
     hardest: Natural | None = None # negatives of a query in the hinge
     temperature: Positive | None = None # of these negatives' weights, None: equal weights; or tau of the losses of authors
@@ -216,15 +217,15 @@ class TrainConfig(Settings):
 Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "shared texts"]
 
 
-def _reseeded(config: Strict, names: Names, seed: int) -> Strict:
-    "A copy whose parts of these names, those that it has, are drawn by another seed."
+def _with_seed(config: Strict, names: Names, seed: int) -> Strict:
+    "Copy a configuration and give another seed to those of the parts that it has."
     parts = {name: getattr(config, name) for name in names}
     return config.model_copy(update={
         name: part.model_copy(update={"seed": seed}) for name, part in parts.items() if part})
 
 
 class RunConfig(Strict):
-    "Everything that determines one run."
+    "Settings that determine one run."
     paper: FileName
     experiment: FileName
     profile: Profile | Literal["own"]
@@ -254,9 +255,11 @@ class RunConfig(Strict):
     def of_before(self) -> str | None: # None: it can be made
         "Why a run is not made any more: a question that is answered leaves its records and pages."
         split = self.data.split if self.data else None
-        answered = {"replay": self.method.replay, "validation: across": split and split.validation == "across"}
-        said = [f"`{setting}` is no longer made: its records name the commit that makes them again" for setting, own in answered.items() if own]
-        return next(iter(said), None)
+        former_settings = {"replay": self.method.replay, "validation: across": split and split.validation == "across"}
+        for setting, own in former_settings.items():
+            if own:
+                return f"`{setting}` is no longer made: its records name the commit that makes them again"
+        return None
 
     @property
     def place(self) -> str: # of the records of its experiment
@@ -264,20 +267,20 @@ class RunConfig(Strict):
 
     @property
     def world_seed(self) -> int | None: # of its synthetic dataset, or its random split; None: real data, divided in one way
-        drawn = (self.data and self.data.drawn) or self.eval_world
-        return drawn.seed if drawn else None
+        source = (self.data and self.data.drawn) or self.eval_world
+        return source.seed if source else None
 
     def in_world(self, seed: int) -> "RunConfig":
-        """The same run in another synthetic dataset: words, texts, and the base encoder that was made there, drawn again.
-        Or on another random split of real texts."""
-        changed = {}
+        """Return the same run in another synthetic dataset, or on another random split of real texts.
+        Words, texts, and the base encoder that was made there are drawn again."""
+        changes = {}
         if self.encoder.world:
-            changed["encoder"] = _reseeded(self.encoder, ("world", "pretrain"), seed)
+            changes["encoder"] = _with_seed(self.encoder, ("world", "pretrain"), seed)
         for name in ("corpus", "eval_corpus"):
             corpus = getattr(self, name)
             if corpus and corpus.drawn:
-                changed[name] = _reseeded(corpus, ("world" if corpus.world else "split",), seed)
-        return _reseeded(self.model_copy(update=changed), ("eval_world",), seed)
+                changes[name] = _with_seed(corpus, ("world" if corpus.world else "split",), seed)
+        return _with_seed(self.model_copy(update=changes), ("eval_world",), seed)
 
     def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
         name = self.method.was or self.method.display
@@ -288,7 +291,7 @@ class RunConfig(Strict):
 
 
 def slug(text: str) -> str:
-    "A text as part of the name of a file."
+    "Return a text as part of the name of a file."
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
@@ -297,12 +300,12 @@ def typed(
     value: object,
     kind: object,  # a type, as `list[int] | None`
 ):
-    """A value that was given for a parameter, as the type that is declared for it; a single one, where a list is meant,
-    as a list of one. Raises `ConfigError` for one of another type."""
+    """Check a parameter's value against its declared type; a single value stands for a list of one.
+    Raise `ConfigError` for one of another type."""
     is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
-    given = [value] if is_list and isinstance(value, int | float | str) else value
+    values = [value] if is_list and isinstance(value, int | float | str) else value
     try:
-        return TypeAdapter(kind).validate_python(given, strict=True)
+        return TypeAdapter(kind).validate_python(values, strict=True)
     except ValidationError:
         raise ConfigError(f"{name} must be {inspect.formatannotation(kind)}, got {quoted(value)}") from None
 
@@ -311,7 +314,7 @@ def typed(
 def run_id(
     run: RunConfig,
 ) -> str: # e.g. `table03-small-minilm-quora-itvreg-s0-1a2b3c4d5e`
-    "A readable slug and ten hex digits of the sha256 of all settings that are not defaults."
+    "Return a readable slug and ten hex digits of the sha256 of all settings that are not defaults."
     run = run.recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
     digits = fingerprint(settings)[:10]
@@ -322,7 +325,7 @@ def run_id(
 
 
 class BlockConfig(Settings):
-    "A full grid: encoders × corpora × methods × training settings × seeds."
+    "Full grid: encoders × corpora × methods × training settings × seeds."
     encoders: Names # labels (else names) from the experiment's `encoders`
     corpora: tuple[CorpusConfig, ...]
     methods: Names # names from the experiment's `methods`
@@ -337,10 +340,10 @@ class BlockConfig(Settings):
     redraw: bool = False         # whether each seed draws its own share of the training pairs
 
     def rules(self):
-        drawn = [corpus.drawn for corpus in self.corpora]
+        sources = [corpus.drawn for corpus in self.corpora]
         yield self.redraw and any(corpus.share == 1 for corpus in self.corpora), "`redraw` belongs to corpora with a `share`"
-        yield self.worlds and not all(drawn), "`worlds` belongs to planted corpora and to random splits"
-        twice = any(1 <= one.seed <= self.worlds for one in drawn if one)
+        yield self.worlds and not all(sources), "`worlds` belongs to planted corpora and to random splits"
+        twice = any(1 <= one.seed <= self.worlds for one in sources if one)
         yield twice, "`worlds` counts a world that the block has already"
 
     @property
@@ -360,7 +363,7 @@ class ColumnConfig(Strict):
 
 
 class TableConfig(Strict):
-    "Which numbers make the table. Rows are encoders × methods."
+    "Numbers that make a table. Rows are encoders × methods."
     id: str                      # its name in `expected/<paper>.yaml`
     metric: str = "auc05"
     unit: Literal["percent", "fraction", "count"] | None = None # default: the paper's; percent for tables of ours
@@ -374,7 +377,7 @@ class TableConfig(Strict):
 
 
 class Announced(Strict):
-    "How many runs were announced before any of them was made, where fewer were made."
+    "Number of runs that were announced before any of them was made, where fewer were made."
     runs: Annotated[int, Field(gt=0)]
     commits: Names # of the configuration as announced
     why: str       # a phrase: why there are fewer
@@ -400,25 +403,25 @@ class ExperimentConfig(Strict):
         return f"{self.paper}/{self.experiment}"
 
     def by_name(self, kind: str) -> dict[str, EncoderConfig | MethodConfig]: # kind: `encoders` or `methods`
-        "All of a kind, by the names that tables have for them."
+        "Return all encoders or methods by their names in tables."
         return {one.display: one for one in getattr(self, kind)}
 
     @model_validator(mode="after")
     def _references(self):
-        "Raises `ValueError` with the nearest name."
+        "Raise `ValueError` with the nearest name for a name that is not defined."
         for kind in ("encoders", "methods"):
-            known = self.by_name(kind)
+            names = self.by_name(kind)
             for name in itertools.chain.from_iterable(getattr(block, kind) for block in self.blocks):
-                check_known(kind[:-1], name, known)
+                check_known(kind[:-1], name, names)
         return self
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
-        """The runs of one block, each once: an encoder that is not trained has no settings and no seed of its own, and of
-        pairs no corpus, unless these are told apart by what its texts are. Those of the first seed stand in the further
-        worlds, too."""
+        """Return the runs of one block, each once.
+        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless these are
+        told apart by what its texts are. Those of the first seed stand in the further worlds, too."""
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")
-        found = {}
+        runs = {}
         grid = itertools.product(block.encoders, block.corpora, block.methods, block.trainings, block.seeds)
         for encoder, corpus, name, training, seed in grid:
             method = methods[name]
@@ -433,13 +436,13 @@ class ExperimentConfig(Strict):
                 paper=self.paper, experiment=block.of or self.experiment, profile=self.profile,
                 encoder=encoders[encoder], method=method, evaluate=block.evaluate, eval_world=corpus.world,
                 measure=block.measure, **own)
-            if run.id in found:
+            if run.id in runs:
                 continue
-            found[run.id] = run
+            runs[run.id] = run
             if not method.trained or seed == block.seeds[0]:
                 copies = [run.in_world(world) for world in range(1, block.worlds + 1)]
-                found |= {copy.id: copy for copy in copies}
-        return list(found.values())
+                runs |= {copy.id: copy for copy in copies}
+        return list(runs.values())
 
     @functools.cached_property
     def of_blocks(self) -> tuple[tuple[BlockConfig, list[RunConfig]], ...]:
@@ -447,18 +450,18 @@ class ExperimentConfig(Strict):
         return tuple((block, self.block_runs(block)) for block in self.blocks)
 
     def runs(self) -> list[RunConfig]:
-        "Every run, in a fixed order."
-        found = {}
+        "Return every run, in a fixed order."
+        by_id = {}
         for _, runs in self.of_blocks:
-            found |= {run.id: run for run in runs}
-        return list(found.values())
+            by_id |= {run.id: run for run in runs}
+        return list(by_id.values())
 
 
 def configured(
     pattern: str, # of files in `configs/`
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
-    "The experiments with a configuration in such a file."
+    "List the experiments with a configuration in such a file."
     files = (Path(root or project_root()) / "configs").glob(pattern)
     return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files})
 
@@ -471,13 +474,13 @@ def load_experiment(
     profile: Profile,
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
-    "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raises `ConfigError`."
+    "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raise `ConfigError`."
     folder = Path(root or project_root()) / "configs"
-    wanted = f"{name}.{profile}"
-    path = folder / f"{wanted}.yaml"
-    known = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]
-    check_known("configuration", wanted, known, ConfigError)
-    source = f"configs/{wanted}.yaml"
+    name_and_profile = f"{name}.{profile}"
+    path = folder / f"{name_and_profile}.yaml"
+    names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]
+    check_known("configuration", name_and_profile, names, ConfigError)
+    source = f"configs/{name_and_profile}.yaml"
     config = _read_once(path, ExperimentConfig, source)
     if (config.name, config.profile) != (name, profile):
         raise ConfigError(f"{source}: says it is {config.name} at {config.profile}")

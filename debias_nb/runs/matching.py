@@ -16,7 +16,8 @@ from transformers import TrainerCallback
 
 from ..losses.batches import View
 from ..checks import ConfigError
-from ..encoders.tokens import Tokens, device_of, embed, encode_tokens, is_static, own_dropout
+from ..encoders.kinds import device_of, is_static
+from ..encoders.tokens import Tokens, embed, encode_tokens, own_dropout
 from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
 from ..processes import mean_of_rows, mean_over_processes
@@ -30,12 +31,12 @@ THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "Co
 
 
 def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
-    "A loss or a regularizer of a user's own. Raises `ConfigError` for what is neither."
-    module, _, called = name.rpartition(".")
+    "Import a loss or a regularizer of a user's own. Raise `ConfigError` for what is neither."
+    module, _, class_name = name.rpartition(".")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        own = getattr(importlib.import_module(module), called)
+        own = getattr(importlib.import_module(module), class_name)
     except Exception as e: # whatever somebody's module does while it is imported
         raise ConfigError(f"methods: {name!r}: {type(e).__name__}: {e}") from None
     if not (isinstance(own, type) and issubclass(own, (Regularizer, Changing, torch.nn.Module))):
@@ -47,7 +48,7 @@ def base_loss(
     training: TrainConfig | None, # names it; None: least squares
     model,                        # the SentenceTransformer that is trained
 ) -> torch.nn.Module:
-    "What a method trains with before anything is added: ours, a user's, or sentence-transformers' with its own settings."
+    "Return the loss of a method before its regularizer: ours, a user's, or sentence-transformers' by its defaults."
     kind = "mse" if training is None else training.loss
     if kind == "hinge":
         return Hinge(model, training.margin, training.hardest, training.temperature)
@@ -73,24 +74,24 @@ class FrozenBase:
         device = tokens.ids.device
         if is_static(self.model): # nothing to sort or cut for a table
             return encode_tokens(self.model, tokens.to(device_of(self.model))).to(device)
-        return self.embedded(tokens).to(device)
+        return self.embed(tokens).to(device)
 
-    def embedded(self, tokens: Tokens) -> torch.Tensor: # (n, d)
-        "All numbers of the embeddings, also of a model with `truncate_dim`: so many has the model that is trained."
+    def embed(self, tokens: Tokens) -> torch.Tensor: # (n, d)
+        "Embed tokens without `truncate_dim`, which the model in training does not apply either."
         with self.model.truncate_embeddings(None):
             return embed(self.model, tokens, self.dtype)
 
 
 class CachedBase(FrozenBase):
-    """The same with f0(X) computed once for a whole training set, f0(X') once an epoch, and those of other columns when
-    they are first asked for: ITVReg and OutReg never do."""
+    """Frozen base with f0(X) computed once for a whole training set, and f0(X') once an epoch.
+    Those of other columns are computed at their first use: ITVReg and OutReg have none."""
     def __init__(self, model, columns: list[Tokens], dtype: str = "fp32"):
         super().__init__(model, dtype)
         self.columns = columns
         self.left = left = columns[0]
         # a query stands in several pairs and is embedded once
         _, first, row = np.unique(row_keys(left), return_index=True, return_inverse=True)
-        distinct = self.embedded(left[first])
+        distinct = self.embed(left[first])
         self.values = {0: distinct[row]} # column -> f0 of its rows
         self.changed = None # f0(X') of every row
         self.kept = None    # what the interventions behind it were drawn with
@@ -99,17 +100,17 @@ class CachedBase(FrozenBase):
         "Compute f0(X') of every row for one epoch's interventions."
         if self.kept == (share, kind, seed, epoch):
             return
-        drawn = (seed, epoch, np.arange(len(self.left)))
-        chosen, _ = choose(self.left, share, *drawn)
-        intervened = intervene(self.model, self.left, chosen, kind, *drawn)
-        self.changed = self.embedded(intervened)
+        name = (seed, epoch, np.arange(len(self.left)))
+        selection, _ = choose(self.left, share, *name)
+        others = intervene(self.model, self.left, selection, kind, *name)
+        self.changed = self.embed(others)
         self.kept = (share, kind, seed, epoch)
 
     def __call__(self, text, tokens):
         rows = text.batch.draws.names[text.rows].cpu()
         if tokens is text.tokens:
             if text.place not in self.values:
-                self.values[text.place] = self.embedded(self.columns[text.place])
+                self.values[text.place] = self.embed(self.columns[text.place])
             return self.values[text.place][rows].to(tokens.ids.device)
         if self.changed is None: # not prepared
             return super().__call__(text, tokens)
@@ -117,7 +118,7 @@ class CachedBase(FrozenBase):
 
 
 class NamedDraws(Draws):
-    "What is drawn in one step, named by seed, epoch and row, or by seed and step."
+    "Random draws of one step, named by seed, epoch and row, or by seed and step."
     def __init__(
         self,
         features: list[dict], # of each column; the first has the names of the rows, `row`
@@ -125,7 +126,7 @@ class NamedDraws(Draws):
         epoch: int,
         step: int,
         static: bool,         # whether the encoder is a table
-        sided: bool,          # whether the two texts of a row have names of their own
+        has_sides: bool,      # whether the two texts of a row have names of their own
     ):
         super().__init__()
         self.names = features[0]["row"]
@@ -133,7 +134,7 @@ class NamedDraws(Draws):
         self.epoch = epoch
         self.step = step
         self.static = static
-        self.sided = sided
+        self.has_sides = has_sides
 
     def block(self, blocks, seed):
         bits, = self._bits(1, stream=4)
@@ -143,7 +144,7 @@ class NamedDraws(Draws):
         names = None # other texts than those of a row: made of their tokens
         if place is not None:
             names = self.names[rows].cpu().numpy()
-        if self.sided:
+        if self.has_sides:
             names = 2 * names + place
         return self.seed, self.epoch, names
 
@@ -152,7 +153,7 @@ class NamedDraws(Draws):
 
     @contextmanager
     def aside(self, device):
-        "A transformer's further pass has dropout of its own; a table's entries are dropped from torch's common stream."
+        "Seed dropout for a transformer's further pass; a table drops entries from torch's common stream."
         if self.static:
             yield
             return
@@ -165,7 +166,7 @@ class NamedDraws(Draws):
 
 
 class Course(TrainerCallback):
-    "Where a training is: it names what is drawn, and keeps the terms of each step."
+    "State of a training: it names random draws, and keeps the terms of each step."
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -173,20 +174,20 @@ class Course(TrainerCallback):
         self.history = []   # of each step `erm`, and of a regularizer `raw` and `weighted`
         self.prepare = None # what is done when an epoch begins, called with seed and epoch
 
-    def draws(self, encoder, sided: bool, features: list[dict]) -> NamedDraws:
-        return NamedDraws(features, self.seed, self.epoch, len(self.history), is_static(encoder), sided)
+    def draws(self, encoder, has_sides: bool, features: list[dict]) -> NamedDraws:
+        return NamedDraws(features, self.seed, self.epoch, len(self.history), is_static(encoder), has_sides)
 
     def on_epoch_begin(self, args, state, control, **_):
         self.begin_epoch(int((state.epoch or 0) + 1e-6)) # taken up in the middle of an epoch, too
 
     def begin_epoch(self, epoch: int) -> None:
-        "Interventions of this epoch from now on."
+        "Start an epoch with interventions of its own."
         self.epoch = epoch
         if self.prepare:
             self.prepare(self.seed, epoch)
 
     def note(self, loss, inputs, terms) -> None: # a forward hook
-        "Keep the terms of a step; an evaluation is none."
+        "Record the terms of a training step, not those of an evaluation."
         if not torch.is_grad_enabled():
             return
         if not isinstance(terms, Terms): # one number, or several of a loss of its own
@@ -210,11 +211,11 @@ class Twins(Intervening):
     def of_batch(self, batch):
         x, z = batch.texts_of(self)
         other, weight = self.changed(x)
-        found = cosines(x.encode(other), z.fx)
+        cosine = cosines(x.encode(other), z.fx)
         before = cosines(x.f0x, z.f0x)
         after = cosines(x.at_base(other), z.f0x)
         target = (batch.labels[x.rows].float() - (before - after)).clamp(0, 1)
-        return mean_of_rows((found - target) ** 2, weight)
+        return mean_of_rows((cosine - target) ** 2, weight)
 
 
 class ITVAug(Regularized):
@@ -226,15 +227,15 @@ class ITVAug(Regularized):
     def weighted(self, batch, terms, raw): # one mean over all pairs, given and intervened
         twins, = self.regularizers
         _, weight = batch.texts_of(twins)[0].changed
-        intervened = mean_over_processes(weight.sum())
-        share = intervened / (len(weight) + intervened)
+        count = mean_over_processes(weight.sum())
+        share = count / (len(weight) + count)
         return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
 
 
 @dataclass
 class GOR(Regularizer):
-    """Spread the texts of each column over the sphere: sentence-transformers' GlobalOrthogonalRegularizationLoss with its own
-    settings, the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
+    """Spread of the texts of each column over the sphere, as sentence-transformers' GlobalOrthogonalRegularizationLoss
+    by its defaults: the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
     columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
 
     spread = losses.GlobalOrthogonalRegularizationLoss(None)
@@ -253,7 +254,7 @@ def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins`
 
 
 def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
-    "The base encoder as a method asks it, for `make_loss`; None where it does not, or where there is none."
+    "Return the base encoder as a method uses it, for `make_loss`, or None if it does not or there is none."
     kind = regularizer_class(method)
     if base is None or kind is None or not kind.needs_base:
         return None
@@ -273,7 +274,7 @@ def make_loss(
     texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
     watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
 ) -> torch.nn.Module:
-    "The loss of a method. Raises `ConfigError` for ITVAug next to another loss than least squares."
+    "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."
     kind = regularizer_class(method)
     changes = kind is not None and issubclass(kind, Changing)
     draws = partial(course.draws, model, changes)
@@ -288,8 +289,8 @@ def make_loss(
         loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
         some = {"rows": method.rows} if method.rows < 1 else {}
-        held = {"texts": texts, "seed": course.seed} if method.texts else {}
-        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held)], base, draws)
+        held_texts = {"texts": texts, "seed": course.seed} if method.texts else {}
+        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held_texts)], base, draws)
     if isinstance(loss, Regularized) and not watch:
         loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step

@@ -22,17 +22,17 @@ CODE = ("debias_nb", "configs", "expected", "pyproject.toml", "requirements")
 
 
 def git(root: Path, *args: str) -> str:
-    "What git says in a folder, even inside a git hook. Raises `OSError` or `SubprocessError` where it fails."
+    "Return the output of git in a folder, even inside a git hook. Raise `OSError` or `SubprocessError` if it fails."
     command = ["git", "--no-optional-locks", "-C", str(root), *args]
     outside = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
-    return done.stdout.strip()
+    process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
+    return process.stdout.strip()
 
 
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
 ) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
-    """The state of the project's code, `CODE`: what git says."""
+    "Return the state of the project's code, `CODE`, in git."
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root or project_root(package_file(".")))
         if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
@@ -42,7 +42,7 @@ def git_state(
 
 
 def history(root: Path) -> dict[str, int] | None: # commit -> its time in seconds; None: nobody knows
-    "The commits that the clone at `root` goes back to; a shallow one does not know them, nor does a folder without git."
+    "Return the commits that the clone at `root` goes back to, or None for a shallow one or a folder without git."
     with suppress(OSError, subprocess.SubprocessError):
         is_whole = git(root, "rev-parse", "--is-shallow-repository") == "false"
         if is_whole and Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
@@ -57,7 +57,7 @@ CPUINFO = Path("/proc/cpuinfo") # Linux has it
 
 
 def processor() -> str: # "AMD EPYC (family 25, model 1)"
-    "Name, family and model of the processor. Cloud machines of several generations share one name."
+    "Return name, family and model of the processor. Cloud machines of several generations share one name."
     with suppress(OSError):
         first = CPUINFO.read_text().partition("\n\n")[0] # one part for each core, all alike
         parts = [line.partition(":") for line in first.splitlines()]
@@ -68,7 +68,7 @@ def processor() -> str: # "AMD EPYC (family 25, model 1)"
 
 
 def environment() -> dict: # python, packages (name -> version), commit, dirty, platform, cpu, cores
-    "What a run was made with. Imports none of the packages it names."
+    "Describe packages, code and machine. Import none of the packages that are named."
     versions = {}
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -80,7 +80,7 @@ def environment() -> dict: # python, packages (name -> version), commit, dirty, 
 
 @dataclass(frozen=True)
 class Start:
-    "When a run began, and what it is made with: what is committed or changed while it runs is none of it."
+    "Time at which a run began, and its environment then: a commit or a change while it runs is no part of it."
     clock: float = field(default_factory=time.monotonic)
     time: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     environment: dict = field(default_factory=environment)
@@ -91,7 +91,7 @@ class Start:
 
 
 def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memory: bytes, of that device, so far
-    "Where a run was made, as `make_record` wants it."
+    "Describe where a run was made, for `make_record`."
     import resource
     import sys
     import torch
@@ -101,9 +101,9 @@ def this_machine() -> dict: # device: `cpu` or the accelerator's name; peak_memo
     return {"device": "cpu", "peak_memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
-def unknown_code(environment: dict, known: dict[str, int]) -> str: # known: as of `history`; "": it can be looked up
-    "Why the code that made a record cannot be looked up."
+def unknown_code(environment: dict, commits: dict[str, int]) -> str:
+    """Explain why the code that made a record cannot be looked up, or return "" if it can."""
     commit = environment["commit"]
     if environment["dirty"] or commit is None:
         return "were made with changes that stand in no commit"
-    return "" if commit in known else f"name the commit {commit[:8]}, which is not in this history"
+    return "" if commit in commits else f"name the commit {commit[:8]}, which is not in this history"

@@ -59,7 +59,7 @@ CHUNK = 50_000 # pairs that are tokenized at a time: lists of numbers take sever
 
 
 class PairEncoder(nn.Module):
-    "(question, answer) -> H. Subclasses have `width`, `encode` (texts -> lists of ids) and `forward`."
+    "Encoder (question, answer) -> H. Subclasses have `width`, `encode` (texts -> lists of ids) and `forward`."
     width: int                   # d, numbers in H
     special: int = 0             # tokens of a pair that stand in neither text
     positions: int | None = None # tokens that a pair can have at most, if there is a limit
@@ -67,24 +67,24 @@ class PairEncoder(nn.Module):
     masks: dict[str, str] = {"question_mask": "question_ids", "answer_mask": "answer_ids"} # as in `PairInputs`
 
     def lay_out(self, questions, answers, max_length) -> dict[str, list[list[int]]]: # as `columns` of `PairInputs`
-        "Ids of the two texts apart. Subclasses may lay them out in another way."
-        asked = self.encode(questions)
-        said = self.encode(answers)
-        kept = [answer[:max_length - len(question)] for question, answer in zip(asked, said)]
-        return {"question_ids": asked, "answer_ids": kept}
+        "Return ids of the two texts apart. Subclasses may lay them out in another way."
+        question_ids = self.encode(questions)
+        answer_ids = self.encode(answers)
+        cut_ids = [answer[:max_length - len(question)] for question, answer in zip(question_ids, answer_ids)]
+        return {"question_ids": question_ids, "answer_ids": cut_ids}
 
     def tokenize(self,
         questions: list[str], answers: list[str], # pair by pair
         max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
     ) -> PairInputs:
-        """Raises `ValueError` for unequal lengths, and one text instead of a list; naming the row, for an empty text, a
-        question that leaves no room for an answer, and a pair that the encoder cannot read."""
+        """Tokenize pairs. Raise `ValueError` for unequal lengths and for one text instead of a list; naming the row,
+        for an empty text, a question that leaves no room for an answer, and a pair that the encoder cannot read."""
         questions = several_texts(questions, "questions")
         answers = several_texts(answers, "answers")
         distinct = list(set(questions))
         counts = {text: len(ids) for text, ids in zip(distinct, self.encode(distinct))}
-        asked = [counts[question] for question in questions]
-        for row, (question, count) in enumerate(zip(questions, asked)):
+        question_counts = [counts[question] for question in questions]
+        for row, (question, count) in enumerate(zip(questions, question_counts)):
             if count < 1 or not question.strip():
                 raise ValueError(f"row {row}: the question is empty: {question!r}")
             if count + self.special >= max_length:
@@ -97,7 +97,7 @@ class PairEncoder(nn.Module):
                 columns.setdefault(name, []).extend(np.array(row, np.int64) for row in rows)
         lengths = sum(np.array([len(row) for row in columns[ids]], np.int64) for ids in self.masks.values())
         for row, (answer, tokens) in enumerate(zip(answers, lengths)):
-            if tokens - self.special - asked[row] < 1 or not answer.strip():
+            if tokens - self.special - question_counts[row] < 1 or not answer.strip():
                 raise ValueError(f"row {row}: the answer is empty: {answer!r}")
             if self.positions and tokens > self.positions:
                 why = f"{tokens} tokens, but this encoder has {self.positions} positions: give max_length"
@@ -111,7 +111,7 @@ def attention(
     weight: torch.Tensor, # (n, R) >= 0, how much each word on the right matters; 0 where there is none, not 0 everywhere
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
-    "How much each word on the left looks at each word on the right."
+    "Compute how much each word on the left attends to each word on the right."
     cosine = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).mT
     logits = cosine / temperature + weight.log()[:, None]
     return logits.softmax(-1)
@@ -122,7 +122,7 @@ def pool(
     weight: torch.Tensor, # (n, L) >= 0, with a positive sum
     mask: torch.Tensor,   # (n, L), 1 where there is a word
 ) -> torch.Tensor: # (n, 2 d)
-    "Weighted mean and maximum over the words that there are."
+    "Return weighted mean and maximum over the words that there are."
     weight = weight * mask
     share = weight / weight.sum(1, keepdim=True).clamp(min=1e-9)
     mean = (values * share[..., None]).sum(1)
@@ -157,15 +157,15 @@ class AlignmentEncoder(PairEncoder):
         self.aggregate = nn.Linear(4 * units, units)
 
     def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
-        "What one text says next to the other: aligned, compared, and pooled over its words."
-        aligned = attention(own, other, others_weight, temperature) @ other
-        both = torch.cat([own, aligned, own - aligned, own * aligned], -1)
+        "Read one text next to the other: aligned, compared, and pooled over its words."
+        context = attention(own, other, others_weight, temperature) @ other
+        both = torch.cat([own, context, own - context, own * context], -1)
         there = self.compare(both).relu() * mask[..., None]
         by_word = self.neighbors(there.mT).mT.relu()
         return pool(by_word, weight, mask)
 
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)
-        "Ids and masks are (n, L) for questions and (n, R) for answers."
+        "Encode pairs; ids and masks are (n, L) for questions and (n, R) for answers."
         q = self.dropout(self.vectors(question_ids))
         a = self.dropout(self.vectors(answer_ids))
         wq = self.weight[question_ids] * question_mask
@@ -181,28 +181,28 @@ UNKNOWN = 1 # the id of all other words; 0 pads
 
 
 def words(text: str) -> list[str]:
-    "Words in lower case, and single marks."
+    "Split a text into words in lower case, and single marks."
     return re.findall(r"\w+|[^\w\s]", text.lower())
 
 
 def vocabulary(
     texts: list[str],
 ) -> dict[str, int]: # word -> id from 2 on, in alphabetical order
-    "Ids of all words of some texts, whatever their order."
+    "Number all words of some texts, whatever their order."
     distinct = {word for text in set(texts) for word in words(text)}
     return {word: i for i, word in enumerate(sorted(distinct), 2)}
 
 
 def word_ids(number: dict[str, int], texts: list[str]) -> list[list[int]]: # number: of `vocabulary`
-    "Ids of a vocabulary made of words; words it does not know are one."
+    "Return ids of a vocabulary made of words; words that it lacks have one id."
     return [[number.get(word, UNKNOWN) for word in words(text)] for text in texts]
 
 
 def special_tokens(
     tokenizer, # of transformers
 ) -> int:
-    """How many tokens of its own a tokenizer puts into a pair.
-    Raises `EncoderError` for one that cannot pad, or that puts none before the first text or between the two."""
+    """Count the tokens of its own that a tokenizer puts into a pair.
+    Raise `EncoderError` for one that cannot pad, or that puts none before the first text or between the two."""
     name = tokenizer.name_or_path or type(tokenizer).__name__
     if tokenizer.pad_token_id is None or not tokenizer.is_fast:
         raise EncoderError(f"the tokenizer {name} has no padding token, or no tokenizer.json: it cannot read pairs")
@@ -215,7 +215,7 @@ def special_tokens(
 
 
 class CrossEncoder(PairEncoder):
-    """A transformer that reads question and answer in one row, as its tokenizer lays them out.
+    """Transformer that reads question and answer in one row, as its tokenizer lays them out.
     H is its first token through a fresh linear layer and tanh."""
     masks = {"attention_mask": "input_ids"}
 
@@ -223,7 +223,7 @@ class CrossEncoder(PairEncoder):
         transformer, # of transformers, without a head; a pooler of its own is taken off
         tokenizer,
     ):
-        "Raises `EncoderError` for a tokenizer that cannot lay out pairs."
+        "Raise `EncoderError` for a tokenizer that cannot lay out pairs."
         super().__init__()
         self.special = special_tokens(tokenizer)
         self.padding = {"input_ids": tokenizer.pad_token_id}
@@ -243,11 +243,11 @@ class CrossEncoder(PairEncoder):
         nn.init.zeros_(linear.bias)
 
     def encode(self, texts):
-        "Ids of single texts."
+        "Return ids of single texts."
         return self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
 
     def lay_out(self, questions, answers, max_length):
-        "Ids of pairs and, where the transformer has them, token types."
+        "Return ids of pairs and, where the transformer has them, token types."
         return self.tokenizer(
             questions, answers, truncation="only_second", max_length=max_length, return_attention_mask=False)
 
@@ -258,10 +258,11 @@ class CrossEncoder(PairEncoder):
 
 def transformer_folder(
     folder: Path,
-    pinned: dict[str, str] | None = None, # as in `check_files`
+    checksums: dict[str, str] | None = None, # as in `check_files`
 ) -> Path: # this folder, or the one that sentence-transformers' first module is in
-    "Where the transformer itself is. Raises `EncoderError` naming the file if there is none or it is not safe to load."
-    check_folder(folder, pinned, plain=True)
+    """Return where the transformer itself is.
+    Raise `EncoderError` naming the file if there is none or it is not safe to load."""
+    check_folder(folder, checksums, plain=True)
     modules = folder / "modules.json"
     if not modules.is_file():
         return folder
@@ -275,7 +276,7 @@ def transformer_folder(
 def directions(
     table: torch.Tensor, # (vocabulary, d) word vectors
 ) -> tuple[torch.Tensor, torch.Tensor]: # (vocabulary, d) of mean square 1; (vocabulary,) relative lengths, at least .01
-    "Word vectors without their lengths, and the lengths. A vector of zeros stays one."
+    "Scale word vectors to one length, and return the lengths. A vector of zeros stays one."
     norm = table.norm(dim=1)
     relative = norm / norm[norm > 0].mean()
     square_1 = table.shape[1]**.5 # the length of a vector whose mean square is 1
@@ -287,8 +288,8 @@ def load_pair_encoder(
     texts: list[str] | None = None,   # of training, for the vocabulary of an encoder called `learned`
     seed: int = 0,                    # of all weights that are fresh, whatever was drawn before
 ) -> PairEncoder: # in evaluation mode, on the CPU, in fp32
-    """The pair encoder that a configuration describes.
-    Raises `EncoderError` when it is not found, not safe, of no kind that reads pairs, or `learned` without texts."""
+    """Load the pair encoder that a configuration describes.
+    Raise `EncoderError` if it is not found, not safe, of no kind that reads pairs, or `learned` without texts."""
     if config.kind not in ("alignment", "cross"):
         why = "which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"
         raise EncoderError(f"encoder {config.display!r} is of kind {config.kind!r}, {why}")
@@ -300,7 +301,7 @@ def load_pair_encoder(
             number = vocabulary(texts)
             torch.manual_seed(seed)
             vectors = torch.randn(len(number) + 2, config.embedding)
-            made = AlignmentEncoder(vectors, partial(word_ids, number), config.units, frozen=False, dropout=.1)
+            encoder = AlignmentEncoder(vectors, partial(word_ids, number), config.units, frozen=False, dropout=.1)
         elif config.kind == "alignment":
             static = load_encoder(EncoderConfig(kind="static", **same))
             vectors, weight = directions(static[0].embedding.weight.detach().float())
@@ -310,12 +311,12 @@ def load_pair_encoder(
                 return [encoding.ids for encoding in encodings]
 
             torch.manual_seed(seed)
-            made = AlignmentEncoder(vectors, encode, config.units, weight)
+            encoder = AlignmentEncoder(vectors, encode, config.units, weight)
         else:
             if config.pretrain:
                 model = load_encoder(EncoderConfig(kind="transformer", **same))
             else:
                 model = load_safely(find_folder(config, check=transformer_folder))
             torch.manual_seed(seed)
-            made = CrossEncoder(model[0].auto_model, model.tokenizer)
-    return made.eval()
+            encoder = CrossEncoder(model[0].auto_model, model.tokenizer)
+    return encoder.eval()

@@ -14,7 +14,7 @@ from .schema import SCHEMA, Entry, Misfit, RecordError, entry_of, understood
 
 
 def write(path: Path, content: bytes) -> None:
-    "Raises `RecordError`, and leaves what was there."
+    "Write a file. Raise `RecordError`, and leave what was there."
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
@@ -35,23 +35,23 @@ def published(
     record: dict,
     resamples: int | None = None, # of each test that are published, the same ones in every run; None: all
 ) -> dict:
-    "A record without what is not published: replicates and single values of a run in a further world."
+    "Return a record without what is not published: replicates and single values of a run in a further world."
     if record["status"] == "failed":
         return record
     if RunConfig.model_validate(record["config"]).world_seed not in (None, FIRST_WORLD):
         extra = {key: value for key, value in record["extra"].items() if key != "questions"}
         return record | {"replicates": {}, "extra": extra}
-    kept = {
+    replicates = {
         test: {metric: values[:resamples] for metric, values in own.items()} for test, own in record["replicates"].items()}
-    return record | {"replicates": kept}
+    return record | {"replicates": replicates}
 
 
 MARK = b"debias-nb" # what a published file says of itself:
-SAID = re.compile(rb'\{"schema": %d[,}].*' % SCHEMA) # whatever versions of before have added
+METADATA = re.compile(rb'\{"schema": %d[,}].*' % SCHEMA) # whatever versions of before have added
 
 
 def write_published(path: Path, records: list[dict]) -> None: # one a run
-    "A Parquet file of records, in place of an older one once it is whole."
+    "Write a Parquet file of records, in place of an older one once it is whole."
     import pyarrow as pa
     import pyarrow.parquet as pq
     rows = []
@@ -63,15 +63,15 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
         row |= {"world": world, "commit": environment["commit"], "processor": environment.get("cpu")}
         rows.append(row)
     table = pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in COLUMNS.items()})
-    made = pa.BufferOutputStream()
+    buffer = pa.BufferOutputStream()
     pq.write_table(
-        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), made, compression="zstd", compression_level=19,
-        write_page_checksum=True)
-    write(path, made.getvalue().to_pybytes())
+        table.replace_schema_metadata({MARK: b'{"schema": %d}' % SCHEMA}), buffer,
+        compression="zstd", compression_level=19, write_page_checksum=True)
+    write(path, buffer.getvalue().to_pybytes())
 
 
 def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column -> values
-    "Some columns of a published file. Raises `RecordError` for one that is damaged, or that another program has written."
+    "Read some columns of a published file. Raise `RecordError` for a damaged or foreign file."
     import pyarrow.parquet as pq
     check_regular(path, RecordError)
     try:
@@ -81,7 +81,7 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
             values = file.read([name for name in names if name in kinds]).to_pydict()
     except Exception as e: # whatever reading makes of damage
         raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
-    if not SAID.fullmatch(about.get(MARK, b"")):
+    if not METADATA.fullmatch(about.get(MARK, b"")):
         raise RecordError(f"{path}: another program, or another version of debias-nb, has written it")
     if kinds != COLUMNS:
         odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))
@@ -89,8 +89,8 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
     return values
 
 
-def _of_row(row: dict, short: bool) -> dict: # row: its cells that are not empty
-    "The record that a row says; what was not read of it is not asked for. Raises `Misfit`."
+def _of_row(row: dict, short: bool) -> dict:
+    "Return the record in a row; what was not read of it is not checked. Raise `Misfit`."
     unread = {}
     if row["status"] == "failed":
         row.setdefault("step")
@@ -113,7 +113,7 @@ def rows_of(
     path: Path,          # a published file; a missing one has none
     short: bool = False, # without what is in `LONG`, which is not read then
 ) -> list[Entry]: # by id
-    "All rows of a file; of one that is damaged as a whole, that."
+    "Return all rows of a file; for one that is damaged as a whole, that."
     if not path.exists():
         return []
     try:

@@ -24,8 +24,8 @@ def publish(
     root: Path,            # of the clone
     replace: bool = False, # records that are there and say otherwise
 ) -> tuple[list[str], list[str]]: # ids: added, and there already
-    """Add this machine's records of an experiment to those in `results/`, all of them or none: nothing that is there is left
-    out. Raises `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
+    """Add this machine's records of an experiment to those in `results/`, all or none; those that are there stay.
+    Raise `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
     `results/` that something else has changed."""
     source = own_store()
     target = Store(root / "results")
@@ -33,17 +33,17 @@ def publish(
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
     wrong = target.altered()
-    known = []
-    added = []
+    present = []
+    records = []
     for run in load_experiment(name, profile, root).runs():
         record = source.find(run)
         if not record:
             continue
         there = target.find(run)
         if there and comparable(published(there)) == comparable(published(record)):
-            known.append(run.id)
+            present.append(run.id)
             continue
-        added.append(record)
+        records.append(record)
         why = unknown_code(record["environment"], commits) if commits is not None else ""
         if why:
             wrong.append(f"{run.id}: its records {why}; commit, and run it again with --fresh")
@@ -51,9 +51,9 @@ def publish(
             wrong.append(f"{run.id}: another record is there; --replace takes this one")
     if wrong:
         raise RecordError("\n".join([f"{name} at {profile}: nothing is published", *wrong]))
-    for record in added:
+    for record in records:
         target.append(record)
-    return [record["id"] for record in added], known
+    return [record["id"] for record in records], present
 
 
 WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now
@@ -61,13 +61,13 @@ WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed wha
 
 @lru_cache(maxsize=None)
 def announced(commit: str, place: str, root: Path) -> frozenset[str]:
-    "Ids of the runs that the configuration of an experiment named at a commit; none where there was no such file."
+    "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
     try:
         text = git(root, "show", f"{commit}:configs/{place}.yaml")
     except subprocess.CalledProcessError:
         return frozenset()
-    said = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{place}.yaml at {commit[:8]}")
-    of_runs = {name: said[name] for name in ExperimentConfig.model_fields if name in said and name != "tables"}
+    settings = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{place}.yaml at {commit[:8]}")
+    of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
 
@@ -82,27 +82,27 @@ def _too_early(started: str, seconds: float, commit: str, committed: int) -> str
 
 def unfounded(
     root: Path,                # of the clone
-    known: dict[str, int],     # as of `history`
+    commits: dict[str, int],   # as of `history`
     paper: str | None = None,  # None: all
 ) -> list[str]:
-    """Sentences on published records that are not as they were published, whose code nobody can look up, that ended before
-    the commit which they name, or of runs that no configuration named at that commit."""
+    """Describe published records whose file has changed, whose code nobody can look up, that ended before their commit,
+    or of runs that no configuration named at that commit."""
     store = Store(root / "results")
-    found = [told for told in store.altered() if paper in (None, Path(told.partition(":")[0]).parent.name)]
+    problems = [problem for problem in store.altered() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue
         names = ["id", "started", "seconds", "environment"]
         columns = published_columns(path, names)
         wrong = Counter()
-        for run, started, seconds, environment in zip(*map(columns.get, names)):
-            made = json.loads(environment)
-            commit = made["commit"]
-            why = unknown_code(made, known)
+        for run, start, seconds, environment in zip(*map(columns.get, names)):
+            origin = json.loads(environment)
+            commit = origin["commit"]
+            why = unknown_code(origin, commits)
             if not why and run not in announced(commit, f"{path.parent.name}/{path.stem}", root):
                 why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
             if not why:
-                why = _too_early(started, seconds, commit, known[commit])
+                why = _too_early(start, seconds, commit, commits[commit])
             wrong[why] += 1
-        found += [f"{path}: {count} records {why}" for why, count in wrong.items() if why]
-    return found
+        problems += [f"{path}: {count} records {why}" for why, count in wrong.items() if why]
+    return problems

@@ -31,11 +31,11 @@ HASHES = "sha256.txt" # of published files, as `sha256sum --check` reads it
 
 
 class WorkerLost(RuntimeError):
-    "A worker process that was ended from outside. What had finished is kept."
+    "Error of a worker process that was ended from outside. Finished runs are kept."
 
 
 class TrainingFailed(RuntimeError):
-    "A training run that cannot go on, at `step` (None: before the first) for `reason`."
+    "Error of a training run that cannot go on, at `step` (None: before the first) for `reason`."
     def __init__(self, step: int | None, reason: str):
         super().__init__(step, reason)
         self.step = step
@@ -45,8 +45,8 @@ class TrainingFailed(RuntimeError):
         return self.reason if self.step is None else f"step {self.step}: {self.reason}"
 
 
-def _made(config: RunConfig, status: str, start: Start, own: dict) -> dict:
-    "A record with what its kind has of its own, as it will be read back; the run ends now."
+def _make(config: RunConfig, status: str, start: Start, own: dict) -> dict:
+    "Return a record with what its kind has of its own, as it will be read back; the run ends now."
     return json.loads(json.dumps({
         "schema": SCHEMA,
         "id": config.id,
@@ -75,14 +75,14 @@ def make_record(
     replicates: dict | None = None,  # evaluation set -> metric -> bootstrap replicates, kept with 5 significant digits
     extra: dict | None = None,       # whatever else, under the key `extra`
 ) -> dict: # as it will be read back
-    "The record of a finished run. Whether it fits is asked when it is written."
-    kept = {}
+    "Return the record of a finished run. It is validated when it is written."
+    short_replicates = {}
     for test, own in (replicates or {}).items(): # there are thousands, and they only serve intervals
-        kept[test] = {
+        short_replicates[test] = {
             metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
-    return _made(config, "finished", start, {
-        "metrics": metrics, "replicates": kept, "data": data, "encoder": encoder, "curve": curve, "device": device,
-        "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
+    return _make(config, "finished", start, {
+        "metrics": metrics, "replicates": short_replicates, "data": data, "encoder": encoder, "curve": curve,
+        "device": device, "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
 
 
 def failed_record(
@@ -91,14 +91,14 @@ def failed_record(
     error: str,              # what went wrong
     step: int | None = None, # at which training step
 ) -> dict: # as it will be read back
-    "The record of a run that failed: no metrics, but `error` and `step`."
-    return _made(config, "failed", start, {"error": error, "step": step, "metrics": {}, "extra": {}})
+    "Return the record of a run that failed: no metrics, but `error` and `step`."
+    return _make(config, "failed", start, {"error": error, "step": step, "metrics": {}, "extra": {}})
 
 
 def latest(
     records: Iterable[dict], # in the order they were written
 ) -> Records: # id -> record
-    "The newest finished record of every run, or its newest failure where it never finished."
+    "Return the newest finished record of every run, or its newest failure if it never finished."
     newest = {}
     for record in records:
         if record["status"] == "finished" or newest.get(record["id"], record)["status"] == "failed":
@@ -107,48 +107,48 @@ def latest(
 
 
 def records_among(entries: Iterable[Entry]) -> list[dict]:
-    "The records among entries; a warning names what is none."
-    found = []
+    "Return the records among entries; warn of what is none."
+    records = []
     for entry in entries:
         if entry.record:
-            found.append(entry.record)
+            records.append(entry.record)
         else:
             warnings.warn(f"{entry.where} is left out: {entry.why}", stacklevel=3)
-    return found
+    return records
 
 
 @once_per_state
 def by_id(path: Path) -> Records:
-    "What a published file says of each run."
+    "Read what a published file says of each run."
     return latest(records_among(rows_of(path)))
 
 
 class Store:
-    """A folder of records. Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is
+    """Folder of records. Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is
     what is published, and the folder `<place>` next to it has a file for each run that was made since."""
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
     def path(self, run: RunConfig) -> Path:
-        "The file of a finished run."
+        "Return the path of a finished run's file."
         return self.folder / run.place / f"{run.id}.json"
 
-    def _published(self, place: str) -> Path:
+    def _parquet(self, place: str) -> Path:
         return self.folder / f"{place}.parquet"
 
     def file(self, record: dict) -> Path:
-        "The file of a record's run."
+        "Return the path of a record's file."
         config = record["config"]
         ending = ".json" if record["status"] == "finished" else ".failed.json"
         folder = f"{config['experiment']}.{config['profile']}"
         return self.folder / config["paper"] / folder / (record["id"] + ending)
 
     def places(self) -> list[str]:
-        "Of which experiments there are records. A warning names a file that is called otherwise."
-        found = {path.parent for path in self.folder.glob("*/*.*/*.json")}
-        found |= {path.with_suffix("") for path in self.folder.glob("*/*.parquet")}
+        "List the experiments that there are records of. Warn of a file that is called otherwise."
+        paths = {path.parent for path in self.folder.glob("*/*.*/*.json")}
+        paths |= {path.with_suffix("") for path in self.folder.glob("*/*.parquet")}
         places = []
-        for path in sorted(found):
+        for path in sorted(paths):
             if path.name.count(".") == 1:
                 places.append(path.relative_to(self.folder).as_posix())
             else:
@@ -156,32 +156,32 @@ class Store:
         return places
 
     def unpublished(self) -> list[str]: # places
-        "Of which experiments there are files of runs."
+        "List the experiments that there are files of runs of."
         return [place for place in self.places() if any((self.folder / place).glob("*.json"))]
 
     def hashes(self) -> dict[str, str]: # published file, from the folder on -> sha256 when it was published
-        "What `sha256.txt` says."
+        "Read `sha256.txt`."
         path = self.folder / HASHES
         lines = path.read_text().splitlines() if path.is_file() else []
         return {name: digest for digest, name in map(str.split, lines)}
 
     def altered(self) -> list[str]:
-        "Sentences on published files that are not as they were when they were published."
-        said = self.hashes()
+        "Describe published files that are not as they were when they were published."
+        hashes = self.hashes()
         files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
         there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}
-        odd = sorted(name for name in said | there if said.get(name) != there.get(name))
+        odd = sorted(name for name in hashes | there if hashes.get(name) != there.get(name))
         return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]
 
     def _read(self, path: Path) -> dict:
-        "The record of a file, which is called as its run is. Raises `Misfit`, `OSError`."
+        "Read the record of a file, which is named as its run is. Raise `Misfit`, `OSError`."
         record = read_file(path)
         if self.file(record) != path:
             raise Misfit(f"the record in it belongs into {self.file(record)}")
         return record
 
     def added(self, place: str) -> list[Entry]: # by id
-        "The files of runs."
+        "Read the files of runs."
         entries = []
         for path in sorted((self.folder / place).glob("*.json")):
             with suppress(FileNotFoundError): # published meanwhile
@@ -189,21 +189,21 @@ class Store:
         return entries
 
     def records(self, place: str, short: bool = False) -> list[dict]:
-        """All records of an experiment at a profile, published ones first; a warning names what is none. With `short`
-        published ones lack data, encoder, curve and extra, and what is not needed is not read."""
-        added = self.added(place) # first: see `publish`
-        return records_among([*rows_of(self._published(place), short), *added])
+        """Return all records of an experiment at a profile, published ones first; warn of what is none.
+        With `short` published ones lack data, encoder, curve and extra, which are not read."""
+        entries = self.added(place) # first: see `publish`
+        return records_among([*rows_of(self._parquet(place), short), *entries])
 
     def all(self) -> list[dict]:
-        "All records of the folder, experiment by experiment."
+        "Return all records of the folder, experiment by experiment."
         return [record for place in self.places() for record in self.records(place)]
 
     def find(self, run: RunConfig) -> dict | None:
-        "The finished record of a run."
+        "Return the finished record of a run."
         path = self.path(run)
-        added = records_among([entry_of(path, self._read, path)]) if path.is_file() else []
-        found = added[0] if added else by_id(self._published(run.place)).get(run.id)
-        return found if found and found["status"] == "finished" else None
+        records = records_among([entry_of(path, self._read, path)]) if path.is_file() else []
+        record = records[0] if records else by_id(self._parquet(run.place)).get(run.id)
+        return record if record and record["status"] == "finished" else None
 
     @contextmanager
     def claimed(
@@ -229,8 +229,8 @@ class Store:
                 yield True # closing the file gives the byte back
 
     def append(self, record: dict) -> dict: # the same
-        """Write the file of a record's run, whole or not at all. Raises `Misfit` naming the field of what is no record, and
-        `RecordError` naming the file and the cause."""
+        """Write the file of a record's run, whole or not at all.
+        Raise `Misfit` naming the field of what is no record, and `RecordError` naming the file and the cause."""
         content = encode(record)
         write(self.file(record), content)
         return record
@@ -240,19 +240,19 @@ class Store:
         place: str,
         resamples: int | None = None, # of each test that are published; None: all
     ) -> tuple[int, list[str]]: # rows of the Parquet file; sentences on files that hold no records
-        """Put the files of an experiment's runs into its Parquet file. Files that hold no records stay. Who reads meanwhile
-        finds a record in one place or in both. Raises `RecordError` for a damaged Parquet file."""
-        path = self._published(place)
+        """Put the files of an experiment's runs into its Parquet file; files that hold no records stay.
+        A reader meanwhile finds a record in one place or in both. Raise `RecordError` for a damaged Parquet file."""
+        path = self._parquet(place)
         with self.claimed(place, wait=True):
-            known = rows_of(path)
-            for entry in known:
+            published_rows = rows_of(path)
+            for entry in published_rows:
                 if entry.why:
                     raise RecordError(f"{entry.where}: {entry.why}; nothing is added to it")
-            added = self.added(place)
-            rows = latest(entry.record for entry in known + added if entry.record)
+            entries = self.added(place)
+            rows = latest(entry.record for entry in published_rows + entries if entry.record)
             if rows:
                 write_published(path, [published(record, resamples) for record in rows.values()])
-            for entry in added:
+            for entry in entries:
                 file = Path(entry.where)
                 if entry.record and read_file(file) == entry.record: # else a newer one was written meanwhile
                     file.unlink()
@@ -263,7 +263,7 @@ class Store:
                 hashes = self.hashes() | {f"{place}.parquet": sha256_file(path)}
                 lines = [f"{digest}  {name}\n" for name, digest in sorted(hashes.items())]
                 write(self.folder / HASHES, "".join(lines).encode())
-        return len(rows), [f"{entry.where} is left out, and stays: {entry.why}" for entry in added if entry.why]
+        return len(rows), [f"{entry.where} is left out, and stays: {entry.why}" for entry in entries if entry.why]
 
 
 def run_or_load(
@@ -272,12 +272,12 @@ def run_or_load(
     store: Store,
     fresh: bool = False,                # run even if there is a record; the new one counts once it is there
 ) -> dict: # the stored record
-    """The record of a run, made first if there is none.
-    Raises `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
+    """Load the record of a run, running it first if needed.
+    Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
     stored or is of another run."""
-    found = store.find(config) # also when fresh: damage is told before the training, not after it
-    if found and not fresh:
-        return found
+    record_there = store.find(config) # also when fresh: damage is told before the training, not after it
+    if record_there and not fresh:
+        return record_there
     start = Start()
     try:
         record = train(config)
@@ -299,7 +299,7 @@ VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_b
 def comparable(
     record: dict, # or any part of one
 ) -> dict: # without the keys in `VOLATILE`, at any depth
-    "What two honest repeats of a run have in common."
+    "Return what two honest repeats of a run have in common."
     if isinstance(record, dict):
         return {k: comparable(v) for k, v in record.items() if k not in VOLATILE}
     if isinstance(record, list):

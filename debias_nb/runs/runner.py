@@ -29,8 +29,8 @@ from .tasks.common import Task, task_of
 
 @lru_cache(maxsize=1)
 def settle_libraries():
-    """Import the libraries underneath, and look no more through what they made meanwhile: each training begins with a
-    collection of garbage, which would take longer than many a run here."""
+    """Import the libraries underneath and exempt their objects from garbage collection.
+    Each training begins with a collection, which would take longer than many a run here."""
     import gc
     import datasets, sentence_transformers, transformers # noqa: E401, F401
     gc.collect()
@@ -51,7 +51,7 @@ def quiet():
 
 @lru_cache(maxsize=1)
 def surroundings() -> dict:
-    "What a record says of an accelerator besides its environment: the version of CUDA."
+    "Describe an accelerator for a record: the version of CUDA."
     import torch
     if not torch.cuda.is_available():
         return {}
@@ -60,7 +60,8 @@ def surroundings() -> dict:
 
 @only_pinned()
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
-    "Train and test one run. Raises `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`."
+    """Train and test one run. Raise `TrainingFailed`, `MissingData` (its training data), `EncoderError` or
+    `ConfigError`."""
     import torch
     from ..encoders.tokens import single_thread
     from ..processes import refuse_several
@@ -72,14 +73,14 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     task = task or task_of(run)
     start = Start()
     with single_thread():
-        trained = task.train(run)
+        training = task.train(run)
         seconds = start.seconds
-        tested = task.test(trained.model, run)
-    extra = {"training": {"seconds": round(seconds, 3)}, "missing": tested.missing, **trained.extra, **tested.extra}
-    encoder = {"name": run.encoder.name, "fingerprint": trained.identity}
+        results = task.test(training.model, run)
+    extra = {"training": {"seconds": round(seconds, 3)}, "missing": results.missing, **training.extra, **results.extra}
+    encoder = {"name": run.encoder.name, "fingerprint": training.identity}
     record = make_record(
-        run, tested.metrics, start=start, data=trained.data | tested.data, encoder=encoder, dtype=run.encoder.dtype,
-        curve=trained.curve, replicates=tested.replicates, extra=extra, **this_machine())
+        run, results.metrics, start=start, data=training.data | results.data, encoder=encoder, dtype=run.encoder.dtype,
+        curve=training.curve, replicates=results.replicates, extra=extra, **this_machine())
     record["environment"] |= surroundings()
     deterministic = torch.are_deterministic_algorithms_enabled()
     if deterministic or torch.cuda.is_available():
@@ -89,14 +90,14 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
 
 @dataclass
 class Outcome:
-    "What came of a set of runs."
+    "Outcome of a set of runs."
     records: Records      # id -> finished record
     missing: dict[str, str]       # id -> what is absent, and how to get it
     failed: dict[str, str]        # id -> why training stopped
     trained: list[str]            # ids run now; the other records were there
 
     def keep(self, run_id: str, record: dict | None, failure: str | None):
-        "What a worker says of a run."
+        "Store what a worker says of a run."
         if failure:
             self.failed[run_id] = failure
         else:
@@ -105,7 +106,7 @@ class Outcome:
 
 @only_pinned()
 def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: default: by its name
-    "What a run needs and does not find, in words; None when it can run."
+    "Explain what a run is missing, or return None if it can run."
     return (task or task_of(run)).lacks(run)
 
 
@@ -123,8 +124,9 @@ def _end_with(parent: int):
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wait: bool = False): # in a worker process
-    "The id of a run, its record, and why there is none. A run that another process has claimed is `BUSY`, or waited for."
+def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wait: bool = False):
+    """Make a run in a worker process; return its id, its record, and why there is none: `BUSY` if another process has
+    it."""
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
@@ -136,19 +138,21 @@ def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wa
 
 
 def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest finished record
-    "What is there of some runs; each file is read once."
+    "Return the finished records of some runs; each file is read once."
     places = dict.fromkeys(run.place for run in runs)
-    found = latest(record for place in places for record in store.records(place))
-    return {run_id: record for run_id, record in found.items() if record["status"] == "finished"}
+    newest = latest(record for place in places for record in store.records(place))
+    return {run_id: record for run_id, record in newest.items() if record["status"] == "finished"}
 
 
 @only_pinned()
-def _sorted_out(tasks: dict[str, Task], runs: list[RunConfig], found: Records, fresh: bool, out: Outcome) -> list[tuple[RunConfig, bool]]:
-    "The runs to make, each with whether its record replaces one. Records that are there and what cannot run go into `out`."
+def _plan(
+    tasks: dict[str, Task], runs: list[RunConfig], records: Records, fresh: bool, out: Outcome,
+) -> list[tuple[RunConfig, bool]]:
+    "List the runs to make, each with whether its record replaces one; present records and missing runs go to `out`."
     todo = []
     for run in runs:
         task = tasks[run.task]
-        record = found.get(run.id)
+        record = records.get(run.id)
         if record and not task.is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
@@ -170,18 +174,19 @@ def run_all(
     progress: bool = True,
     task: Task | None = None,     # of runs on a user's files; others find theirs by its name
 ) -> Outcome:
-    """Run what has no record yet. Ctrl-C keeps what has finished. What another process is at work on is left to it, and
-    waited for at the end. Raises `ConfigError` for fewer than one worker, `WorkerLost` for one that was killed."""
+    """Run what has no record yet. Ctrl-C keeps finished runs.
+    Runs of another process are left to it, and waited for at the end. Raise `ConfigError` for fewer than one worker,
+    `WorkerLost` for one that was killed."""
     from tqdm.auto import tqdm
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
     out = Outcome({}, {}, {}, [])
-    found = {} if fresh else finished(runs, store)
+    records = {} if fresh else finished(runs, store)
     tasks = {run.task: task or task_of(run) for run in runs}
-    todo = _sorted_out(tasks, runs, found, fresh, out)
-    done = _parallel([(run, tasks[run.task], store, fresh) for run, fresh in todo], workers)
+    todo = _plan(tasks, runs, records, fresh, out)
+    results = _parallel([(run, tasks[run.task], store, fresh) for run, fresh in todo], workers)
     busy = []
-    for run_id, record, failure in tqdm(done, total=len(todo), disable=not (progress and todo), unit="run"):
+    for run_id, record, failure in tqdm(results, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
             busy.append(run_id)
             continue
@@ -195,8 +200,8 @@ def run_all(
     return out
 
 
-def _parallel(todo: list[tuple], workers: int | None): # todo: run, task, store, fresh
-    "Results as they come, from one process or several."
+def _parallel(todo: list[tuple], workers: int | None):
+    "Yield results as they come, from one process or several."
     if not todo:
         return
     workers = min(workers or cores(), len(todo))
@@ -270,13 +275,13 @@ def narrow(
 
 
 def own_store() -> Store:
-    "Where the records of this machine are written: `_runs/`, or `$DEBIAS_NB_RUNS`."
-    chosen = os.environ.get("DEBIAS_NB_RUNS")
-    return Store(chosen or project_root() / "_runs")
+    "Return the store of this machine's records: `_runs/`, or `$DEBIAS_NB_RUNS`."
+    folder = os.environ.get("DEBIAS_NB_RUNS")
+    return Store(folder or project_root() / "_runs")
 
 
 def store_for(profile: str) -> Store:
-    "Where the records of a profile are written: this machine's own for planted ones, `results/` for others."
+    "Return the store of a profile's records: this machine's own for planted ones, `results/` for others."
     if profile == "planted":
         return own_store()
     return Store(project_root() / "results")

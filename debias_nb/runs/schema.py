@@ -16,11 +16,11 @@ from .config import OWN, RunConfig
 
 
 class RecordError(RuntimeError):
-    "A record that cannot be written or read; the message names the file, the line or the key."
+    "Error of a record that cannot be written or read; the message names the file, the line or the key."
 
 
 class Misfit(RecordError):
-    "What is no record; the message names the field."
+    "Error of what is no record; the message names the field."
 
 
 SCHEMA = 1
@@ -49,7 +49,7 @@ Details = dict[str, Any] # JSON, of which `encode` and `from_json` see to it
 
 
 class Environment(BaseModel):
-    "What a run was made with, and what of it pages ask for."
+    "Packages, code and machine of a run, as far as pages need them."
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: Details
     commit: Annotated[str, Field(pattern=COMMIT)] | None # None: nobody knows
@@ -59,7 +59,7 @@ class Environment(BaseModel):
 
     @model_validator(mode="after")
     def _is_known(self):
-        "Raises `ValueError` for a commit of which nobody knows whether it is the code."
+        "Raise `ValueError` for a commit of which nobody knows whether it is the code."
         if (self.commit is None) != (self.dirty is None):
             raise ValueError("`commit` and `dirty` are known together, or not at all")
         return self
@@ -70,13 +70,13 @@ PARTS = {name: TypeAdapter(field.annotation) for name, field in RunConfig.model_
 
 
 @functools.lru_cache(maxsize=4096)
-def _part(name: str, text: bytes): # text: JSON
-    "A part of a configuration, which many runs share: understood once."
+def _part(name: str, text: bytes):
+    "Validate a part of a configuration, which many runs share, once; `text` is JSON."
     return PARTS[name].validate_python(from_json(text))
 
 
 class Record(BaseModel):
-    "What records of finished and of failed runs have in common."
+    "Fields that records of finished and of failed runs have in common."
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     schema_version: Annotated[int, Field(alias="schema", ge=SCHEMA, le=SCHEMA)] # `Literal[1]` would take true
     id: str
@@ -91,11 +91,11 @@ class Record(BaseModel):
 
     @field_validator("config", mode="before")
     @classmethod
-    def _by_its_parts(cls, said):
-        if isinstance(said, dict):
+    def _by_its_parts(cls, values):
+        if isinstance(values, dict):
             with suppress(ValidationError): # told with its place where the whole is understood
-                return said | {name: _part(name, to_json(said[name])) for name in PARTS if said.get(name)}
-        return said
+                return values | {name: _part(name, to_json(values[name])) for name in PARTS if values.get(name)}
+        return values
 
     @field_validator("metrics")
     @classmethod
@@ -109,7 +109,7 @@ class Record(BaseModel):
 
     @model_validator(mode="after")
     def _is_of_its_run(self):
-        "Raises `ValueError` for the id or the seed of another run."
+        "Raise `ValueError` for the id or the seed of another run."
         if self.id != self.config.id:
             raise ValueError(f"its configuration is that of {self.config.id}, and its id is {self.id}")
         if self.seed != self.config.seed:
@@ -136,7 +136,7 @@ class Failed(Record):
 
 RECORD = TypeAdapter(Annotated[Finished | Failed, Field(discriminator="status")])
 def understood(record) -> dict: # the same
-    "Raises `Misfit` naming the field of what is no record."
+    "Validate a record. Raise `Misfit` naming the field of what is none."
     try:
         RECORD.validate_python(record)
     except ValidationError as e:
@@ -177,7 +177,7 @@ def read_file(path: Path) -> dict:
 
 
 class Entry(NamedTuple):
-    "What a file of one run, or a row of a published file, says."
+    "Content of a file of one run, or of a row of a published file."
     where: str                 # the file, and its row
     record: dict | None = None # None: it holds none that can be trusted
     why: str = ""              # the reason for that, with the field

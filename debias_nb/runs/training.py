@@ -24,7 +24,8 @@ from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 from transformers import TrainerCallback
 
 from ..checks import ConfigError
-from ..encoders.tokens import Tokens, device_of, is_static, single_thread, to_features, tokenize
+from ..encoders.kinds import device_of, is_static
+from ..encoders.tokens import Tokens, single_thread, to_features, tokenize
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import PairLoss
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
@@ -63,8 +64,8 @@ class PairTokens:
         if self.relevance is None:
             return self.labels[rows]
         of_queries = self.relevance[self.query[rows]]
-        known = of_queries[:, self.item[rows]]
-        return torch.from_numpy(known.toarray() > 0)
+        relevant = of_queries[:, self.item[rows]]
+        return torch.from_numpy(relevant.toarray() > 0)
 
 
 def pair_tokens(
@@ -73,7 +74,7 @@ def pair_tokens(
     labels,                            # (n,) in [0, 1]
     max_length: int | None = None,
 ) -> PairTokens:
-    "Tokenize pairs. Raises `ValueError` for a label outside [0, 1] (naming its row), and for unequal lengths."
+    "Tokenize pairs. Raise `ValueError` for a label outside [0, 1] (naming its row), and for unequal lengths."
     labels = np.asarray(labels, dtype=np.float32)
     for row, (_, _, label) in enumerate(zip(left, right, labels, strict=True)):
         if not 0 <= label <= 1:
@@ -90,8 +91,8 @@ def title_tokens(
     query, item = train.rows().T
     left = tokenize(model, train.queries, max_length)
     right = tokenize(model, train.items, max_length)
-    known = {"relevance": train.relevance.tocsr(), "query": query, "item": item}
-    return PairTokens(left[query], right[item], torch.ones(len(query)), **known)
+    relevance = {"relevance": train.relevance.tocsr(), "query": query, "item": item}
+    return PairTokens(left[query], right[item], torch.ones(len(query)), **relevance)
 
 
 def ranking_tokens(
@@ -106,14 +107,14 @@ def ranking_tokens(
 
 
 class Distinct(list):
-    "What each row asks, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
+    "Questions of each row, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
     @property
     def column_names(self) -> list[int]:
         return list(self[0])
 
 
 def _distinct(dataset, seed, asks, **settings):
-    "As the trainer asks for it; a checkpoint keeps the trainer's settings, so this is no function inside another."
+    "Make a sampler for the trainer; a checkpoint pickles the settings, so this is no function inside another."
     rows = Distinct(dict(enumerate(row)) for row in asks.tolist())
     return NoDuplicatesBatchSampler(rows, seed=seed, **settings)
 
@@ -123,12 +124,13 @@ def _apart(dataset, matches, **settings):
 
 
 def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
-    """How rows come together, in an order that the seed decides. Of duplicates full batches in which no two rows ask the same,
-    each epoch without another part of them; of a user's matches as `ApartMatches`. Raises `ConfigError` for a batch larger than
-    there are questions, `ValueError` for data that a loss does not take."""
-    given = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
-    wanted = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
-    if given != wanted and "." not in training.loss: # whose data are the user's own affair
+    """Choose how rows come together in batches, in an order that the seed decides.
+    Of duplicates full batches in which no two rows ask the same, each epoch without another part of them; of a user's
+    matches as `ApartMatches`. Raise `ConfigError` for a batch larger than there are questions, `ValueError` for data
+    that a loss does not take."""
+    has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
+    needs_parts = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
+    if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
     if pairs.matches is not None:
@@ -141,13 +143,13 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
 
 
-def rows_of(features: list[dict]) -> torch.Tensor: # features: [{"row": int}, …], as a trainer gives them
-    "The rows of a batch."
+def rows_of(features: list[dict]) -> torch.Tensor:
+    "Return the rows of a batch."
     return torch.tensor([feature["row"] for feature in features])
 
 
 class PairCollator(BaseDataCollator):
-    "Make sentence-transformers batches of already tokenized pairs."
+    "Collator of sentence-transformers batches of already tokenized pairs."
     def __init__(
         self,
         pairs: PairTokens,
@@ -169,8 +171,8 @@ class PairCollator(BaseDataCollator):
         return batch
 
 
-def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
-    "The columns of a batch, as losses take them."
+def columns_of(batch: dict) -> list[dict]:
+    "Return the columns of a batch, as losses take them."
     columns = {}
     for name, value in batch.items():
         side, _, what = name.partition("_")
@@ -180,7 +182,7 @@ def columns_of(batch: dict) -> list[dict]: # batch: of `PairCollator`
 
 
 class MatchingTrainer(QuietTrainer):
-    "sentence-transformers' trainer, stopped by a loss that is not finite. Raises `TrainingFailed` with the step."
+    "sentence-transformers' trainer, stopped by a loss that is not finite. Raise `TrainingFailed` with the step."
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         out = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -192,11 +194,11 @@ class MatchingTrainer(QuietTrainer):
         return out
 
     def track_loss_components(self, loss):
-        "Nothing is noted: a `Course` keeps the terms of each step."
+        "Keep nothing: a `Course` keeps the terms of each step."
 
 
 class BestEpoch(TrainerCallback):
-    "Keep the weights of the epoch with the highest validation score, the earliest of equals."
+    "Callback that keeps the weights of the epoch with the highest validation score, the earliest of equals."
 
     def __init__(self, model, validate): # validate: model -> score, higher is better
         self.model = model
@@ -230,14 +232,14 @@ def train_with(
 ): # the trainer, when all is done
     "Train as a configuration says. The trainer lets biases and norms not decay."
     from datasets import Dataset
-    said = dict(
+    settings = dict(
         num_train_epochs=training.epochs, per_device_train_batch_size=training.batch_size, seed=seed,
         learning_rate=training.learning_rate, bf16=dtype == "bf16",
         use_cpu=device_of(model).type == "cpu")
     optimizer = OPTIMIZERS[training.optimizer], {"lr": training.learning_rate, "fused": True}
     with tempfile.TemporaryDirectory() as folder, single_thread():
         trainer = kind(
-            model=model, args=training_arguments(folder, **said | arguments), train_dataset=Dataset.from_dict(rows),
+            model=model, args=training_arguments(folder, **settings | arguments), train_dataset=Dataset.from_dict(rows),
             data_collator=collate, optimizer_cls_and_kwargs=optimizer, **parts)
         trainer.train()
     model.eval()
@@ -256,7 +258,7 @@ def fine_tune(
     texts: list[str] | None = None, # on which the encoder is held, of a method that says so
     watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
-    "Train `model` on `pairs`. Raises `TrainingFailed` when the loss is not finite."
+    "Train `model` on `pairs`. Raise `TrainingFailed` if the loss is not finite."
     further = batches_of(pairs, training)
     if method.regularizer == "l2sp": # it trains all weights
         further["ddp_find_unused_parameters"] = False
@@ -276,14 +278,14 @@ BATCHES = 8 # of the training set; gradient norms are averaged over them
 
 
 def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
-    "Euclidean norm of the gradient of the term that a method adds (its own loss, where it adds none), raw, dropout on."
+    "Compute the norm of the gradient of the term that a method adds (its own loss, if none), raw, dropout on."
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()
-        found = loss(columns_of(batch), batch["label"])
-    if not torch.is_tensor(found):
-        *_, found = found.raw.values()
-    gradients = torch.autograd.grad(found, parameters, allow_unused=True) # None for weights that are not used
+        term = loss(columns_of(batch), batch["label"])
+    if not torch.is_tensor(term):
+        *_, term = term.raw.values()
+    gradients = torch.autograd.grad(term, parameters, allow_unused=True) # None for weights that are not used
     squares = [(part**2).sum() for part in gradients if part is not None]
     return float(sum(squares).sqrt())
 
@@ -296,19 +298,19 @@ def gradient_norms(
     training: TrainConfig,
     seed: int,
 ) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights
-    "Gradient norms of every regularizer at one point, dropout on."
+    "Compute gradient norms of every regularizer at one point, dropout on."
     size = training.batch_size
     order = np.random.default_rng([seed, 11]).permutation(len(pairs))
     rows = [{"row": int(row)} for row in order]
     collate = PairCollator(pairs)
     count = min(BATCHES, max(1, len(pairs) // size))
-    drawn = [collate(rows[start : start + size]) for start in range(0, count * size, size)]
+    batches = [collate(rows[start : start + size]) for start in range(0, count * size, size)]
     parameters = [p for p in model.parameters() if p.requires_grad]
     plain = {"erm": MethodConfig(name="erm")}
     out = {}
     for name, method in (plain | methods).items():
         loss = make_loss(method, model, FrozenBase(base), Course(seed), training)
-        norms = [_gradient_norm(loss, batch, parameters, seed) for batch in drawn]
+        norms = [_gradient_norm(loss, batch, parameters, seed) for batch in batches]
         out[name] = float(np.mean(norms))
     model.eval()
     return out
@@ -317,14 +319,14 @@ def gradient_norms(
 def in_stretches(
     steps: list[dict], # one dict of scalars a step
     points: int,       # stretches at most
-    told,              # (values of a stretch) -> what is told of it
+    summary,           # (values of a stretch) -> what is told of it
 ) -> dict[str, list]:  # a list a name
-    "What happened over stretches of equal length."
+    "Summarize steps over stretches of equal length."
     count = min(points, len(steps))
     out = {}
     for name in steps[0]:
         values = [float(step[name]) for step in steps]
-        out[name] = [told(stretch) for stretch in np.array_split(values, count)]
+        out[name] = [summary(stretch) for stretch in np.array_split(values, count)]
     return out
 
 
@@ -332,7 +334,7 @@ def curve_summary(
     history: list[dict], # one dict of scalars a step
     points: int = 20,
 ) -> dict[str, list[float]]: # `step` (last step of each stretch) and one list a term
-    "The history of a loss in at most `points` stretches of equal length."
+    "Summarize the history of a loss in at most `points` stretches of equal length."
     if not history:
         return {"step": []}
     steps = [{"step": n} for n, _ in enumerate(history, 1)]

@@ -23,12 +23,12 @@ from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled,
 from ...data.answers import shared_words
 from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig
-from .common import Task, Tested, Trained, encoder_files, shares_known
+from .common import Task, Tested, Trained, encoder_files, overlap_shares
 from ..training import curve_summary
 
 
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
-    "A part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
+    "Return a part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
     if not corpus.world:
         return load_answers(key, part)
     return planted_answers(corpus.world, "iid" if part == "test" else part)
@@ -39,8 +39,8 @@ def training_answers(
     corpus: CorpusConfig,
     part: str = "train", # `train`, or `dev`, which is never disturbed
 ) -> Answers:
-    """Candidates to train or to choose by; in `train`, the corpus's share `flip` of the labels is switched.
-    Raises `MissingData`, or `ConfigError` for an unknown corpus."""
+    """Return candidates to train or to choose by; in `train`, the corpus's fraction `flip` of the labels is switched.
+    Raise `MissingData`, or `ConfigError` for an unknown corpus."""
     check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
     answers = _part(corpus, corpus.name, part)
     if corpus.flip and part == "train":
@@ -48,7 +48,7 @@ def training_answers(
     return answers
 
 
-PERTURBED = .3 # share of candidates that are perturbed
+PERTURBED_SHARE = .3 # share of candidates that are perturbed
 
 
 @lru_cache(maxsize=8)
@@ -56,17 +56,17 @@ def evaluation_answers(
     name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
     corpus: CorpusConfig, # that a run is trained on
 ) -> Answers:
-    "An evaluation set. Raises `MissingData`, or `ConfigError` for an unknown name."
+    "Return an evaluation set. Raise `MissingData`, or `ConfigError` for an unknown name."
     plain = name.removesuffix(" perturbed")
     if plain != name:
         answers = evaluation_answers(plain, corpus)
-        changed = perturb(answers.answers, PERTURBED, 0)
-        counts = answers.counts | {"perturbed candidates": sum(map(operator.ne, answers.answers, changed))}
-        return replace(answers, name=f"{answers.name} perturbed", answers=changed, counts=counts)
+        texts = perturb(answers.answers, PERTURBED_SHARE, 0)
+        counts = answers.counts | {"perturbed candidates": sum(map(operator.ne, answers.answers, texts))}
+        return replace(answers, name=f"{answers.name} perturbed", answers=texts, counts=counts)
     if name == "dev":
         return training_answers(corpus, "dev")
-    known = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
-    check_known("evaluation set", name, known, ConfigError)
+    names = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
+    check_known("evaluation set", name, names, ConfigError)
     if corpus.world:
         return planted_answers(corpus.world, name)
     if "test" not in SOURCES[name].files:
@@ -83,7 +83,7 @@ PARTS = ("train", "dev", "test")
 
 
 def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
-    "How many questions (#Q) and candidates (#A) the parts have. Raises `MissingData` when there is not one file."
+    "Count the questions (#Q) and candidates (#A) of the parts. Raise `MissingData` if there is not one file."
     out = {}
     data = {}
     names = {"answers": "planted"} if corpus.world else NAMES
@@ -92,22 +92,22 @@ def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and s
             try:
                 answers = _part(corpus, key, part)
             except MissingData as e:
-                lost = e
+                failure = e
                 continue
             questions = set(answers.question_ids)
             out[f"{name} #Q {part.title()}"] = float(len(questions))
             out[f"{name} #A {part.title()}"] = float(len(answers))
             data[f"{part} {key}"] = _about(answers)
     if not out:
-        raise lost
+        raise failure
     return out, data
 
 
 LONGEST = 400 # characters of an answer that a record keeps
 
 
-def chosen(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
-    "The candidate that each question gets, for case studies; of equal scores the first."
+def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
+    "Return the candidate that each question gets, for case studies; of equal scores the first."
     groups = answers.groups()
     away = misled(answers)
     out = []
@@ -144,18 +144,18 @@ def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.nda
 class AnswersTask(Task):
     "Questions with candidate answers, ranked."
     def data(self, run: RunConfig) -> tuple[dict[str, Answers], dict]:
-        "Candidates to `train` on; the `dev` ones that the best epoch is chosen on; those of a first stage, `transfer`."
+        "Return candidates to `train` on, `dev` ones to choose the best epoch, and those of a first stage, `transfer`."
         corpus = run.corpus
-        found = {"train": training_answers(corpus)}
-        about = {f"train {corpus.name}": _about(found["train"])}
+        parts = {"train": training_answers(corpus)}
+        about = {f"train {corpus.name}": _about(parts["train"])}
         if run.training.select == "best":
-            found["dev"] = training_answers(corpus, "dev")
-            about[f"dev {corpus.name}"] = _about(found["dev"])
+            parts["dev"] = training_answers(corpus, "dev")
+            about[f"dev {corpus.name}"] = _about(parts["dev"])
         stage = run.training.transfer
         if run.method.transfer and stage:
-            found["transfer"] = load_answers(stage.corpus, stage.part)
-            about[f"transfer {stage.corpus}"] = _about(found["transfer"])
-        return found, about
+            parts["transfer"] = load_answers(stage.corpus, stage.part)
+            about[f"transfer {stage.corpus}"] = _about(parts["transfer"])
+        return parts, about
 
     def train(self, run: RunConfig) -> Trained:
         if not run.method.trained:
@@ -193,23 +193,23 @@ class AnswersTask(Task):
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return (counts, run.data) if name == "counts" else (evaluation_answers, name, run.data)
 
-    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, tested: Tested) -> None:
+    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, results: Tested) -> None:
         if name == "counts":
-            tested.metrics[name], about = test
-            tested.data |= about
+            results.metrics[name], about = test
+            results.data |= about
             return
         answers = test
         scores = score(model, run, answers)
-        values, tested.replicates[name], each = evaluate_answers(scores, answers)
-        tested.data[f"test {name}"] = _about(answers)
+        values, results.replicates[name], each = evaluate_answers(scores, answers)
+        results.data[f"test {name}"] = _about(answers)
         if len(each) <= MANY:
-            tested.extra.setdefault("questions", {})[name] = each
+            results.extra.setdefault("questions", {})[name] = each
         if "known texts" in run.measure:
             train = training_answers(run.data)
-            values |= shares_known(train.questions + train.answers, answers.questions, answers.answers)
+            values |= overlap_shares(train.questions + train.answers, answers.questions, answers.answers)
         if "cases" in run.measure:
-            tested.extra.setdefault("cases", {})[name] = chosen(scores, answers)
-        tested.metrics[name] = values
+            results.extra.setdefault("cases", {})[name] = first_choices(scores, answers)
+        results.metrics[name] = values
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         if run.method.trained:

@@ -33,14 +33,14 @@ from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
 from ..records import TrainingFailed
 from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
-from .common import Task, Tested, Trained, base_model, encoder_files, parted, shares_known
+from .common import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from ...measures.retrieval import first_hits, recall_at
 from ..training import curve_summary, train_with
 from ...data.planted_authors import author_words
 
 
-PUBLISHED = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
+PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
 def _read(name: str, corpus: CorpusConfig) -> Texts:
@@ -52,8 +52,8 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 
 @lru_cache(maxsize=2)
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
-    """The texts of a corpus in parts.
-    Raises `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
+    """Divide the texts of a corpus into parts.
+    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
     check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
     settings = corpus.split
     if corpus.world:
@@ -62,16 +62,16 @@ def author_split(corpus: CorpusConfig) -> AuthorSplit:
         tests = {"cross": cross, "iid": planted_texts(corpus.world, "iid")}
         validation = train.take([])
         if settings:
-            out, rest = parted(len(train), 1 - settings.share, [settings.seed, 5])
+            out, rest = random_parts(len(train), 1 - settings.share, [settings.seed, 5])
             validation = train.take(out, name="authors validation")
             train = train.take(rest)
         split = AuthorSplit("planted authors", train, validation, tests)
     elif settings.scheme == "published":
-        check_known("corpus published in parts", corpus.name, PUBLISHED, ConfigError)
-        held, tests = PUBLISHED[corpus.name]
+        check_known("corpus published in parts", corpus.name, PUBLISHED_PARTS, ConfigError)
+        validation_name, tests = PUBLISHED_PARTS[corpus.name]
         tests = {key: _read(name, corpus) for key, name in tests.items()}
         texts = _read(corpus.name, corpus)
-        split = AuthorSplit(f"{corpus.name}, as published", texts, _read(held, corpus), tests)
+        split = AuthorSplit(f"{corpus.name}, as published", texts, _read(validation_name, corpus), tests)
     else:
         divide = SCHEMES[settings.scheme]
         texts = _read(corpus.name, corpus)
@@ -84,16 +84,16 @@ def learned_table(
     width: int,
     seed: int = 0,     # of the vectors, N(0, .1²)
 ):
-    "A SentenceTransformer that averages random word vectors; words it does not know are one."
+    "Return a SentenceTransformer that averages random word vectors; words it lacks share one."
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     words = ["[PAD]", "[UNK]", *sorted({word for text in texts for word in text.split()})]
-    drawn = default_rng([seed, 9]).normal(size=(len(words), width))
+    vectors = default_rng([seed, 9]).normal(size=(len(words), width))
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    table = StaticEmbedding(tokenizer, embedding_weights=.1 * drawn.astype("float32"))
+    table = StaticEmbedding(tokenizer, embedding_weights=.1 * vectors.astype("float32"))
     return SentenceTransformer(modules=[table], device="cpu")
 
 
@@ -102,7 +102,7 @@ def beginning(
     corpus: CorpusConfig,
     seed: int = 0, # of a `learned` table
 ): # a new model each time
-    "The model as it is before any training. Raises `EncoderError` or `MissingData`."
+    "Return the model as it is before any training. Raise `EncoderError` or `MissingData`."
     if encoder.name != "learned":
         return copy.deepcopy(base_model(encoder))
     texts = author_split(corpus).train.text
@@ -121,7 +121,7 @@ def _vectors(model, run: RunConfig, part: str): # (n, d) of the part's texts
 
 @lru_cache(maxsize=2)
 def topic_rows(corpus: CorpusConfig):
-    "Rows of the topic model, TF-IDF, for the training texts, which it was fitted to."
+    "Return rows of the topic model, TF-IDF, for the training texts, which it was fitted to."
     texts = author_split(corpus).train.text
     return text_rows("tfidf", texts)(texts)
 
@@ -135,7 +135,7 @@ def author_loss(
     teacher=None,             # (n, d) vectors of the training texts, for a student
     seed: int = 0,            # of a classifier's first weights
 ):
-    "The loss that a method is trained with. Raises `ValueError` for a student without a teacher, and as the losses do."
+    "Return the loss of a method. Raise `ValueError` for a student without a teacher, and as the losses do."
     if method.student != "none" and teacher is None:
         raise ValueError("a student needs the vectors of its teacher")
     if method.student == "corrected":
@@ -157,7 +157,7 @@ def fit_authors(
     run: RunConfig,     # an epoch passes over the authors, two texts each; over the texts for `MulticlassLoss`
 ):
     """Train with sentence-transformers' trainer.
-    Raises `TrainingFailed` when the loss is no longer finite, `ValueError` when fewer than two authors have two texts."""
+    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts."""
     sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
     rows = {"row": range(len(labels)), "label": labels}
     try:
@@ -168,25 +168,24 @@ def fit_authors(
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers
             raise TrainingFailed(len(loss.history) + 1, str(e)) from None
         raise
-    for step, seen in enumerate(loss.history, 1):
-        value = float(seen["loss"])
+    for step, terms in enumerate(loss.history, 1):
+        value = float(terms["loss"])
         if not np.isfinite(value):
             raise TrainingFailed(step, f"the loss is {value}")
 
 
 NEAR = 8 # neighbors that are looked at
-RESAMPLED = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
+REPLICATE_METRICS = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
 
 
 def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
-    """Shares of the nearest targets that are on the query's topic; of those by other authors, NaN for queries that have
-    none."""
+    "Compute the fraction of nearest targets on the query's topic, and of those by other authors, NaN where none are."
     topic = author_ids(np.array(texts.topic, dtype=object))
     author = halves.author
-    found = halves.targets[nearest.numpy()]
-    asked = halves.queries[:, None]
-    same = topic[found] == topic[asked]
-    false = author[found] != author[asked]
+    nearest_texts = halves.targets[nearest.numpy()]
+    query_texts = halves.queries[:, None]
+    same = topic[nearest_texts] == topic[query_texts]
+    false = author[nearest_texts] != author[query_texts]
     false_share = (same & false).sum(1) / false.sum(1).clip(1)
     on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
     return {
@@ -202,12 +201,12 @@ def evaluate_authors(
     halves: Halves,        # of them
     replicates: int = 100, # resamples of the authors, the same for all methods
 ) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, R@8 by author who asks
-    "R@8, MRR and the topics of the neighbors."
+    "Compute R@8, MRR and the topics of the neighbors."
     q = len(halves.queries)
     nearest = min(NEAR, len(halves.targets))
-    asked = rows[halves.queries]
-    offered = rows[halves.targets]
-    hits = first_hits(asked, offered, halves.relevance(), nearest)
+    query_rows = rows[halves.queries]
+    target_rows = rows[halves.targets]
+    hits = first_hits(query_rows, target_rows, halves.relevance(), nearest)
     values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.above, hits.tied, hits.right)}
     if texts.topic is not None:
         values |= neighbors(texts, halves, hits.nearest)
@@ -215,7 +214,7 @@ def evaluate_authors(
     asks = halves.author[halves.queries]
     weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
     metrics = {"queries": float(q), "targets": float(len(halves.targets))}
-    resampled = {}
+    replicates_of = {}
     for key, value in values.items():
         counts = ~np.isnan(value)
         own = weights[:, counts]
@@ -223,15 +222,15 @@ def evaluate_authors(
             continue
         ones = np.ones(counts.sum())
         metrics[key] = float(ones @ value[counts] / ones.sum())
-        if key in RESAMPLED and (own.sum(1) > 0).all():
-            resampled[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
+        if key in REPLICATE_METRICS and (own.sum(1) > 0).all():
+            replicates_of[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
     sums = np.bincount(asks, values["r8"])[np.unique(asks)]
     by_author = sums * len(sums) / len(asks) # their mean is that of the queries
-    return metrics, resampled, np.round(by_author, 3).tolist()
+    return metrics, replicates_of, np.round(by_author, 3).tolist()
 
 
 def attempts(run: RunConfig) -> list[RunConfig]:
-    "A run with each setting that its method tries, in order. The classifier of MLL has no temperature."
+    "Return a run for each setting that a method tries, in order. The classifier of MLL has no temperature."
     method = run.method.authors
     training = run.training
     temperatures = (training.temperature, *training.further_temperatures)
@@ -239,16 +238,16 @@ def attempts(run: RunConfig) -> list[RunConfig]:
         temperatures = temperatures[:1]
     of_students = training.student_epochs if method.student != "none" else None
     epochs = method.epochs or of_students or training.epochs
-    found = []
+    runs = []
     for rate in (training.learning_rate, *training.further_rates):
         for temperature in temperatures:
             changes = {"learning_rate": rate, "temperature": temperature, "epochs": epochs}
-            found.append(run.model_copy(update={"training": training.model_copy(update=changes)}))
-    return found
+            runs.append(run.model_copy(update={"training": training.model_copy(update=changes)}))
+    return runs
 
 
-def _fitted(run: RunConfig, teacher): # teacher: (texts, d) or None
-    "A model trained with one setting, and the history of its loss. Raises `TrainingFailed`."
+def _fit(run: RunConfig, teacher):
+    "Train a model with one setting; return it and the history of its loss. Raise `TrainingFailed`."
     model = beginning(run.encoder, run.corpus, run.seed)
     labels = author_ids(author_split(run.corpus).train.author)
     tokens = _tokens(run.encoder, run.corpus, "train")
@@ -258,8 +257,8 @@ def _fitted(run: RunConfig, teacher): # teacher: (texts, d) or None
     return model, loss.history
 
 
-def tuned(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, what a record says of the choice
-    "Train a method, with every setting it may try. Raises `TrainingFailed` when none of them ends in finite numbers."
+def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of the choice
+    "Train a method with every setting it may try. Raise `TrainingFailed` if none of them ends in finite numbers."
     teacher = None
     about = {}
     if run.method.authors.student != "none":
@@ -267,16 +266,16 @@ def tuned(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history o
         teacher = _vectors(base, run, "train")
         about["teacher"] = choice["setting"]
     options = attempts(run)
-    tried = about["tried"] = []
+    trials = about["tried"] = []
     best = None
     for option in options:
         setting = {"learning_rate": option.training.learning_rate, "temperature": option.training.temperature}
-        tried.append(setting)
+        trials.append(setting)
         try:
-            model, history = _fitted(option, teacher)
+            model, history = _fit(option, teacher)
         except TrainingFailed as e:
             failure = e
-            tried[-1] = setting | {"failed": str(e)}
+            trials[-1] = setting | {"failed": str(e)}
             continue
         score = 0.
         if len(options) > 1:
@@ -284,7 +283,7 @@ def tuned(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history o
             halves = query_target(texts, run.corpus.split.seed)
             metrics, *_ = evaluate_authors(_vectors(model, run, "validation"), texts, halves, 2)
             score = metrics["r8"]
-            tried[-1] = setting | {"r8": round(score, 5)}
+            trials[-1] = setting | {"r8": round(score, 5)}
         if best is None or score > best[0]:
             best = score, model, history, setting
     if best is None:
@@ -293,11 +292,11 @@ def tuned(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history o
     return model, history, about
 
 
-_teacher = lru_cache(maxsize=6)(tuned) # two bases, three seeds: as many as a table's students take in turn
+_teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a table's students take in turn
 
 
 def teacher_of(run: RunConfig) -> RunConfig:
-    "The run of the base that a student learns from: the same for all of them, and for the row of that base."
+    "Return the run of the base that a student learns from: the same for all, and for the row of that base."
     method = MethodConfig(name="teacher", authors=AuthorsConfig(base=run.method.authors.base))
     return run.model_copy(update={"experiment": "teacher", "method": method, "evaluate": (), "measure": ()})
 
@@ -306,8 +305,8 @@ PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distributi
 
 
 def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
-    """How many texts, authors and topics the parts have; `leakage cross` and `leakage iid` where they can be measured.
-    Raises `MissingData`."""
+    """Count the texts, authors and topics of the parts; `leakage cross` and `leakage iid` where they can be measured.
+    Raise `MissingData`."""
     split = author_split(corpus)
     parts = split.parts()
     sizes = split.table()
@@ -316,8 +315,8 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
         texts = parts.get(key)
         if not texts:
             continue
-        found = sizes.loc[key]
-        out |= {f"{name} {what}": float(n) for what, n in found.items() if n}
+        sizes_of_part = sizes.loc[key]
+        out |= {f"{name} {what}": float(n) for what, n in sizes_of_part.items() if n}
         if texts.topic and key != "train":
             with suppress(ValueError): # topics that cannot be told from authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
@@ -328,29 +327,31 @@ EXCERPT = 12 # words
 
 
 def excerpt(texts: list[str], words: list[str]) -> str:
-    "The stretch with the most different words of those asked for, the first of several, anywhere in the texts."
+    "Return the stretch with the most of the given words, the first of several, anywhere in the texts."
     best = " ".join(texts[0].split()[:EXCERPT])
     most = 0
     for text in texts:
-        told = text.split()
-        bare = [word.strip(".,;:!?()\"'*").lower() for word in told] # without the marks around it
+        tokens = text.split()
+        bare = [word.strip(".,;:!?()\"'*").lower() for word in tokens] # without the marks around it
         for start in np.flatnonzero(among(bare, set(words))):
             stretch = slice(start, start + EXCERPT)
-            found = set(bare[stretch]) & set(words)
-            if len(found) > most:
-                most = len(found)
-                best = " ".join(told[stretch])
+            shared = set(bare[stretch]) & set(words)
+            if len(shared) > most:
+                most = len(shared)
+                best = " ".join(tokens[stretch])
     return best
 
 
 def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
-    "The pairs of topics across a split that are most alike, with an excerpt of each. Raises as `nearest_topics`."
+    """Return the pairs of topics across a split that are most alike, with an excerpt of each.
+    Raise as `nearest_topics`."""
     split = author_split(corpus)
     out = []
-    for asked, trained, cosine, shared in nearest_topics(split.train, split.tests["cross"], 5).itertuples(index=False):
+    test = split.tests["cross"]
+    for test_topic, training_topic, cosine, shared in nearest_topics(split.train, test, 5).itertuples(index=False):
         words = shared.split(", ")
-        leak = {"test topic": asked, "training topic": trained, "cosine": round(cosine, 4), "words": words}
-        for side, topic, texts in (("test", asked, split.tests["cross"]), ("training", trained, split.train)):
+        leak = {"test topic": test_topic, "training topic": training_topic, "cosine": round(cosine, 4), "words": words}
+        for side, topic, texts in (("test", test_topic, test), ("training", training_topic, split.train)):
             leak[side] = excerpt([text for text, on in zip(texts.text, texts.topic) if on == topic], words)
         out.append(leak)
     return out
@@ -359,15 +360,15 @@ def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cos
 MOST = 2000 # authors: larger sets do not leave the values of single authors in a record
 
 
-def _about(texts: Texts) -> dict: # for the record
-    "What a record says of some texts."
+def _about(texts: Texts) -> dict:
+    "Describe some texts for the record."
     numbers = {**texts.counts, **describe(texts)}
     whole = {key: value for key, value in numbers.items() if value == int(value)}
     return {"fingerprint": texts.fingerprint, "counts": whole}
 
 
 class AuthorsTask(Task): # its models are functions: part of the split -> rows
-    "Who wrote it? Texts by authors on topics."
+    "Task of texts by authors on topics: who wrote it?"
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
         split = author_split(run.data)
         return split, {f"train {run.data.name}": _about(split.train)}
@@ -375,13 +376,13 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
     def train(self, run: RunConfig) -> Trained:
         corpus = run.data
         split, about = self.data(run)
-        counted = run.method.authors and run.method.authors.counted
+        what = run.method.authors and run.method.authors.counted
         if run.evaluate == ("counts",):
             return Trained(None, "none: texts are counted", data=about)
-        if counted: # a planted language has function words of its own
+        if what: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
-            rows = text_rows(counted, split.train.text, words)
-            identity = f"none: {counted} of the training texts"
+            rows = text_rows(what, split.train.text, words)
+            identity = f"none: {what} of the training texts"
             return Trained(lambda part: rows(split.parts()[part].text), identity, data=about)
         model = beginning(run.encoder, corpus, run.seed)
         if run.encoder.name == "learned":
@@ -392,41 +393,41 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         extra = {}
         if run.method.trained:
             is_teacher = run.method.authors == teacher_of(run).method.authors
-            model, history, extra = _teacher(teacher_of(run)) if is_teacher else tuned(run)
+            model, history, extra = _teacher(teacher_of(run)) if is_teacher else tune(run)
             curve = curve_summary(history)
             has_bias = any("B" in step for step in history)
             summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
-            kept = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
-            extra = extra | {"history": kept, "steps": len(history)}
+            values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+            extra = extra | {"history": values, "steps": len(history)}
         return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, run.data
 
-    def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, tested: Tested) -> None:
+    def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, results: Tested) -> None:
         corpus = run.data
         if name == "counts":
-            tested.metrics[name] = counts(corpus)
+            results.metrics[name] = counts(corpus)
             return
         parts = test.parts()
         check_known("evaluation set", name, parts, ConfigError)
         texts = parts[name]
         seed = corpus.split.seed if corpus.split else 0
-        tested.metrics[name], resampled, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
-        tested.data[f"test {name}"] = _about(texts)
+        results.metrics[name], replicates, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
+        results.data[f"test {name}"] = _about(texts)
         if "known texts" in run.measure:
-            tested.metrics[name] |= shares_known(test.train.text, texts.text)
+            results.metrics[name] |= overlap_shares(test.train.text, texts.text)
         if name == "validation":
             return
-        tested.replicates[name] = resampled
+        results.replicates[name] = replicates
         if run.method.trained and len(by_author) <= MOST:
-            tested.extra.setdefault("questions", {})[name] = by_author
+            results.extra.setdefault("questions", {})[name] = by_author
 
     def test(self, model, run: RunConfig) -> Tested:
-        tested = super().test(model, run)
+        results = super().test(model, run)
         if "cases" in run.measure:
-            tested.extra["leaks"] = leaks(run.data)
-        return tested
+            results.extra["leaks"] = leaks(run.data)
+        return results
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)

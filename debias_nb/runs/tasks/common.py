@@ -18,7 +18,7 @@ from ..config import RunConfig
 
 @dataclass
 class Trained:
-    "What training gives: the model, the hash of the weights it began with, and what a record says of it."
+    "Result of training: the model, the hash of the weights it began with, and what a record says of it."
     model: object
     identity: str
     curve: dict = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Trained:
 
 @dataclass
 class Tested:
-    "What testing gives: by evaluation set, and by metric."
+    "Results of testing: by evaluation set, and by metric."
     metrics: dict = field(default_factory=dict)
     replicates: dict = field(default_factory=dict)
     data: dict = field(default_factory=dict)
@@ -37,52 +37,52 @@ class Tested:
 
 
 class Task:
-    """What is done with one kind of data. A method is asked with the whole run, and takes of it what it needs.
+    """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
     To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
     instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them."""
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
-        "What a run is trained on, as its trainer takes it; of each data set in it, fingerprint and counts for the record."
+        "Return what a run is trained on, as its trainer takes it, and fingerprints and counts for the record."
         raise NotImplementedError
 
     def train(self, run: RunConfig) -> Trained:
-        """The model that a run is tested with: fine-tuned, or the base encoder where the method trains nothing.
-        Raises `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
+        """Return the model that a run is tested with: fine-tuned, or the base encoder if the method trains nothing.
+        Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
         raise NotImplementedError
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        "What loads one evaluation set: a function and its arguments."
+        "Return what loads one evaluation set: a function and its arguments."
         raise NotImplementedError
 
-    def evaluate(self, model, run: RunConfig, name: str, test, tested: Tested) -> None: # test: what was loaded
-        "Add to `tested` what a model does on one evaluation set."
+    def evaluate(self, model, run: RunConfig, name: str, test, results: Tested) -> None:
+        "Add to the results what a model does on one evaluation set."
         raise NotImplementedError
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
-        "What a run cannot do without, each as a function that loads it and its arguments."
+        "Yield what a run cannot do without, each as a function that loads it and its arguments."
         raise NotImplementedError
 
     def test(self, model, run: RunConfig) -> Tested:
-        "All evaluation sets that are there."
-        tested = Tested()
+        "Test on all evaluation sets that are there."
+        results = Tested()
         for name in run.evaluate:
             load, *what = self.test_set(run, name)
             try:
                 test = load(*what)
             except MissingData:
-                tested.missing.append(name)
+                results.missing.append(name)
                 continue
-            self.evaluate(model, run, name, test, tested)
-        return tested
+            self.evaluate(model, run, name, test, results)
+        return results
 
     def is_stale(self, record: dict, run: RunConfig) -> bool:
-        "Whether a record is to be made again: an evaluation set that was missing when it was made is there now."
+        "Return whether a record is to be made again: an evaluation set that was missing then is there now."
         missing = [name for name in run.evaluate if name not in record["metrics"]]
         return any(not lacking(*self.test_set(run, name)) for name in missing)
 
     def lacks(self, run: RunConfig) -> str | None:
-        "All that a run needs and does not find, in words, each once; None when it can run."
+        "Explain what a run is missing, each reason once, or return None if it can run."
         if run.of_before:
             return run.of_before
         reasons = [lacking(*need) for need in self.needs(run)]
@@ -95,7 +95,7 @@ def task_of(run: RunConfig) -> Task:
 
 @lru_cache(maxsize=3)
 def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its fingerprint
-    "A base encoder and its fingerprint, loaded once a process and never trained."
+    "Load a base encoder and its fingerprint, once a process; it is never trained."
     from ...encoders.tokens import encoder_fingerprint
     from ...encoders.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
@@ -103,13 +103,13 @@ def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its finger
 
 
 def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
-    "A base encoder, where nobody asks for its fingerprint."
+    "Load a base encoder without its fingerprint."
     return base_encoder(config)[0]
 
 
 @lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
-    "Tokens of the distinct texts, and each text's row among them."
+    "Tokenize the distinct texts, and return each text's row among them."
     from ...encoders.tokens import tokenize
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenize(base_model(encoder), list(unique), encoder.max_length)
@@ -117,37 +117,37 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
 
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
-    "Embeddings of texts, each distinct text computed once. `model` is a state of `encoder`."
+    "Embed texts, each distinct text once. `model` is a state of `encoder`."
     from ...encoders.tokens import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
 
 
 def shares_of(
-    known: np.ndarray, # (n,) of `known_texts`
+    counts: np.ndarray, # (n,) of `known_texts`
 ) -> dict: # `KNOWN`, in [0, 1]
-    "The share of what is tested that has no, one and two known texts."
-    return {what: float((known == count).mean()) for count, what in enumerate(KNOWN)}
+    "Return the fractions of test items with no, one and two texts that also occur in training."
+    return {what: float((counts == count).mean()) for count, what in enumerate(KNOWN)}
 
 
-def shares_known(
-    trained: Iterable[str],
-    *tested: list[str], # (n,) each, as of `known_texts`
+def overlap_shares(
+    training: Iterable[str],
+    *columns: list[str], # (n,) each, as of `known_texts`
 ) -> dict: # of `shares_of`
-    "How many texts of each tested item stand in training."
-    return shares_of(known_texts(frozenset(map(fold, trained)), *tested))
+    "Return the fractions of test items by their overlap with training, as `shares_of`."
+    return shares_of(known_texts(frozenset(map(fold, training)), *columns))
 
 
-def parted(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions of both parts
-    "A share of n rows, drawn at random, and the others."
+def random_parts(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions
+    "Divide n rows at random into a fraction and the others."
     order = np.random.default_rng(seed).permutation(n)
-    drawn, others = np.split(order, [round(share * n)])
-    return np.sort(drawn), np.sort(others)
+    sample, others = np.split(order, [round(share * n)])
+    return np.sort(sample), np.sort(others)
 
 
 @lru_cache(maxsize=None)
 def lacking(load, *what) -> str | None:
-    "Why something cannot be loaded, in words; None when it can."
+    "Explain why something cannot be loaded, or return None if it can."
     from ...encoders.tokens import EncoderError
     try:
         load(*what)
@@ -157,7 +157,7 @@ def lacking(load, *what) -> str | None:
 
 
 def encoder_files(encoder: EncoderConfig) -> None:
-    "Look for the files of an encoder. Raises `EncoderError`; planted and `learned` ones need none."
+    "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
     from ...encoders.safe_folders import check_folder
     from ...encoders.loading import find_folder
     from ..pair_encoders import transformer_folder

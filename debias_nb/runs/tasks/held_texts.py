@@ -15,34 +15,36 @@ from .common import lacking
 
 
 def untested(
-    asked: TextsConfig,
+    config: TextsConfig,
     texts: Iterable[str],  # of its corpora
-    tested: Iterable[str],
+    test_texts: Iterable[str],
 ) -> tuple[str, ...]: # at least two
-    "The distinct texts in random order, without those that are tested. Raises `ConfigError` where fewer than two are left."
-    found = {}
+    """Return the distinct texts in random order, without those that are tested.
+    Raise `ConfigError` if fewer than two are left."""
+    by_fold = {}
     for text in texts:
-        found.setdefault(fold(text, True), text)
-    for text in tested:
-        found.pop(fold(text, True), None)
-    texts = list(found.values())
+        by_fold.setdefault(fold(text, True), text)
+    for text in test_texts:
+        by_fold.pop(fold(text, True), None)
+    texts = list(by_fold.values())
     if len(texts) < 2:
-        names = ", ".join(asked.corpora)
+        names = ", ".join(config.corpora)
         raise ConfigError(f"texts: {len(texts)} of {names} are not tested, and what is tested is not held: two are needed")
     order = default_rng([0, 13]).permutation(len(texts))
-    count = max(2, round(asked.share * len(texts)))
+    count = max(2, round(config.share * len(texts)))
     return tuple(texts[place] for place in order[:count])
 
 
 @lru_cache(maxsize=8)
 def unlabeled_texts(
-    asked: TextsConfig,
+    config: TextsConfig,
     evaluate: tuple[str, ...],         # names of evaluation sets
     corpus: CorpusConfig | None = None, # of these
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]:
-    "The texts that a run is held on, of `untested`; a test whose files are not there tests nothing. Raises as `training_texts`."
-    texts = [training_texts(name, world) for name in asked.corpora]
+    """Return the texts that a run is regularized on, of `untested`; a test without files tests nothing.
+    Raise as `training_texts`."""
+    texts = [training_texts(name, world) for name in config.corpora]
     there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
-    tested = [evaluation_pairs(name, corpus, world).all_texts for name in there]
-    return untested(asked, chain(*texts), chain(*tested))
+    test_texts = [evaluation_pairs(name, corpus, world).all_texts for name in there]
+    return untested(config, chain(*texts), chain(*test_texts))

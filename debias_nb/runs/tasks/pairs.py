@@ -36,7 +36,7 @@ FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
 
 
 def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
-    "Cosine of both sides of every pair."
+    "Compute the cosine of both sides of every pair."
     left, right = both.chunk(2)
     return cosines(left, right).numpy()
 
@@ -54,10 +54,11 @@ def importance_shares(
     encoder: EncoderConfig,
     queries: list, # texts, or `worlds.Text`s
 ) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
-    "Mean over the first queries: share of importance on the top token, and on words of each role. Accessories are left out."
-    planted = bool(queries) and not isinstance(queries[0], str)
+    """Average over the first queries the fraction of importance on the top token, and on words of each role.
+    Accessories are left out."""
+    is_planted = bool(queries) and not isinstance(queries[0], str)
     texts = queries
-    if planted:
+    if is_planted:
         queries = [query for query in queries if not query.accessory]
         texts = [query.text for query in queries]
     if not texts:
@@ -66,7 +67,7 @@ def importance_shares(
     values = importance(model, tokens, dtype=encoder.dtype).values.clamp(min=0).nan_to_num()[rows]
     peak = values.amax(1) / values.sum(1).clamp(min=1e-9)
     shares = {"peak importance": float(peak.mean())}
-    if planted:
+    if is_planted:
         roles = importance_by_role(model, queries[:MOST]).mean()
         causal = roles.get("noun", 0.) + roles.get("attribute", 0.)
         shares |= {"brand importance": float(roles["brand"]), "causal importance": float(causal)}
@@ -76,26 +77,26 @@ def importance_shares(
 KEPT_RESAMPLES = 40 # of metrics beside the main one, so that records stay small
 
 
-def _few(resampled: dict[str, list[float]]) -> dict[str, list[float]]:
-    "The resamples that a record keeps of a metric next to the main one; none where one of them lacks a class."
-    kept = {}
-    for key, values in resampled.items():
+def _few(replicates: dict[str, list[float]]) -> dict[str, list[float]]:
+    "Return the resamples that a record keeps of a secondary metric; none if one of them lacks a class."
+    few_replicates = {}
+    for key, values in replicates.items():
         few = np.round(values[:KEPT_RESAMPLES], 4)
         if np.isfinite(few).all():
-            kept[key] = few.tolist()
-    return kept
+            few_replicates[key] = few.tolist()
+    return few_replicates
 
 
 def offer_measures(
     both, # (2n, d) tensor, embeddings of both sides
     pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
-    "Whether the offer nearest to an offer is of its product; ties are shared."
+    "Return whether the offer nearest to an offer is of its product; ties are shared."
     place = {title: i for i, title in enumerate(pairs.all_texts)}
     items = both[[place[title] for title in pairs.offers.items]]
-    values, resampled = evaluate_retrieval(items[pairs.offers.own], items, pairs.offers, ks=(1,))
-    resampled.pop("p1[seen]", None)
-    return values, _few(resampled)
+    values, replicates = evaluate_retrieval(items[pairs.offers.own], items, pairs.offers, ks=(1,))
+    replicates.pop("p1[seen]", None)
+    return values, _few(replicates)
 
 
 def role_importance(
@@ -103,7 +104,7 @@ def role_importance(
     encoder: EncoderConfig,
     texts: list[str],
 ) -> dict: # `number importance`, and the same for each other role of `data/07_products`
-    "Mean over the first texts: share of importance on the words of each role, and on the top token."
+    "Average over the first texts the fraction of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:MOST]
     roles = importance_by_role(model, [worded(text) for text in texts], dtype=encoder.dtype).mean()
     shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
@@ -112,7 +113,7 @@ def role_importance(
 
 @lru_cache(maxsize=16)
 def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap auc05`; `seen words` of what is trained
-    "What can be said of a real test without an encoder: AUC(0.05) of word overlap, and the share of words in training."
+    "Measure a real test without an encoder: AUC(0.05) of word overlap, and the fraction of words in training."
     pairs = evaluation_pairs(name, corpus, None)
     values = {"overlap auc05": auc_at(pairs.labels, word_overlap(pairs.left, pairs.right), name=name)}
     if corpus:
@@ -121,24 +122,24 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
 
 
 @lru_cache(maxsize=4)
-def trained_texts(corpus: CorpusConfig) -> frozenset[str]:
-    "The texts that a corpus trains on, folded."
+def training_set(corpus: CorpusConfig) -> frozenset[str]:
+    "Return the texts that a corpus trains on, folded."
     return frozenset(map(fold, training_pairs(corpus).all_texts))
 
 
-def known_parts(
+def overlap_parts(
     pairs: LabeledPairs,
     corpus: CorpusConfig, # that is trained on
 ) -> tuple[dict, dict]: # shares; part -> (n,) booleans, where there are enough pairs of both classes
-    "How many of the texts of each pair stand in training: `KNOWN`, the share of matches of each part, and the parts."
-    known = known_texts(trained_texts(corpus), pairs.left, pairs.right)
-    values = shares_of(known)
+    "Divide pairs by how many of their texts also occur in training: fractions, matches of each part, and the parts."
+    counts = known_texts(training_set(corpus), pairs.left, pairs.right)
+    values = shares_of(counts)
     parts = {}
-    for name, part in {"no known text": known == 0, "known text": known > 0}.items():
+    for name, part in {"no known text": counts == 0, "known text": counts > 0}.items():
         labels = pairs.labels[part]
         if len(labels):
             values[f"matches[{name}]"] = float(labels.mean())
-        if FEWEST_APART <= len(labels) < len(known) and 0 < labels.mean() < 1:
+        if FEWEST_APART <= len(labels) < len(counts) and 0 < labels.mean() < 1:
             parts[name] = part
     return values, parts
 
@@ -156,7 +157,8 @@ STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { #
 
 @lru_cache(maxsize=8)
 def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> TitleTask:
-    "Left texts of an evaluation set that have a duplicate; relevant are those of all its right texts that ask the same."
+    """Return the left texts of an evaluation set that have a duplicate; relevant are all its right texts that ask the
+    same."""
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
     queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
@@ -166,10 +168,10 @@ def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None)
     asks = csr_array((np.ones(len(texts)), (every, group)))
     own = csr_array((np.ones(len(texts)), (every, every)))
     others = asks[queries] @ asks[items].T - own[queries] @ own[items].T
-    found = others.sum(1) > 0
-    queries = queries[found]
+    has_duplicate = others.sum(1) > 0
+    queries = queries[has_duplicate]
     return TitleTask(
-        pairs.name, texts[queries].tolist(), texts[items].tolist(), others[found], place[queries], None,
+        pairs.name, texts[queries].tolist(), texts[items].tolist(), others[has_duplicate], place[queries], None,
         np.zeros(len(items)))
 
 
@@ -178,7 +180,7 @@ def search_measures(
     pairs: LabeledPairs,
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
-    "How duplicates are found among all right texts."
+    "Measure how duplicates are found among all right texts."
     place = {text: i for i, text in enumerate(pairs.all_texts)}
     queries, items = [both[[place[text] for text in texts]] for texts in (search.queries, search.items)]
     query, item = search.relevance.nonzero()
@@ -188,7 +190,7 @@ def search_measures(
 
 @lru_cache(maxsize=4)
 def training_tokens(encoder: EncoderConfig, corpus: CorpusConfig, loss: str) -> tuple[PairTokens, dict]:
-    "The training set, tokenized, and what a record says of it."
+    "Tokenize the training set, and describe it for the record."
     pairs = training_pairs(corpus)
     model = base_model(encoder)
     info = pairs.info
@@ -202,41 +204,41 @@ def training_tokens(encoder: EncoderConfig, corpus: CorpusConfig, loss: str) -> 
 
 
 class PairTask(Task):
-    "Labeled pairs: duplicate questions, offers of one product, planted products."
+    "Task of labeled pairs: duplicate questions, offers of one product, planted products."
     def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
         return training_tokens(run.encoder, run.corpus, run.training.loss)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return evaluation_pairs, name, run.corpus, run.eval_world
 
-    def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, tested: Tested) -> None:
+    def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, results: Tested) -> None:
         both = vectors(model, test.all_texts, run.encoder)
         scores = side_cosines(both)
-        known, parts = known_parts(test, run.data) if "known texts" in run.measure else ({}, {})
+        overlap, parts = overlap_parts(test, run.data) if "known texts" in run.measure else ({}, {})
         groups = sampling_units(test.left, test.right).group if "shared texts" in run.measure else test.groups
-        values, resampled = evaluate_pairs(test.labels, scores, groups, test.subsets | parts, name=name)
-        values |= known
+        values, replicates = evaluate_pairs(test.labels, scores, groups, test.subsets | parts, name=name)
+        values |= overlap
         main = "auc05[ordinary]" if "ordinary" in test.subsets else "auc05"
-        kept = {key: resampled.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
+        main_replicates = {key: replicates.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
         if name in PLANTED:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if test.offers:
-            asked, ranked = offer_measures(both, test)
+            offer_values, offer_replicates = offer_measures(both, test)
             ranking, *_ = rank_metrics(test.labels, scores, np.zeros(len(scores), int), name=name) # one list
-            values |= asked | {"ap": ranking["map"]}
-            resampled.pop("auc")
-            kept |= ranked | _few(resampled)
+            values |= offer_values | {"ap": ranking["map"]}
+            replicates.pop("auc")
+            main_replicates |= offer_replicates | _few(replicates)
         if "retrieval" in run.measure:
             values |= search_measures(both, test, search_of(name, run.corpus, run.eval_world))
         if "words" in run.measure and name in (*question_corpora(), *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, test.left)
-        tested.metrics[name] = values
-        tested.replicates[name] = kept
-        tested.data[f"test {name}"] = test.info
+        results.metrics[name] = values
+        results.replicates[name] = main_replicates
+        results.data[f"test {name}"] = test.info
 
     def unlabeled(self, run: RunConfig) -> tuple[str, ...]:
-        "The unlabeled texts that a run is held on. Raises `ConfigError`."
+        "Return the unlabeled texts that a run is regularized on. Raise `ConfigError`."
         return unlabeled_texts(run.method.texts, run.evaluate, run.corpus, run.eval_world)
 
     def train(self, run: RunConfig) -> Trained:
@@ -247,8 +249,8 @@ class PairTask(Task):
         model = copy.deepcopy(base)
         best = None
         if run.training.select == "best":
-            held = training_pairs(run.corpus, "heldout")
-            best = BestEpoch(model, lambda m: auc_at(held.labels, score(m, held, run.encoder)))
+            held_out = training_pairs(run.corpus, "heldout")
+            best = BestEpoch(model, lambda m: auc_at(held_out.labels, score(m, held_out, run.encoder)))
         texts = None
         if run.method.texts:
             texts = list(self.unlabeled(run))
@@ -264,16 +266,17 @@ class PairTask(Task):
         return Trained(model, identity, curve_summary(course.history), data, extra)
 
     def test(self, model, run: RunConfig) -> Tested:
-        "All evaluation sets, of the tuned encoder and, as `iid@0.5`, of those between base and tuned (WiSE-FT)."
-        tested = super().test(model, run)
+        "Test on all evaluation sets, the tuned encoder and, as `iid@0.5`, those between base and tuned (WiSE-FT)."
+        results = super().test(model, run)
         for alpha in run.method.interpolate:
             between = super().test(wise_ft(self.base_of(run), model, alpha), run)
             for kind in ("metrics", "replicates", "extra"):
-                getattr(tested, kind).update({f"{name}@{alpha:g}": value for name, value in getattr(between, kind).items()})
-        return tested
+                own = getattr(between, kind).items()
+                getattr(results, kind).update({f"{name}@{alpha:g}": value for name, value in own})
+        return results
 
     def base_of(self, run: RunConfig):
-        "The encoder that a run begins with."
+        "Return the encoder that a run begins with."
         return base_model(run.encoder)
 
     load = staticmethod(training_pairs)
