@@ -183,7 +183,7 @@ def test_a_batch_is_embedded_once_and_its_terms_are_those_of_separate_passes(enc
     texts = [rows(columns, 6)[column] for column in columns if column != "score"]
     np.random.seed(0)
     second = tokenize(model, texts[1])
-    other, weight = Draws().intervened(model, second, .5, "mask")
+    other, weight = Draws().intervention(model, second, .5, "mask")
     importance, at_base = (cosines(embed(encoder, second), embed(encoder, other)) for encoder in (model, base))
     assert torch.isclose(terms["base"], plain, atol=1e-5)
     apart = torch.stack([outreg_apart(model, base, part) for part in texts]).mean()
@@ -736,6 +736,8 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
     for call, error, words in (
         (lambda: given(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
         (lambda: given(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
+        (lambda: given(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError, "Regularized stands inside"),
+        (lambda: given(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError, "Regularized stands inside"),
         (lambda: given(with_mnrl(bert, OutReg()), features=packed), ValueError, "unpad_inputs"),
         (lambda: given(with_mnrl(bert, OutReg()), model=stepped(bert)), ValueError, "with other weights"),
         (lambda: given(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError, "tokenizers|differ"),

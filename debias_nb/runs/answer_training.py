@@ -30,7 +30,7 @@ from ..processes import refuse_several
 from .config import RunConfig, ScanConfig
 from .records import TrainingFailed
 from .training import BestEpoch, in_stretches, rows_of, train_with
-from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
+from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
 from ..losses.scan_head import HEADS, ScanHead, scan_loss
 
 
@@ -149,7 +149,7 @@ class Weigher:
         self.fitted = found.loss
         if self.scan.weights == "learned":
             return found.values
-        return shuffled_within(found.values, labels, self.generator)
+        return shuffle_within_classes(found.values, labels, self.generator)
 
     def diary_line(self, weights, labels, rows) -> dict[str, float]:
         "One line of the diary: what the weights of a batch are like, relative to mean 1; nan where there are no such samples."
