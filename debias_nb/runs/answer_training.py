@@ -23,7 +23,7 @@ from transformers import PrinterCallback, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
-from ..data.answers import Answers, high_overlap, misled
+from ..data.answers import Answers, high_overlap, overlap_errors
 from ..encoders.tokens import autocast, device_of, evaluating
 from ..measures.metrics import rank_metrics, rank_replicates
 from ..processes import refuse_several
@@ -359,7 +359,7 @@ def evaluate_answers(
     shown = SHOWN if answers.grades is None else SHOWN + GRADED
     resampled = rank_replicates({key: values[key] for key in shown if key in values}, REPLICATES, 0)
     precision = values["map"]
-    wrong = dict(zip(answers.question_ids, misled(answers).tolist())) # whether the largest overlap is a wrong candidate's
+    wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist())) # whether the largest overlap is a wrong candidate's
     away = np.array([wrong[i] for i in ids])
     for k, (name, mask) in enumerate({"misled": away, "led": ~away}.items(), 1):
         if mask.sum() < 2:
