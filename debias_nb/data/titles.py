@@ -107,6 +107,16 @@ class Titles(_Relevance):
         return self._summary(end=f", fingerprint {self.fingerprint[:12]}")
 
 # %% ../../nbs/data/02_titles.ipynb #af142aa7
+class _Side:
+    "Texts of queries or of items, merged by title."
+    def __init__(self, texts):
+        lower = pd.Series(texts, dtype=object).str.strip().str.lower()
+        self.codes, self.titles = lower.mask(lower == "").factorize() # number of each text's title, -1: blank; all titles
+        self.first = lower[lower != ""].drop_duplicates().index # text of each title
+        self.blank = int((self.codes < 0).sum())
+        self.merged = len(texts) - self.blank - len(self.titles)
+
+
 def make_titles(
     name: str,
     queries: Sequence[str],                  # titles; HTML entities undone
@@ -120,20 +130,18 @@ def make_titles(
 ) -> Titles:
     """Merge equal titles, and drop own titles and queries without a relevant item.
     Raises `DataError` if no query has one."""
-    lower = [pd.Series(texts, dtype=object).str.strip().str.lower() for texts in (queries, items)]
-    sides = [side.mask(side == "").factorize() for side in lower] # the title of each text, -1: blank; all titles
-    (query_of, query_titles), (item_of, item_titles) = sides
-    shape = (len(query_titles), len(item_titles))
+    left, right = _Side(queries), _Side(items)
+    shape = (len(left.titles), len(right.titles))
 
     def of_titles(pairs):
         "Convert places of texts to places of titles, without blank ones."
         pairs = np.reshape(pairs, (-1, 2)).astype(int)
-        both = np.column_stack([query_of[pairs[:, 0]], item_of[pairs[:, 1]]])
+        both = np.column_stack([left.codes[pairs[:, 0]], right.codes[pairs[:, 1]]])
         return both[(both >= 0).all(1)]
 
     pairs_of_titles = of_titles(relevance)
     named_pairs = _mark(pairs_of_titles, shape)
-    own = item_titles.get_indexer(query_titles)
+    own = right.titles.get_indexer(left.titles)
     relevant = others = named_pairs > _own_titles(own, shape[1]) # true in the first, not in the second
     exclusions = None
     if excluded is not None:
@@ -143,21 +151,16 @@ def make_titles(
     if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
 
-    blank = [int((codes < 0).sum()) for codes in (query_of, item_of)]
     all_counts = dict(counts or {})
     all_counts |= {"queries read": len(queries), "items read": len(items), "pairs read": len(relevance)}
-    all_counts |= {"queries without a title": blank[0], "items without a title": blank[1]}
+    all_counts |= {"queries without a title": left.blank, "items without a title": right.blank}
     all_counts["pairs without a title"] = len(relevance) - len(pairs_of_titles)
-    all_counts |= {
-        "queries merged": len(queries) - blank[0] - shape[0],
-        "items merged": len(items) - blank[1] - shape[1],
-        "pairs merged": len(pairs_of_titles) - named_pairs.nnz,
-    }
+    all_counts |= {"queries merged": left.merged, "items merged": right.merged}
+    all_counts["pairs merged"] = len(pairs_of_titles) - named_pairs.nnz
     all_counts |= {"pairs to the own title": named_pairs.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
     all_counts["queries without a relevant item"] = shape[0] - len(rows)
     all_counts |= {"queries": len(rows), "items": shape[1], "pairs": relevant.nnz}
-    first = [side[side != ""].drop_duplicates().index for side in lower] # of the texts with a title
-    of_rows = first[0][rows]
+    of_rows = left.first[rows]
     columns = {}
     for what, column, kind in (("years", years, int), ("categories", categories, str), ("published", published, bool)):
         if column is not None:
@@ -165,7 +168,7 @@ def make_titles(
     if exclusions is not None:
         columns["excluded"] = exclusions[rows]
     query_titles = [queries[row].strip() for row in of_rows]
-    item_texts = [items[row].strip() for row in first[1]]
+    item_texts = [items[row].strip() for row in right.first]
     return Titles(name, query_titles, item_texts, _truth(relevant[rows]), own[rows], counts=all_counts, **columns)
 
 # %% ../../nbs/data/02_titles.ipynb #7a5153ff
@@ -465,6 +468,17 @@ def _is_shifted(column, until: int | None, held_out: Sequence[str]) -> np.ndarra
     return np.isin(column, list(held_out)) if until is None else np.asarray(column) > until
 
 # %% ../../nbs/data/02_titles.ipynb #9dd95969
+def _test_queries(titles, same, test_share: float | None, seed: int) -> np.ndarray:
+    "Choose the queries of `iid` among those that are not shifted. Raises `ValueError`."
+    if test_share is not None:
+        check_range("test_share", test_share, "()", 1)
+        order = default_rng([seed, 0]).permutation(same)
+        return np.sort(order[:round(test_share * len(same))])
+    if titles.published is None:
+        raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
+    return same[titles.published[same]]
+
+
 def split_titles(
     titles: Titles,
     by: Literal["year", "category"] = "year",
@@ -491,14 +505,7 @@ def split_titles(
     same = np.flatnonzero(~is_shifted)
     ood = np.flatnonzero(is_shifted)
 
-    if test_share is not None:
-        check_range("test_share", test_share, "()", 1)
-        order = default_rng([share_seed, 0]).permutation(same)
-        iid = np.sort(order[:round(test_share * len(same))])
-    elif titles.published is not None:
-        iid = same[titles.published[same]]
-    else:
-        raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
+    iid = _test_queries(titles, same, test_share, share_seed)
     rest = default_rng([share_seed, 1]).permutation(np.setdiff1d(same, iid))
     for what, left in (("training", rest), ("iid", iid), ("ood", ood)):
         if not len(left):
