@@ -15,7 +15,7 @@ class SplitConfig(Settings):
     """Split of texts by authors (`data/15_author_splits`).
     Scheme `paper` takes the authors and topics with the most texts; `aware` also has similar topics on the same side;
     `random` samples authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of
-    training authors on training topics, as in the paper; `across` stands in records of before, and is not made again."""
+    training authors on training topics, as in the paper; `across` is only in earlier records."""
     once = {"size": None, "similarity": .1, "linkage": "average", "keep": 1., "each": None}
     scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # fraction of authors for training
@@ -57,7 +57,7 @@ class CorpusConfig(Settings):
     share_seed: Count = 0        # draws them: one for all training seeds, unless a block redraws
     whole_groups: bool = False   # whether what shares texts is drawn together (questions and news)
     holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
-    world: World | None = None   # for planted corpora; the test splits come from the same world
+    world: World | None = None   # for planted corpora, also of the test splits
     label: str | None = None     # what the tables call it; default: its name
     task: Literal["pairs", "titles", "answers", "authors", "files"] = "pairs"
     by: Literal["year", "category"] | None = None # what shifts the test titles of a real corpus
@@ -65,7 +65,7 @@ class CorpusConfig(Settings):
     held_out: Names = () # categories kept for testing, where the shift is in category
     ticks: Count = 0 # steps in which the evaluation set `mix` lets the shifted titles in
     flip: Probability = 0.       # share of the training labels that are switched (answers)
-    split: SplitConfig | None = None # of texts by authors; a planted world without one has no validation
+    split: SplitConfig | None = None # of texts by authors; None for a planted corpus: no validation
     cleaned: tuple[Literal["quotes", "signatures"], ...] = () # what is taken out of texts by authors
     likeness: Probability = 0.   # of the test's topics across topics with those of training (planted authors)
     duplicates: Natural | None = None # so many duplicates instead of the file's pairs (questions) ...
@@ -77,7 +77,7 @@ class CorpusConfig(Settings):
         return self.label or self.name
 
     @property
-    def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split: a seed draws either anew
+    def drawn(self) -> World | SplitConfig | None: # its planted world, else its random split; both depend on a seed
         by_split = self.split if self.split and self.split.drawn else None
         return self.world or by_split
 

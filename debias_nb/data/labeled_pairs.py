@@ -151,12 +151,12 @@ def ranking_columns(
     if not len(others):
         raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, and there are none")
     both_ways = np.concatenate([others, others[:, ::-1]])
-    beside = np.full(len(texts), -1)
+    negative_of = np.full(len(texts), -1)
     of, what = rng.permutation(both_ways).T
-    beside[of] = what
-    turn = (beside[first] < 0) & (beside[second] >= 0)
+    negative_of[of] = what
+    turn = (negative_of[first] < 0) & (negative_of[second] >= 0)
     first, second = np.where(turn, [second, first], [first, second])
-    third = beside[first]
+    third = negative_of[first]
     own = int((third >= 0).sum())
     lacking = np.flatnonzero(third < 0)
     while len(lacking):

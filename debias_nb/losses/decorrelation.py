@@ -41,7 +41,7 @@ class Decorrelation:
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
         elif form == "paper":
             z = z.transpose(0, 1)
-            z = z.flatten(1)[None] # (1, n, m d), the features of each function beside one another
+            z = z.flatten(1)[None] # (1, n, m d), the features of each function side by side
         self.form = form
         self.n = z.shape[1]
         self.freedom = self.n - 1

@@ -122,7 +122,7 @@ class LeastSquares(PairLoss):
 
     $$L = \frac{1}{n} \sum_i (\cos(f(X_i), f(Z_i)) - y_i)^2$$
 
-    Both columns go through the encoder in one pass, which is quicker next to regularizers.
+    Both columns go through the encoder in one pass, which is quicker with regularizers.
 
     Parameters
     ----------
