@@ -12,7 +12,7 @@ from made import bert, load, table
 from scipy import sparse
 
 from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from debias_nb.losses.authors import distillation, history_summary, pair_log_probs, regularized, released, same_author
+from debias_nb.losses.authors import distillation, history_summary, pair_log_probs, flattened_shares, released_shares, same_author
 from debias_nb.losses.authors import supervised_contrastive, topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows
@@ -116,13 +116,13 @@ def test_the_equations_by_loops(seed, n, tau, groups):
 
     bias = topic_bias(h, labels, tau)
     assert np.isclose(float(bias), B, atol=1e-12)
-    target = regularized(pair_log_probs(g, tau), bias)
+    target = flattened_shares(pair_log_probs(g, tau), bias)
     assert np.allclose(target, S, atol=1e-10)
     assert np.isclose(float(distillation(target, pair_log_probs(f, tau))), L, rtol=1e-9)
     cl = contrastive_by_loops(p_f, pairs)
     assert np.isclose(float(supervised_contrastive(f, labels, tau)), cl, rtol=1e-9, atol=1e-12)
     open_form = to_the_power(shares_with_diagonal(g, tau), 1 - B)
-    assert np.allclose(released(g, bias, tau), open_form, atol=1e-10)
+    assert np.allclose(released_shares(g, bias, tau), open_form, atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -131,12 +131,12 @@ def test_single_precision_survives_the_lowest_temperature(dtype):
     log_p = pair_log_probs(student, .01)
     assert log_p.dtype == torch.float32
     for B in (0., .5, 1.):
-        loss = distillation(regularized(log_p.detach(), B), log_p)
+        loss = distillation(flattened_shares(log_p.detach(), B), log_p)
         slope, = torch.autograd.grad(loss, student, retain_graph=True)
         assert torch.isfinite(loss) and torch.isfinite(slope).all()
     slope, = torch.autograd.grad(supervised_contrastive(student, torch.tensor([0, 0, 1]), .01), student)
     assert torch.isfinite(slope).all()
-    assert torch.isfinite(released(student.detach(), .5, .01)).all()
+    assert torch.isfinite(released_shares(student.detach(), .5, .01)).all()
 
 
 # ---- what is refused
@@ -152,15 +152,15 @@ BAD_TOPICS = TOPICS.copy()
 BAD_TOPICS.data[BAD_TOPICS.indptr[7]] = math.nan
 REFUSED = [ # the name that the message has
     ("temperature", lambda model: pair_log_probs(EQUAL, 0)),
-    ("temperature", lambda model: released(EQUAL, .5, math.inf)),
+    ("temperature", lambda model: released_shares(EQUAL, .5, math.inf)),
     ("temperature", lambda model: ContrastiveAuthorLoss(model, 0.)),
     ("temperature", lambda model: ARR(model, NUMBERED, ONES, 0.)),
     ("labels", lambda model: topic_bias(EQUAL, PAIRS[:3], .1)),
     ("labels", lambda model: same_author(PAIRS[None])),
     ("row 2", lambda model: pair_log_probs(BROKEN, .1)),
     ("cosines", lambda model: pair_log_probs(torch.zeros(3, 4), .1)),
-    ("B must be", lambda model: regularized(EQUAL, 1.1)),
-    ("B must be", lambda model: regularized(EQUAL, torch.ones(2))),
+    ("B must be", lambda model: flattened_shares(EQUAL, 1.1)),
+    ("B must be", lambda model: flattened_shares(EQUAL, torch.ones(2))),
     ("tfidf", lambda model: text_rows("tf-idf", ["cat sat"])),
     ("bow", lambda model: text_rows("bow", [])),
     ("author ids", lambda model: AuthorPairSampler(Dataset.from_dict({"text": ["a"]}), 4)),
@@ -253,10 +253,10 @@ def test_losses_are_their_functions(kind, request):
     corrected = pair_log_probs(g - .5 * h, .1).exp()
     expected = [
         (ContrastiveAuthorLoss(model, .1), supervised_contrastive(f, labels, .1)),
-        (ARR(model, NUMBERED, teacher, .1), distillation(regularized(log_g, bias), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, variant="released"), distillation(released(g, bias, .1), log_f)),
+        (ARR(model, NUMBERED, teacher, .1), distillation(flattened_shares(log_g, bias), log_f)),
+        (ARR(model, NUMBERED, teacher, .1, variant="released"), distillation(released_shares(g, bias, .1), log_f)),
         (ARR(model, NumberedTexts(TOPICS.toarray()), teacher, .1, bias=0), distillation(log_g.exp(), log_f)),
-        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(regularized(log_g, .4), log_f)),
+        (ARR(model, NUMBERED, teacher, .1, bias=.4), distillation(flattened_shares(log_g, .4), log_f)),
         (ProductOfExperts(model, NumberedTexts(2 * TOPICS), .1, 2.), supervised_contrastive(f + 2 * h, labels, .1)),
         (CorrectedTeacher(model, NUMBERED, teacher, .1, .5), distillation(corrected, log_f)),
     ]

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformerTrainer
 
 import made
 from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, KnownTexts, NumberedTexts, text_rows
+from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized
@@ -43,13 +43,13 @@ TEXTS = texts_of()
 
 
 def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
-    known = KnownTexts(model, TEXTS)
+    known = TokenizedTexts(model, TEXTS)
     rows = [5, 0, 31, 5]
     assert known.rows_of(model.preprocess([TEXTS[i] for i in rows])).tolist() == rows
     tell_prompts(model)
     prompted = model.preprocess([TEXTS[i] for i in rows], prompt="how what: ")
     assert known.rows_of(prompted).tolist() == rows, "the tokens of a prompt do not count"
-    alike = KnownTexts(model, ["old lamp", "red lamp", "Red Lamp"])
+    alike = TokenizedTexts(model, ["old lamp", "red lamp", "Red Lamp"])
     assert alike.rows_of(model.preprocess(["Red Lamp"])).tolist() == [1], "the first that the encoder cannot tell apart"
 
 
@@ -104,7 +104,7 @@ def test_the_trainer_trains_with_it(model, kind, data, more, tmp_path):
 def test_a_text_that_a_prompt_cuts_is_refused_with_a_way_out(encoders):
     model = encoders["bert"]
     long = "red " * 60
-    known = KnownTexts(model, [long, "lamp"])
+    known = TokenizedTexts(model, [long, "lamp"])
     assert known.rows_of(model.preprocess([long])).tolist() == [0]
     for features in (model.preprocess([long], prompt="why how: "), model.preprocess(["red blue"])):
         with pytest.raises(ValueError, match="none of the texts"):

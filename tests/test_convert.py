@@ -12,7 +12,7 @@ from debias_nb.files import load_yaml
 from debias_nb.data import answers, authors, pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
-from debias_nb.data.registry import CONVERTED, ChangedData, DataError, MissingData, inventory, load_registry, locate
+from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
 from debias_nb.data.registry import only_pinned
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.tasks.common import lacking, task_of
@@ -131,7 +131,7 @@ def converted(name, tmp_path):
 
 def test_every_corpus_without_an_address_has_a_converter():
     known = load_registry().datasets
-    without = {name for name, about in known.items() if not any(entry.url or entry.pinned for entry in about.files)}
+    without = {name for name, about in known.items() if not any(entry.url or entry.is_pinned for entry in about.files)}
     assert set(CONVERTERS) == without == set(MADE)
 
 
@@ -218,8 +218,8 @@ def test_what_changes_later_is_refused(tmp_path, data):
     with pytest.raises(DataError, match="test.tsv is there already"):
         convert("qqp", tmp_path / "qqp") # and what is there is not lost
     assert path.read_bytes().endswith(b"0\ta\tb\n")
-    (data / "qqp" / CONVERTED).write_text("{}")
-    with pytest.raises(DataError, match=CONVERTED):
+    (data / "qqp" / CONVERSION_FILE).write_text("{}")
+    with pytest.raises(DataError, match=CONVERSION_FILE):
         locate("qqp", "test.tsv")
 
 

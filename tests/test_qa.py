@@ -169,7 +169,7 @@ def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
     placed = write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
     with pytest.raises(ChangedData, match="7bed75a72cf73df0fc74cbd5a8506584c4de03ea"):
         qa.load_answers("selqa", "train")
-    monkeypatch.setattr(registry, "verified", lambda path, entry: placed)
+    monkeypatch.setattr(registry, "verify", lambda path, entry: placed)
     got = qa.load_answers("selqa", "train")
     assert got.groups().tolist() == [0, 0, 1, 2]
     assert counted(got, "questions in the paper", "questions without a relevant candidate") == (5529, 1), "none is dropped"
@@ -248,7 +248,7 @@ def test_planted_answers_are_what_was_planted(dials):
         by_question = (-1, config.candidates) # a question is misled where only wrong candidates share many words
         right = (made_of.many & (made_of.labels == 1)).reshape(by_question).any(1)
         wrong = (made_of.many & (made_of.labels == 0)).reshape(by_question).any(1)
-        assert (qa.misled(a).reshape(by_question).T == (~right & wrong)).all()
+        assert (qa.overlap_errors(a).reshape(by_question).T == (~right & wrong)).all()
         planted = ("candidates that share many words", "candidates with a cue of the question's type")
         assert counted(a, *planted) == (made_of.many.sum(), made_of.cued.sum())
 

@@ -14,6 +14,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.modules import Pooling
+from torch.optim import optimizer as optimizers
 from transformers import trainer as trainers
 
 import made
@@ -183,7 +184,7 @@ def test_a_batch_is_embedded_once_and_its_terms_are_those_of_separate_passes(enc
     texts = [rows(columns, 6)[column] for column in columns if column != "score"]
     np.random.seed(0)
     second = tokenize(model, texts[1])
-    other, weight = Draws().intervened(model, second, .5, "mask")
+    other, weight = Draws().intervention(model, second, .5, "mask")
     importance, at_base = (cosines(embed(encoder, second), embed(encoder, other)) for encoder in (model, base))
     assert torch.isclose(terms["base"], plain, atol=1e-5)
     apart = torch.stack([outreg_apart(model, base, part) for part in texts]).mean()
@@ -562,6 +563,20 @@ def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path
     assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
 
 
+def test_the_hook_on_all_optimizers_ends_after_its_step(bert):
+    "Only the optimizer of the model stores the base's fingerprint, and no hook of the process is left."
+    hooks = len(optimizers._global_optimizer_pre_hooks)
+    other = torch.nn.Parameter(torch.ones(1))
+    mine, others = torch.optim.SGD(bert.parameters(), .1), torch.optim.SGD([other], .1)
+    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
+    for _ in range(2):
+        sum(loss(*batch_of(bert, PAIR)).values()).backward()
+        others.step()
+        mine.step()
+    assert len(mine.param_groups[0]["bases"]) == 1 and "bases" not in others.param_groups[0]
+    assert len(optimizers._global_optimizer_pre_hooks) == hooks
+
+
 CHECKPOINTED = dict(max_steps=2, gradient_checkpointing=True)
 
 
@@ -755,6 +770,9 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
     for call, error, words in (
         (lambda: given(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
         (lambda: given(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
+        (lambda: given(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError, "Regularized stands inside"),
+        (lambda: given(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError, "Regularized stands inside"),
+        (lambda: .5 * with_mnrl(bert, OutReg())(*batch_of(bert, PAIR)), ValueError, "Regularized stands inside"),
         (lambda: given(with_mnrl(bert, OutReg()), features=packed), ValueError, "unpad_inputs"),
         (lambda: given(with_mnrl(bert, OutReg()), model=stepped(bert)), ValueError, "with other weights"),
         (lambda: given(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError, "tokenizers|differ"),

@@ -1,5 +1,5 @@
-"""The pairs that runs are trained and tested on: of synthetic datasets and of files, at another balance, and as columns of a
-ranking loss. What a name stands for is said once, in `sources`."""
+"""Pairs for training and tests of runs: of synthetic datasets and of files, at another balance, and as columns of a
+ranking loss. `sources` has all names."""
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,12 +21,12 @@ from .titles import TitleTask
 from .worlds import Catalog, Pairs
 
 
-PLANTED = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
+PLANTED_SPLITS = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
 
 
 @dataclass(frozen=True)
 class LabeledPairs:
-    "Pairs to train on or to be tested on."
+    "Pairs for training or for a test."
     name: str
     left: list[str]
     right: list[str]
@@ -34,7 +34,7 @@ class LabeledPairs:
     groups: np.ndarray | None = None        # (n,) query of each pair, where pairs share queries
     subsets: dict = field(default_factory=dict) # name -> (n,) booleans
     info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
-    offers: TitleTask | None = None             # of products: who asks for whom
+    offers: TitleTask | None = None             # of products, as retrieval
 
     @property
     def all_texts(self) -> list[str]:
@@ -44,12 +44,12 @@ class LabeledPairs:
 
 @lru_cache(maxsize=4)
 def planted_catalog(world: WorldConfig) -> Catalog:
-    "A planted catalog, drawn once a process."
+    "Make a planted catalog, once a process."
     return Catalog(world)
 
 
 def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
-    "Planted pairs; in a test they are grouped by query."
+    "Convert planted pairs; those of a test are grouped by query."
     left, right = pairs.texts()
     labels = pairs.labels
     info = {
@@ -60,67 +60,73 @@ def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
     return LabeledPairs(name, left, right, labels, pairs.group, subsets, info)
 
 
-def _of_texts(found: QuestionPairs, name: str, subsets=None, offers=None) -> LabeledPairs:
+def _of_texts(pairs: QuestionPairs, name: str, subsets=None, offers=None) -> LabeledPairs:
     info = {
-        "fingerprint": found.fingerprint, "pairs": len(found.labels), "positives": int(found.labels.sum()),
-        "counts": found.counts}
-    return LabeledPairs(name, found.left, found.right, found.labels, None, subsets or {}, info, offers)
+        "fingerprint": pairs.fingerprint, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum()),
+        "counts": pairs.counts}
+    return LabeledPairs(name, pairs.left, pairs.right, pairs.labels, None, subsets or {}, info, offers)
 
 
 def _part_of(pairs, corpus: CorpusConfig, part: str):
-    "Planted training pairs, or those held out, by the corpus's own seed; whole queries are drawn."
+    "Sample whole queries of planted pairs for training or held-out pairs, by a fixed seed."
     queries = np.unique(pairs.group)
-    kept = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
+    selection = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
     if part == "train":
-        rest = np.setdiff1d(queries, kept)
-        kept = default_rng([0, 8]).permutation(rest)[:round(corpus.share * len(queries))]
-    keep = np.isin(pairs.group, kept)
+        rest = np.setdiff1d(queries, selection)
+        selection = default_rng([0, 8]).permutation(rest)[:round(corpus.share * len(queries))]
+    keep = np.isin(pairs.group, selection)
     return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
 
-def questions_of(
-    pairs: LabeledPairs | QuestionPairs,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: # texts; (n,) left and (n,) right ones; (texts,) what each asks
-    "Distinct texts, and which of them ask the same: duplicates, duplicates of these, and so on."
+class Questions(NamedTuple):
+    "Distinct texts of pairs, and the question of each: duplicates, duplicates of these, and so on have the same."
+    texts: np.ndarray # (texts,)
+    left: np.ndarray  # (n,) places in `texts`
+    right: np.ndarray # (n,) places in `texts`
+    group: np.ndarray # (texts,) number of the question
+
+
+def questions_of(pairs: LabeledPairs | QuestionPairs) -> Questions:
+    "Group the distinct texts of pairs by question."
     texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
     left, right = places.reshape(2, -1)
-    known = pairs.labels == 1
-    _, group = components(left[known], right[known], len(texts))
-    return texts, left, right, group
+    is_duplicate = pairs.labels == 1
+    _, group = components(left[is_duplicate], right[is_duplicate], len(texts))
+    return Questions(texts, left, right, group)
 
 
 def at_balance(
     pairs: QuestionPairs,    # with labels of both classes
-    duplicates: int | None,  # how many are drawn; None: all of them
-    negatives: int,          # texts for each of them that are no duplicates of it
+    duplicates: int | None,  # size of the sample; None: all of them
+    negatives: int,          # of each duplicate
     seed: int,
 ) -> QuestionPairs: # each duplicate in front of its negatives
-    """Duplicates at another balance, as in the data of paper A (1:100): the left text of a duplicate next to texts drawn
-    at random from all texts of these pairs, each text once a duplicate, none that is known to ask the same.
-    Raises `ConfigError` when there are fewer duplicates or texts than asked for."""
+    """Sample pairs at another balance, as in the data of paper A (1:100): the left text of a duplicate with a random sample
+    of all texts of these pairs, each at most once a duplicate, and none with the same question.
+    Raises `ConfigError` when there are too few duplicates or texts."""
     rng = default_rng([seed, 11])
-    known = np.flatnonzero(pairs.labels)
-    count = len(known) if duplicates is None else duplicates
-    if count > len(known):
-        raise ConfigError(f"{pairs.name}: `duplicates` is {count:,}, and there are {len(known):,}")
-    drawn = rng.permutation(known)[:count]
+    matches = np.flatnonzero(pairs.labels)
+    count = len(matches) if duplicates is None else duplicates
+    if count > len(matches):
+        raise ConfigError(f"{pairs.name}: `duplicates` is {count:,}, and there are {len(matches):,}")
+    sample = rng.permutation(matches)[:count]
     texts, left, right, group = questions_of(pairs)
-    alike = np.bincount(group)[group[left[drawn]]]
+    alike = np.bincount(group)[group[left[sample]]]
     if negatives > len(texts) - alike.max(initial=0):
         raise ConfigError(f"{pairs.name}: `negatives` is {negatives:,}, and there are {len(texts):,} texts")
 
     others = np.empty((count, negatives), int)
-    for row, first in zip(others, left[drawn]):
-        found = {} # texts in the order in which they are drawn, each once
-        while len(found) < negatives:
+    for row, first in zip(others, left[sample]):
+        choice = {} # distinct texts in their random order
+        while len(choice) < negatives:
             more = rng.integers(len(texts), size=negatives)
-            found |= dict.fromkeys(more[group[more] != group[first]].tolist())
-        row[:] = list(found)[:negatives]
+            choice |= dict.fromkeys(more[group[more] != group[first]].tolist())
+        row[:] = list(choice)[:negatives]
 
-    seconds = np.column_stack([right[drawn], others])
+    seconds = np.column_stack([right[sample], others])
     labels = np.zeros(seconds.shape, "int8")
     labels[:, 0] = 1
-    firsts = np.repeat(left[drawn], 1 + negatives)
+    firsts = np.repeat(left[sample], 1 + negatives)
     return QuestionPairs(
         f"{pairs.name} at 1:{negatives}", texts[firsts].tolist(), texts[seconds.ravel()].tolist(), labels.ravel(),
         pairs.counts | {"duplicates drawn": count, "negatives each": negatives})
@@ -129,28 +135,28 @@ def at_balance(
 def ranking_columns(
     pairs: LabeledPairs,
     hard: bool, # whether there is a third column
-) -> tuple[list[list[str]], np.ndarray, dict]: # columns; what their texts ask, as of `PairTokens`; counts
-    """Duplicates for a ranking loss, and a text that asks something else: the other text of a pair that is known to be no
-    duplicate. Where only the right text of a duplicate stands in such a pair, the two change places; where neither does,
-    the third text is drawn from all such pairs. Raises `ConfigError` where there is no such pair."""
+) -> tuple[list[list[str]], np.ndarray, dict]: # columns; the questions of their texts, as of `PairTokens`; counts
+    """Make columns of duplicates for a ranking loss, the third one a hard negative: the other text of a pair that is labeled
+    as no duplicate. If only the right text of a duplicate is in such a pair, the two change places; if neither is, the
+    negative is a random text of such pairs. Raises `ConfigError` if there is no such pair."""
     texts, left, right, group = questions_of(pairs)
-    known = pairs.labels == 1
-    first, second = left[known], right[known]
+    is_duplicate = pairs.labels == 1
+    first, second = left[is_duplicate], right[is_duplicate]
     if not hard:
         return [texts[first].tolist(), texts[second].tolist()], group[first][:, None], {"duplicates": len(first)}
 
     rng = default_rng([0, 17])
-    others = np.column_stack([left, right])[~known]
+    others = np.column_stack([left, right])[~is_duplicate]
     others = others[group[others[:, 0]] != group[others[:, 1]]]
     if not len(others):
         raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, and there are none")
     both_ways = np.concatenate([others, others[:, ::-1]])
-    beside = np.full(len(texts), -1)
+    negative_of = np.full(len(texts), -1)
     of, what = rng.permutation(both_ways).T
-    beside[of] = what
-    turn = (beside[first] < 0) & (beside[second] >= 0)
+    negative_of[of] = what
+    turn = (negative_of[first] < 0) & (negative_of[second] >= 0)
     first, second = np.where(turn, [second, first], [first, second])
-    third = beside[first]
+    third = negative_of[first]
     own = int((third >= 0).sum())
     lacking = np.flatnonzero(third < 0)
     while len(lacking):
@@ -161,7 +167,7 @@ def ranking_columns(
 
 
 class Source(NamedTuple):
-    "How the texts of one name are read; None for what it does not have."
+    "Readers of the texts of one name; None for what it does not have."
     train: Callable[[CorpusConfig, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
     test: Callable[[str], LabeledPairs] | None = None
     texts: Callable[[str], list[str]] | None = None # unlabeled
@@ -202,30 +208,30 @@ def _texts_of_answers(name: str) -> list[str]:
 
 
 def sources() -> dict[str, Source]:
-    "Every name of real texts that a run may be trained on, tested on or held on."
+    "Return the readers of all real texts by name."
     return {
         **dict.fromkeys(question_corpora(), Source(_train_questions, _test_questions, _texts_of_training)),
         **dict.fromkeys(CATEGORIES, Source(_train_products, _test_products, _texts_of_training)),
         **dict.fromkeys(KINDS, Source(None, _test_sentences, sentence_texts)),
         **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
         NEWS: Source(_train_news, _test_sentences, sentence_texts),
-        "qnli": Source(None, None, _texts_of_answers), # sentences of no corpus that anybody trains on here
+        "qnli": Source(None, None, _texts_of_answers), # of no training corpus
     }
 
 
-def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Source: # kind: a field; others: known, not read here
-    "The source of a name. Raises `ConfigError` for a name that has none of this kind."
-    known = {one: source for one, source in sources().items() if getattr(source, kind)}
-    check_known(what, name, (*known, *others), ConfigError)
-    return known[name]
+def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Source:
+    "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `others` among the names."
+    by_name = {one: source for one, source in sources().items() if getattr(source, kind)}
+    check_known(what, name, (*by_name, *others), ConfigError)
+    return by_name[name]
 
 
 @lru_cache(maxsize=4)
-def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: # part: `train` or `heldout`
-    "The pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
+def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs:
+    "Load the `train` or `heldout` pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
     if corpus.name == "catalogue":
-        drawn = planted_catalog(corpus.world).labeled_pairs()
-        return _of_world(_part_of(drawn, corpus, part), corpus.name, is_test=False)
+        planted_pairs = planted_catalog(corpus.world).labeled_pairs()
+        return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)
     own = source("corpus", corpus.name, "train", ("catalogue",))
     if corpus.holdout and corpus.name not in question_corpora():
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
@@ -239,20 +245,20 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs: #
 
 @lru_cache(maxsize=16)
 def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
-    "An evaluation set. Raises as `training_pairs`."
+    "Load an evaluation set. Raises as `training_pairs`."
     if name == "heldout":
         return training_pairs(corpus, "heldout")
-    if name in PLANTED:
+    if name in PLANTED_SPLITS:
         return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
-    return source("evaluation set", name, "test", (*PLANTED, "heldout")).test(name)
+    return source("evaluation set", name, "test", (*PLANTED_SPLITS, "heldout")).test(name)
 
 
 def training_texts(
-    name: str, # of a corpus; of a split, where there is a world
+    name: str, # of a corpus, or of a split of `world`
     world: WorldConfig | None = None,
 ) -> list[str]:
-    """Its training texts; in a synthetic dataset as many titles of a split's kind, drawn apart from training and tests.
+    """Load the training texts of a corpus, or as many titles like those of a synthetic split, disjoint from training and tests.
     Raises as `training_pairs`."""
-    if world and name in PLANTED:
+    if world and name in PLANTED_SPLITS:
         return [title.text for title in planted_catalog(world).unlabeled(name)]
-    return source("corpus of texts", name, "texts", PLANTED if world else ()).texts(name)
+    return source("corpus of texts", name, "texts", PLANTED_SPLITS if world else ()).texts(name)

@@ -1,4 +1,4 @@
-"""Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and texts found again in a batch."""
+"""Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and lookup of the texts of a batch."""
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
@@ -23,8 +23,8 @@ def text_rows(
     kind: RowKind,
     train_texts: list[str],          # vocabulary and frequencies come from these alone
     words: list[str] | None = None,  # of `function words`: what to count; default: scikit-learn's English stop words
-): # a function: texts -> (n, V) sparse rows of length 1, or of length 0 where nothing in a text is known
-    "A representation that is counted, not trained. Raises `ValueError` for an unknown kind, or without training texts."
+): # a function: texts -> (n, V) sparse rows of length 1, or 0 for a text without a word of the vocabulary
+    "Return a representation by counts, fitted to the training texts. Raises `ValueError` for an unknown kind, or without training texts."
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
     check_known("kind", kind, ROW_KINDS)
@@ -50,9 +50,9 @@ def author_pairs(
     labels,                    # (n,) author ids, of any kind that sorts
     authors: int,              # in a batch, >= 2; two texts of each
     rng: np.random.Generator,
-    drop_last: bool = False,   # leave out a last batch of fewer authors; one of a single author always is
+    drop_last: bool = False,   # leave out a last batch of fewer authors; a single author is left out in any case
 ) -> list[np.ndarray]: # batches of row numbers, the two of an author side by side
-    """One pass over the authors.
+    """Sample batches for one pass over the authors.
     Raises `ValueError` for fewer than two authors a batch, or fewer than two who wrote two texts."""
     if authors < 2:
         raise ValueError(f"a batch needs at least 2 authors, got {authors}")
@@ -116,10 +116,10 @@ class AuthorPairSampler(DefaultBatchSampler):
         if generator is not None: # the trainer of sentence-transformers 6.0 gives its seed in nothing else
             seed = generator.initial_seed()
         super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
-        wanted = list(valid_label_columns or ())
-        columns = [name for name in wanted if name in dataset.column_names]
+        names = list(valid_label_columns or ())
+        columns = [name for name in names if name in dataset.column_names]
         if not columns:
-            raise ValueError(f"no column of author ids: looked for {wanted} among {dataset.column_names}")
+            raise ValueError(f"no column of author ids: looked for {names} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
         self.length = sum(1 for _ in self)
 
@@ -135,13 +135,13 @@ class AuthorPairSampler(DefaultBatchSampler):
 def author_ids(
     names, # (n,) authors, of any kind that sorts
 ) -> np.ndarray: # (n,) whole numbers from 0
-    "Authors as numbers, in sorted order."
+    "Number the authors, in sorted order."
     _, ids = np.unique(np.asarray(names), return_inverse=True)
     return ids
 
 
 def _whole(authors):
-    "Author ids as a tensor. Raises `ValueError` for what is no whole number."
+    "Convert author ids to a tensor. Raises `ValueError` for what is no whole number."
     ids = np.asarray(authors)
     if ids.dtype.kind not in "iu":
         raise ValueError(f"author ids must be whole numbers, got {ids.dtype}: `author_ids` makes them")
@@ -149,7 +149,7 @@ def _whole(authors):
 
 
 class AuthorCollator(BaseDataCollator):
-    """Make sentence-transformers batches of already tokenized texts, with row ids.
+    """Collator that makes sentence-transformers batches of tokenized texts, with row ids.
     Raises `ValueError` for labels of another length than the texts, or that are no whole numbers."""
     def __init__(self,
         tokens: Tokens, # of n texts
@@ -162,7 +162,8 @@ class AuthorCollator(BaseDataCollator):
         if len(tokens) != n:
             raise ValueError(f"{n} labels for {len(tokens)} texts")
 
-    def __call__(self, features: list[dict]) -> dict: # features: [{"row": int, …}, …]
+    def __call__(self, features: list[dict]) -> dict:
+        "Make a batch of the texts named by `row`."
         rows = torch.tensor([feature["row"] for feature in features])
         part = self.tokens[rows]
         return {
@@ -176,20 +177,20 @@ class AuthorCollator(BaseDataCollator):
 def sparse_cosines(
     rows, # (n, V) scipy sparse, of length 1 or 0: the rows of a batch
 ) -> torch.Tensor: # (n, n) float32 on the CPU
-    "Cosines of all pairs of sparse rows."
+    "Compute the cosines of all pairs of sparse rows."
     products = (rows @ rows.T).toarray()
     products = np.ascontiguousarray(products, dtype=np.float32)
     return torch.from_numpy(products)
 
 
 class NumberedTexts:
-    """What a topic model says of texts. A batch says which of them it holds, by `AuthorCollator`.
+    """Topic vectors of numbered texts. A batch has the numbers of its texts, from `AuthorCollator`.
     Raises `ValueError` for rows that are not finite, or authors of another number of texts."""
-    texts = None # where they themselves are not known
+    texts = None # the texts themselves are unknown
 
     def __init__(self,
-        topics,       # (texts, V) rows of the model of topics, scipy sparse or an array, of any length
-        authors=None, # (texts,) author ids, whole numbers, to see that these are the texts of the batches
+        topics,       # (texts, V) rows of the topic model, scipy sparse or an array, of any length
+        authors=None, # (texts,) author ids, whole numbers, to check that these are the texts of the batches
     ):
         from scipy import sparse
         from sklearn.preprocessing import normalize
@@ -211,7 +212,7 @@ class NumberedTexts:
     def rows_of(self,
         column: dict, # of a batch
     ) -> torch.Tensor: # (n,) on the CPU
-        "Raises `ValueError` for a batch without row ids, `IndexError` for a row outside the table."
+        "Return the rows of a batch. Raises `ValueError` for one without row ids, `IndexError` for a row outside the table."
         if "row" not in column:
             raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
         rows = column["row"].cpu()
@@ -223,8 +224,8 @@ class NumberedTexts:
     def cosines(self,
         rows: torch.Tensor,    # (n,) of a batch
         authors: torch.Tensor, # (n,) of the batch
-    ) -> torch.Tensor: # (n, n) of the model of topics, where the authors are
-        "Raises `ValueError` for a row with another author than the table's."
+    ) -> torch.Tensor: # (n, n) of the topic model, on the device of the authors
+        "Compute the cosines of a batch. Raises `ValueError` for a row with another author than the table's."
         if self.authors is not None:
             other = self.authors[rows] != authors.cpu()
             if other.any():
@@ -233,17 +234,17 @@ class NumberedTexts:
 
 
 def _keys(tokens: Tokens) -> list[bytes]:
-    "A name for each text, made of its tokens without padding, special tokens and prompt."
+    "Return a key for each text: its tokens without padding, special tokens and prompt."
     ids = tokens.ids.int().cpu().numpy()
     ordinary = tokens.ordinary.cpu().numpy()
     return [row[own].tobytes() for row, own in zip(ids, ordinary)]
 
 
-class KnownTexts(NumberedTexts):
-    """Texts that are found again by their tokens, and what TF-IDF says of them.
+class TokenizedTexts(NumberedTexts):
+    """Texts with their TF-IDF vectors, which a batch names by their tokens.
     Raises `ValueError` for what are no texts, or fewer than two."""
     def __init__(self,
-        model, # the SentenceTransformer whose batches are looked up
+        model, # the SentenceTransformer that makes the batches
         texts: list[str],
     ):
         texts = several_texts(texts)
@@ -255,14 +256,15 @@ class KnownTexts(NumberedTexts):
         super().__init__(text_rows("tfidf", texts)(texts))
 
     @cached_property
-    def place(self) -> dict[bytes, int]: # of each text
-        found = {}
+    def place(self) -> dict[bytes, int]:
+        "The first row of each key."
+        places = {}
         for row, key in enumerate(_keys(tokenize(self.model, self.texts))):
-            found.setdefault(key, row)
-        return found
+            places.setdefault(key, row)
+        return places
 
     def rows_of(self, column):
-        "Raises `ValueError` for a text that is not among them."
+        "Return the rows of a batch. Raises `ValueError` for a text that is not in the table."
         keys = _keys(from_features(self.model, column))
         for key in keys:
             if key not in self.place:
@@ -273,6 +275,6 @@ class KnownTexts(NumberedTexts):
         return torch.tensor([self.place[key] for key in keys])
 
 
-def known_texts(model, texts) -> NumberedTexts:
-    "What a loss knows of the texts of training."
-    return texts if isinstance(texts, NumberedTexts) else KnownTexts(model, texts)
+def numbered_texts(model, texts) -> NumberedTexts:
+    "Return the texts of training with their topic vectors."
+    return texts if isinstance(texts, NumberedTexts) else TokenizedTexts(model, texts)

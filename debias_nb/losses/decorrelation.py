@@ -25,22 +25,23 @@ class _Loss(torch.autograd.Function):
         return grad * ctx.saved_tensors[0], None
 
 
-def centered(z, weights): # (..., n, d), (n,) -> weighted values of mean 0, as Eq. 6 has them
+def center(z, weights):
+    "Weight the (..., n, d) values of n samples and subtract their mean, as in Eq. 6."
     u = z * weights[:, None]
     mean = u.mean(-2, keepdim=True)
     return u - mean
 
 
 class Decorrelation:
-    """The loss of Eq. 8 as a function of the weights alone, for fixed features: call it, or ask for `slope`.
-    `decorrelation` chooses one of the two ways to compute it."""
+    """Loss of Eq. 8 as a function of the weights alone, for fixed features, with its gradient (`slope`).
+    `decorrelation` chooses one of two ways to compute it."""
     def __init__(self, features, form):
         z = features.permute(2, 0, 1) # (m, n, d)
         if form == "moment":
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
         elif form == "paper":
             z = z.transpose(0, 1)
-            z = z.flatten(1)[None] # (1, n, m d), the features of each function beside one another
+            z = z.flatten(1)[None] # (1, n, m d), the features of each function side by side
         self.form = form
         self.n = z.shape[1]
         self.freedom = self.n - 1
@@ -53,7 +54,7 @@ class Decorrelation:
 
     def slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
         if self.form != "moment":
-            return self.printed(weights)
+            return self.as_printed(weights)
         p = weights / weights.sum()
         each = self.moment(p)
         value = p @ each
@@ -63,7 +64,7 @@ class Decorrelation:
 
 
 class DirectDecorrelation(Decorrelation):
-    "By the d × d matrices of covariances."
+    "Loss from the d × d matrices of covariances."
     def __init__(self, features, form):
         super().__init__(features, form)
         self.across = self.z.mT.contiguous() # (m, d, n)
@@ -73,7 +74,8 @@ class DirectDecorrelation(Decorrelation):
             same = same.repeat(m, m)
         self.apart = 1 - same.to(features) # pairs of different features
 
-    def moment(self, p): # p: (n,) weights of sum 1
+    def moment(self, p):
+        "Return the (n,) contributions of the samples, whose mean under p is the sum of squares; p has sum 1."
         mean = p @ self.wide
         mean = mean.view_as(self.z[:, 0]) # (m, d)
         column = mean[:, :, None]
@@ -86,19 +88,19 @@ class DirectDecorrelation(Decorrelation):
         constant = (row @ towards).sum()
         return along.sum((0, 2)) + constant
 
-    def printed(self, weights):
-        u = centered(self.z, weights)
+    def as_printed(self, weights):
+        u = center(self.z, weights)
         covariance = u.mT @ u / self.freedom
         apart = covariance * self.apart
         squares = apart.square()
         half = squares.sum() / 2
-        pulled = u @ apart * self.z
-        slope = pulled.sum((0, 2))
+        contributions = u @ apart * self.z
+        slope = contributions.sum((0, 2))
         return half, 2 * slope / self.freedom
 
 
 class GramDecorrelation(Decorrelation):
-    """By the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p
+    """Loss from the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p
     the covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ pᵢ aᵢ² + c²; the squared variances are
     taken off."""
     def __init__(self, features, form):
@@ -111,7 +113,7 @@ class GramDecorrelation(Decorrelation):
         elif form == "paper":
             self.of_feature = features.transpose(0, 1).contiguous() # (d, n, m)
 
-    def moment(self, p): # p: (n,) weights of sum 1
+    def moment(self, p):
         # of all pairs, as in the appendix: (n,) of which the weighted mean is the sum of squares
         a = (self.stacked @ p).view(-1, self.n) # (m, n)
         c = a @ p
@@ -127,37 +129,37 @@ class GramDecorrelation(Decorrelation):
         of_mean = mean.square()
         variance = p @ self.squares - of_mean
         each -= self.squares @ variance
-        moved = variance * mean
-        each += 2 * self.wide @ moved
+        shift = variance * mean
+        each += 2 * self.wide @ shift
         return each - variance @ of_mean
 
-    def printed(self, weights):
+    def as_printed(self, weights):
         n = self.n - 1
         left = self.gram * weights # z_i · u_k, u = w z
         left -= left.mean(-1, keepdim=True)
-        centered = left * weights[:, None]
-        centered -= centered.mean(-2, keepdim=True)
+        deviations = left * weights[:, None]
+        deviations -= deviations.mean(-2, keepdim=True)
         of_itself, own = self._with_itself(weights)
 
-        squares = centered.square()
+        squares = deviations.square()
         of_all = squares.sum() / n**2
         value = of_all - of_itself
-        slope = (left * centered).sum((0, 2))
+        slope = (left * deviations).sum((0, 2))
         slope = 2 * slope / n**2 - 2 * own / n
         half = value / 2
         return half, slope
 
-    def _with_itself(self, weights): # -> sum of squares; (n,) half their slope, times n - 1
-        "What pairs of a feature with itself add."
+    def _with_itself(self, weights):
+        "Return the sum of squares of pairs of a feature with itself, and (n,) half its slope times n - 1."
         if self.form == "matched":
             z = self.z
-            u = centered(z, weights)
+            u = center(z, weights)
             squares = (u * u).sum(1)
             covariance = squares / self.freedom # (m, d): each function with itself
             own = (z * u) @ covariance[..., None]
         else:
             z = self.of_feature
-            u = centered(z, weights)
+            u = center(z, weights)
             products = u.mT @ u
             covariance = products / self.freedom # (d, m, m)
             own = z * (u @ covariance)
@@ -170,8 +172,8 @@ def decorrelation(
     features: torch.Tensor, # (n, d, m): m functions of each of d features
     form: Form = "moment",  # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
 ) -> Decorrelation:
-    """The loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another, the other two
-    the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
+    """Return the loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another; the other
+    two pair the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
     check_known("form", form, FORMS)
     n, d, m = features.shape
     columns = d * m if form == "paper" else d # of a covariance

@@ -23,7 +23,7 @@ def cosines(
     a: torch.Tensor, # (n, d) unit vectors
     b: torch.Tensor, # (n, d) unit vectors
 ) -> torch.Tensor: # (n,) in [-1, 1]
-    "Row by row cosines of unit vectors."
+    "Compute the cosines of unit vectors, row by row."
     return (a * b).sum(-1)
 
 
@@ -32,7 +32,7 @@ def mse(
     fz: torch.Tensor,     # (n, d) f(Z)
     labels: torch.Tensor, # (n,) R in [0, 1]
 ) -> torch.Tensor: # scalar
-    "Empirical risk of question pairs: the mean of $(f(X)^\\top f(Z) - R)^2$."
+    "Compute the empirical risk of question pairs: the mean of $(f(X)^\\top f(Z) - R)^2$."
     return F.mse_loss(cosines(fx, fz), labels)
 
 # %% ../../nbs/losses/pair_losses.ipynb #3a921fc6
@@ -47,7 +47,7 @@ def check_hinge(
     hardest: int,
     temperature: float | None,
 ) -> None:
-    "Raises `ValueError` naming the setting of `hinge` that is outside of its range."
+    "Check the settings of `hinge`. Raises `ValueError` naming the one that is out of range."
     check_range("margin", margin, closed="neither")
     check_whole("hardest", hardest, 1)
     if temperature is not None: # None: equal weights
@@ -57,13 +57,13 @@ def check_hinge(
 def hinge(
     fx: torch.Tensor,                 # (n, d) f(X)
     fz: torch.Tensor,                 # (n, d) f(Z), row i relevant to query i
-    relevant: torch.Tensor,           # (n, n) bool: item j is known to be relevant to query i: it is no negative of it
+    relevant: torch.Tensor,           # (n, n) bool: item j is relevant to query i, so it is no negative of it
     margin: float = .3,               # m > 0, in cosines
-    hardest: int = 10,                # negatives of a query, >= 1, or all there are
+    hardest: int = 10,                # negatives of a query, >= 1, or all in the batch
     temperature: float | None = .1,   # > 0, of the weights softmax(cosine / temperature) of these; None: equal weights
 ) -> torch.Tensor: # scalar, in [0, margin + 2]
-    """Contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0.
-    Raises `ValueError` for labels of single pairs, and for a setting outside of its range."""
+    """Compute the contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0.
+    Raises `ValueError` for labels of single pairs, and for a setting out of range."""
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"
@@ -79,7 +79,7 @@ def hinge(
     excess = excess.masked_fill(~there, 0)
     if temperature is None:
         weight = there.float()
-    else: # the weights are no way to lower the loss
+    else: # no gradient: the loss must not fall through the weights
         logits = negative.detach().masked_fill(~there, -2) / temperature
         weight = logits.softmax(1) * there
     total = weight.sum(1).clamp(min=1e-9)
@@ -88,10 +88,10 @@ def hinge(
 
 # %% ../../nbs/losses/pair_losses.ipynb #c51d0a02
 class PairLoss(torch.nn.Module):
-    "A loss of the two texts of a pair, embedded in one pass. Subclasses say in `of_pairs` what they make of the embeddings."
+    "Loss of the two texts of a pair, embedded in one pass. Subclasses implement `of_pairs`."
     def __init__(
         self,
-        model: "SentenceTransformer", # that is trained
+        model: "SentenceTransformer", # the one to train
     ):
         super().__init__()
         tell_prompts(model)
@@ -99,7 +99,7 @@ class PairLoss(torch.nn.Module):
 
     def embed(
         self,
-        *texts: Tokens, # the columns of a batch, and what goes through the same pass
+        *texts: Tokens, # the columns of a batch, and further texts of the same pass
     ) -> tuple[torch.Tensor, ...]: # (n, d) unit vectors of each
         return encode_tokens(self.model, stack(*texts)).split([len(part) for part in texts])
 
@@ -120,7 +120,7 @@ class LeastSquares(PairLoss):
 
     $$L = \frac{1}{n} \sum_i (\cos(f(X_i), f(Z_i)) - y_i)^2$$
 
-    Both columns go through the encoder in one pass, which is quicker next to regularizers.
+    Both columns go through the encoder in one pass, which is quicker with regularizers.
 
     Parameters
     ----------
@@ -141,13 +141,13 @@ class LeastSquares(PairLoss):
     >>> LeastSquares(model)(batch, torch.tensor([0.])).round(decimals=3).item() # the cosine is 1
     1.0
     """
-    looked = False # whether labels on an accelerator, for which one waits, have been looked at
+    has_checked_labels = False # labels on an accelerator are checked once, since reading them takes time
 
     def of_pairs(self, fx, fz, labels): # labels: (n,) in [0, 1]
         if labels.dim() != 1:
             raise ValueError(f"least squares needs a label a pair, got labels of shape {tuple(labels.shape)}")
-        if labels.is_cpu or not self.looked:
-            self.looked = True
+        if labels.is_cpu or not self.has_checked_labels:
+            self.has_checked_labels = True
             if not ((labels >= 0) & (labels <= 1)).all(): # nor may one be no number
                 has = f"this batch has some from {float(labels.min()):g} to {float(labels.max()):g}"
                 raise ValueError(f"labels must lie in [0, 1], 1 for a match; {has}")
@@ -199,5 +199,5 @@ class Hinge(PairLoss):
         return hinge(fx, fz, labels, **self.settings)
 
     def get_config_dict(self) -> dict:
-        "What the model card says of the loss."
+        "Return the settings of the loss for the model card."
         return self.settings

@@ -23,7 +23,7 @@ from transformers import PrinterCallback, Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
-from ..data.answers import Answers, high_overlap, misled
+from ..data.answers import Answers, high_overlap, overlap_errors
 from ..encoders.kinds import device_of
 from ..encoders.tokens import autocast, evaluating
 from ..measures.metrics import rank_metrics, rank_replicates
@@ -31,7 +31,7 @@ from ..processes import refuse_several
 from .config import RunConfig, ScanConfig
 from .records import TrainingFailed
 from .training import BestEpoch, in_stretches, rows_of, train_with
-from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffled_within
+from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
 from ..losses.scan_head import HEADS, ScanHead, scan_loss
 
 
@@ -150,7 +150,7 @@ class Weigher:
         self.fitted = weights.loss
         if self.scan.weights == "learned":
             return weights.values
-        return shuffled_within(weights.values, labels, self.generator)
+        return shuffle_within_classes(weights.values, labels, self.generator)
 
     def diary_line(self, weights, labels, rows) -> dict[str, float]:
         "Summarize the weights of a batch for the diary, relative to mean 1; nan where there are no such samples."
@@ -360,7 +360,7 @@ def evaluate_answers(
     names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS
     replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
     precision = values["map"]
-    wrong = dict(zip(answers.question_ids, misled(answers).tolist())) # whether the largest overlap is a wrong candidate's
+    wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist())) # whether the largest overlap is a wrong candidate's
     away = np.array([wrong[i] for i in ids])
     for k, (name, mask) in enumerate({"misled": away, "led": ~away}.items(), 1):
         if mask.sum() < 2:

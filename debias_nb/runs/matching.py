@@ -140,7 +140,7 @@ class NamedDraws(Draws):
         bits, = self._bits(1, stream=4)
         return int(np.random.default_rng([seed, bits]).integers(blocks))
 
-    def named(self, n, rows, place):
+    def intervention_key(self, n, rows, place):
         names = None # other texts than those of a row: made of their tokens
         if place is not None:
             names = self.names[rows].cpu().numpy()

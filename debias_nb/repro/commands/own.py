@@ -229,12 +229,12 @@ def _write_shifts(folder: Path) -> None:
     from ...data.sentences import KINDS, NEWS
     from ...settings import WorldConfig
     from ...runs.config import CorpusConfig
-    from ...data.labeled_pairs import PLANTED, evaluation_pairs, training_pairs
+    from ...data.labeled_pairs import PLANTED_SPLITS, evaluation_pairs, training_pairs
     questions = ("quora", "askubuntu")
     planted = CorpusConfig(name="catalogue", world=WorldConfig())
     corpora = {f"train/{name}": CorpusConfig(name=name) for name in (*questions, NEWS, "computers", "shoes")}
     wanted = {name: (training_pairs, (corpus,)) for name, corpus in ({"planted/train": planted} | corpora).items()}
-    wanted |= {f"planted/{name}": (evaluation_pairs, (name, planted, planted.world)) for name in PLANTED}
+    wanted |= {f"planted/{name}": (evaluation_pairs, (name, planted, planted.world)) for name in PLANTED_SPLITS}
     wanted |= {f"test/{name}": (evaluation_pairs, (name, None, None)) for name in (*questions, *KINDS, *CATEGORIES)}
     for name, (read, about) in wanted.items():
         try:

@@ -19,7 +19,7 @@ from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
 from ...encoders.loading import best_device
 from ...measures.metrics import rank_metrics
-from ...data.answers import SOURCES, Answers, flip_labels, load_answers, misled, perturb, planted_answers
+from ...data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
 from ...data.answers import shared_words
 from ...data.registry import MissingData
 from ..config import CorpusConfig, RunConfig
@@ -109,7 +109,7 @@ LONGEST = 400 # characters of an answer that a record keeps
 def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
     "Return the candidate that each question gets, for case studies; of equal scores the first."
     groups = answers.groups()
-    away = misled(answers)
+    away = overlap_errors(answers)
     out = []
     for group in range(groups.max() + 1):
         rows = np.flatnonzero(groups == group)

@@ -19,10 +19,10 @@ from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_u
 from ...losses.regularizers import wise_ft
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from ...measures.retrieval import evaluate_retrieval
-from ...data.labeled_pairs import PLANTED, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from ...data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
 from ...data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
-from ...data.products import CATEGORIES, ROLES, worded
+from ...data.products import CATEGORIES, ROLES, words_with_roles
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
@@ -106,7 +106,7 @@ def role_importance(
 ) -> dict: # `number importance`, and the same for each other role of `data/07_products`
     "Average over the first texts the fraction of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:MOST]
-    roles = importance_by_role(model, [worded(text) for text in texts], dtype=encoder.dtype).mean()
+    roles = importance_by_role(model, [words_with_roles(text) for text in texts], dtype=encoder.dtype).mean()
     shares = {f"{role} importance": float(roles.get(role, 0.)) for role in ROLES}
     return shares | importance_shares(model, encoder, texts)
 
@@ -220,7 +220,7 @@ class PairTask(Task):
         values |= overlap
         main = "auc05[ordinary]" if "ordinary" in test.subsets else "auc05"
         main_replicates = {key: replicates.pop(key) for key in (main, *(f"auc05[{part}]" for part in parts))}
-        if name in PLANTED:
+        if name in PLANTED_SPLITS:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if test.offers:
             offer_values, offer_replicates = offer_measures(both, test)
