@@ -221,7 +221,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(tmp_path):
     model = cross_encoder(tmp_path / "model")
     for name, change in [
         ("temperature", {"temperature": None}),
-        ("size", {"memory": 1.5}), ("cl", {"cl": -1.}), ("ce", {"ce": "1"}), ("steps", {"steps": "a"}),
+        ("memory", {"memory": 1.5}), ("cl", {"cl": -1.}), ("ce", {"ce": "1"}), ("steps", {"steps": "a"}),
         ("class_mass", {"class_mass": "kept"})]:
         with pytest.raises(ValueError, match=name):
             SCAN(model, **change)

@@ -95,7 +95,7 @@ class Memory:
     def __init__(self, kind: Literal["ema", "queue"] = "ema", alpha: float = .9, size: int = 280):
         check_known("memory", kind, ("ema", "queue"))
         check_range("alpha", alpha, high=1, closed="left")
-        check_whole("size", size, 1)
+        check_whole("the size of a memory", size, 1)
         self.kind = kind
         self.alpha = alpha
         self.size = size
