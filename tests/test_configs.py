@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from debias_nb.checks import ConfigError
+from debias_nb.checks import ConfigError, check_range
 from debias_nb.files import parse_yaml, project_root
 
 from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
@@ -292,3 +292,16 @@ def test_a_copy_has_an_id_and_runs_of_its_own():
     asked = narrow(experiment, seeds=[77], full=False)
     assert {one.seed for one in asked.runs() if one.training} == {77}
     assert experiment.runs() == load_experiment("itvreg/table03", "planted").runs()
+
+
+@pytest.mark.parametrize("closed, low_is_in, high_is_in, ends", [
+    ("both", True, True, "[2, 3]"), ("left", True, False, "[2, 3)"), ("right", False, True, "(2, 3]"), ("neither", False, False, "(2, 3)")])
+def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_in, ends):
+    check_range("share", 2.5, 2, 3, closed)
+    for value, is_in in ((2, low_is_in), (3, high_is_in), (1.9, False), (3.1, False)):
+        if is_in:
+            check_range("share", value, 2, 3, closed)
+        else:
+            with pytest.raises(ConfigError) as e:
+                check_range("share", value, 2, 3, closed)
+            assert str(e.value) == f"share must lie in {ends}, got {value}"
