@@ -70,12 +70,14 @@ def test_one_step_of_every_kind_of_run(name):
 ])
 def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
     "Not one thing after another."
+    from debias_nb.data.labeled_pairs import evaluation_pairs, training_pairs
     from debias_nb.runs.config import load_experiment
     from debias_nb.runs.tasks.common import lacking, task_of
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    lacking.cache_clear()
+    for loader in (lacking, training_pairs, evaluation_pairs): # what another test has loaded
+        loader.cache_clear()
     run = next(run for run in load_experiment(name, "paper").runs() if run.method.name.startswith(method))
     told = task_of(run).lacks(run)
     lacking.cache_clear()
