@@ -471,7 +471,7 @@ def _is_shifted(column, until: int | None, held_out: Sequence[str]) -> np.ndarra
 def _test_queries(titles, same, test_share: float | None, seed: int) -> np.ndarray:
     "Choose the queries of `iid` among those that are not shifted. Raises `ValueError`."
     if test_share is not None:
-        check_range("test_share", test_share, "()", 1)
+        check_range("test_share", test_share, high=1, closed="neither")
         order = default_rng([seed, 0]).permutation(same)
         return np.sort(order[:round(test_share * len(same))])
     if titles.published is None:
