@@ -226,8 +226,10 @@ class PretrainConfig(Strict):
 
 class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`):
-    a network on word vectors, and a transformer."""
+
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`): a network on
+    word vectors, and a transformer.
+    """
     once = {"first_layers": None}
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]

@@ -25,7 +25,9 @@ class AnswerWords(NamedTuple):
 
 def answer_words(c: AnswersWorldConfig) -> AnswerWords:
     """Make the words of synthetic answers.
-    Raises `ValueError` for more words than there are, and too few content words for a question or an answer."""
+
+    Raises `ValueError` for more words than there are, and too few content words for a question or an answer.
+    """
     least = c.asked + c.length - 1 - c.few
     if least > c.content:
         raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} "

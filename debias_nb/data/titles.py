@@ -94,8 +94,7 @@ class _Relevance:
 # %% ../../nbs/data/02_titles.ipynb #aac1cb5d
 @dataclass(eq=False, repr=False)
 class Titles(_Relevance):
-    """Queries, items, and the relevant items of each query, at least one.
-    `make_titles` makes them of texts."""
+    "Queries, items, and the relevant items of each query, at least one. `make_titles` makes them of texts."
     years: np.ndarray | None = None                # (queries,) int
     categories: np.ndarray | None = None           # (queries,) str
     counts: dict[str, int] = field(default_factory=dict) # of titles read, merged and dropped by reason
@@ -129,7 +128,9 @@ def make_titles(
     excluded=None,                           # as `relevance`: pairs that are neither relevant nor candidates
 ) -> Titles:
     """Merge equal titles, and drop own titles and queries without a relevant item.
-    Raises `DataError` if no query has one."""
+
+    Raises `DataError` if no query has one.
+    """
     left, right = _Side(queries), _Side(items)
     shape = (len(left.titles), len(right.titles))
 

@@ -67,7 +67,9 @@ def invent(rng: Generator, n: int) -> list[str]:
 # %% ../../nbs/data/05_worlds.ipynb #162e2f31
 def subsets(rng: Generator, n: int, k: int, of: int) -> ndarray: # (n, k) of 0 .. of - 1, distinct within a row
     """Sample subsets by Floyd's method: a repeated number is replaced by the newest candidate.
-    The order in a row is not random."""
+
+    The order in a row is not random.
+    """
     selection = np.full((n, k), -1)
     for j in range(k):
         newest = of - k + j
@@ -517,8 +519,6 @@ class Catalog(Lexicon):
         order = rng.permutation(len(right))
         return _select_pairs(train.left, train.right, order // (k + 1), right[order])
 
-    labelled_pairs = labeled_pairs # its former name, for one version
-
     split = make_split
 
     def unlabeled(self, split: str) -> list[Text]:
@@ -530,7 +530,9 @@ class Catalog(Lexicon):
 
     def test_pairs(self, split: str) -> Pairs:
         """Pair each query with its own item and `test_negatives` irrelevant ones, a decoy among them.
-        Raises `ValueError` when there are fewer."""
+
+        Raises `ValueError` when there are fewer.
+        """
         task = self.split(split)
         k = self.config.test_negatives
         fewest = len(task.items) - max(map(len, task.relevant))

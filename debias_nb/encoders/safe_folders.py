@@ -58,7 +58,9 @@ class _ModuleEntry(BaseModel): # a line of modules.json
 
 def _modules(folder: Path) -> list[_Module]:
     """List the modules of a model in their order; a plain folder of transformers is one.
-    Raise `EncoderError` for all but the known modules, and for what lies outside of the folder."""
+
+    Raise `EncoderError` for all but the known modules, and for what lies outside of the folder.
+    """
     path = folder / "modules.json"
     if not path.is_file():
         return [_Module("Transformer", "0", folder)]
@@ -160,8 +162,10 @@ def check_files(
     folder: Path,
     checksums: dict[str, str] | None = None, # file -> expected sha256
 ) -> Path:
-    """Refuse other files than expected. Where more than the weights have a checksum, nothing may be added.
-    Raise `EncoderError` naming the file."""
+    """Refuse other files than expected.
+
+    Where more than the weights have a checksum, nothing may be added. Raise `EncoderError` naming the file.
+    """
     if not checksums:
         return folder
     others = folder_files(folder)
@@ -298,7 +302,9 @@ SAFE = {"use_safetensors": True, "weights_only": True}
 
 def _check_whole(model, folder: Path) -> None:
     """Refuse a transformer some of whose weights are in no file, and would be drawn at random.
-    A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it."""
+
+    A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it.
+    """
     from transformers.utils import logging as hf_logging
     for module in _modules(folder):
         part = model._modules.get(module.name)
@@ -355,7 +361,9 @@ def _check_reads(model, folder: Path) -> None:
 
 def load_safely(folder: Path, device: str = "cpu"):
     """Load a model from a folder in fp32 and evaluation mode, without the hub, pickles or code that came with it.
-    Raise `EncoderError` if the files do not make a model, lack weights, or make one that reads nothing."""
+
+    Raise `EncoderError` if the files do not make a model, lack weights, or make one that reads nothing.
+    """
     from sentence_transformers import SentenceTransformer
     try:
         model = SentenceTransformer(

@@ -52,10 +52,7 @@ def author_pairs(
     rng: np.random.Generator,
     drop_last: bool = False,   # leave out a last batch of fewer authors; a single author is left out in any case
 ) -> list[np.ndarray]: # batches of row numbers, the two of an author side by side
-    """Sample batches for one pass over the authors.
-    Raises `ValueError` for fewer than two authors a batch, or fewer than two who wrote two texts."""
-    if authors < 2:
-        raise ValueError(f"a batch needs at least 2 authors, got {authors}")
+    "Sample batches for one pass over the authors. Raises `ValueError` for fewer than two who wrote two texts."
     _, who = np.unique(np.asarray(labels), return_inverse=True)
     n = len(who)
     order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
@@ -150,7 +147,9 @@ def _whole(authors):
 
 class AuthorCollator(BaseDataCollator):
     """Collator that makes sentence-transformers batches of tokenized texts, with row ids.
-    Raises `ValueError` for labels of another length than the texts, or that are no whole numbers."""
+
+    Raises `ValueError` for labels of another length than the texts, or that are no whole numbers.
+    """
     def __init__(self,
         tokens: Tokens, # of n texts
         labels,         # (n,) author ids, whole numbers
@@ -184,8 +183,11 @@ def sparse_cosines(
 
 
 class NumberedTexts:
-    """Topic vectors of numbered texts. A batch has the numbers of its texts, from `AuthorCollator`.
-    Raises `ValueError` for rows that are not finite, or authors of another number of texts."""
+    """Topic vectors of numbered texts.
+
+    A batch has the numbers of its texts, from `AuthorCollator`. Raises `ValueError` for rows that are not finite, or
+    authors of another number of texts.
+    """
     texts = None # the texts themselves are unknown
 
     def __init__(self,
@@ -242,7 +244,9 @@ def _keys(tokens: Tokens) -> list[bytes]:
 
 class TokenizedTexts(NumberedTexts):
     """Texts with their TF-IDF vectors, which a batch names by their tokens.
-    Raises `ValueError` for what are no texts, or fewer than two."""
+
+    Raises `ValueError` for what are no texts, or fewer than two.
+    """
     def __init__(self,
         model, # the SentenceTransformer that makes the batches
         texts: list[str],

@@ -50,7 +50,9 @@ def pair_log_probs(
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # (n, n) log p; each row of p sums to 1, and p is 0 on the diagonal
     """Compute Eq. 1 in logarithms: each text's shares of the others.
-    Raises `ValueError` for tau <= 0, fewer than two texts, or values that are not finite (naming the row)."""
+
+    Raises `ValueError` for tau <= 0, fewer than two texts, or values that are not finite (naming the row).
+    """
     check_range("temperature", temperature, closed="neither")
     _check_square(cosines)
     logits = _to_full_precision(cosines) / temperature
@@ -75,7 +77,9 @@ def supervised_contrastive(
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # scalar, >= 0; 0 for a batch in which no author has two texts
     """Compute CL: mean over texts of the mean of -log p over the same author's other texts.
-    Raises `ValueError` as `pair_log_probs` and `same_author` do."""
+
+    Raises `ValueError` as `pair_log_probs` and `same_author` do.
+    """
     pairs = same_author(labels, len(cosines)).to(cosines.device)
     log_p = pair_log_probs(cosines, temperature)
     surprise = -log_p.masked_fill(~pairs, 0)
@@ -104,9 +108,11 @@ def authors_of(
 
 # %% ../../nbs/losses/authors.ipynb #b818188d
 class AuthorLoss(torch.nn.Module):
-    """Loss of texts with author ids as labels; or of two columns, of which each row is by one author (without labels: by
-    another in each row). Subclasses implement `value(z, authors, rows)`: the loss, and numbers for `history`.
-    Raises `ValueError` for other columns, or labels of another length."""
+    """Loss of texts with author ids as labels; or of two columns, of which each row is by one author.
+
+    Without labels each row is by another author. Subclasses implement `value(z, authors, rows)`: the loss, and numbers
+    for `history`. Raises `ValueError` for other columns, or labels of another length.
+    """
     compares = True # texts with one another
 
     def __init__(self, model):
@@ -215,8 +221,7 @@ class ContrastiveAuthorLoss(AuthorLoss):
 
 # %% ../../nbs/losses/authors.ipynb #cce55155
 class MulticlassLoss(AuthorLoss):
-    """Cross-entropy over the training authors (MLL).
-    Raises `ValueError` for fewer than two of them, or a label that is none of their numbers."""
+    "Cross-entropy over the training authors (MLL)."
     compares = False
 
     def __init__(self, model,
@@ -224,8 +229,6 @@ class MulticlassLoss(AuthorLoss):
         seed: int = 0,     # of the classifier's first weights
     ):
         super().__init__(model)
-        if authors < 2:
-            raise ValueError(f"authors must be at least 2, got {authors}")
         with model.truncate_embeddings(None): # the loss trains all dimensions, also those that are cut off later
             width = model.get_embedding_dimension()
         with torch.random.fork_rng([]):
@@ -233,15 +236,7 @@ class MulticlassLoss(AuthorLoss):
             self.classifier = torch.nn.Linear(width, authors)
         self.classifier.to(device_of(model))
 
-    def forward(self, sentence_features, labels=None):
-        if labels is None: # pairs have none, and each row would count as another author
-            raise ValueError("MulticlassLoss needs a column `label` with the number of each row's author")
-        return super().forward(sentence_features, labels)
-
     def value(self, z, authors, rows):
-        n = self.classifier.out_features
-        if authors.min() < 0 or authors.max() >= n:
-            raise ValueError(f"author ids must lie in 0 to {n - 1}, got {int(authors.min())} to {int(authors.max())}")
         scores = self.classifier(z)
         loss = F.cross_entropy(scores, authors.long())
         hits = scores.argmax(1) == authors
@@ -538,7 +533,9 @@ class ProductOfExperts(ContrastiveAuthorLoss):
 # %% ../../nbs/losses/authors.ipynb #97ba9679
 class CorrectedTeacher(ARR):
     """Distillation from a teacher less the topic, pair by pair: our own, not in the paper.
-    Raises `ValueError` as `ARR` does, and for a gamma that is negative or not finite."""
+
+    Raises `ValueError` as `ARR` does, and for a gamma that is negative or not finite.
+    """
     def __init__(self, model, texts, teacher,
         temperature: float = .1, # tau > 0
         gamma: float = .5,       # >= 0; 0 is plain self-distillation

@@ -323,8 +323,10 @@ FINGERPRINTS = "bases" # key of the base encoders' fingerprints in the first par
 
 
 class BaseCheck:
-    """Hook on the next step of a parameter's optimizer, which stores the fingerprint of the base encoder there. The first step
-    of a resumed training raises `ValueError` if the training began with another base."""
+    """Hook on the next step of a parameter's optimizer, which stores the fingerprint of the base encoder there.
+
+    The first step of a resumed training raises `ValueError` if the training began with another base.
+    """
     def __init__(
         self,
         loss,      # with which the hook ends at the latest
@@ -557,8 +559,10 @@ class Regularized(torch.nn.Module):
         return batch
 
     def _restart(self, encoder) -> None:
-        """Restart with another model: a trainer with `model_init`, as in a search for settings, makes one for each
-        training and puts it into the loss. Raises `ValueError` for one that does not go with the loss or the base."""
+        """Restart with another model, which a trainer with `model_init` makes for each training.
+
+        Raises `ValueError` for one that does not go with the loss or the base.
+        """
         _check(self.model, self.loss, self.regularizers)
         if self.base is not None and self.has_own_base:
             check_same_make(self.base, encoder)

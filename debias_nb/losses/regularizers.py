@@ -540,7 +540,9 @@ def refuse_adapters(
     model,     # a SentenceTransformer
 ) -> None:
     """Check that PEFT has put no adapter around a layer: a mixture of its factors is no mixture of the weights.
-    Raises `ValueError`."""
+
+    Raises `ValueError`.
+    """
     if any(hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module") for layer in model.modules()):
         raise ValueError(f"{name} has an adapter: merge the adapter first (PEFT's `merge_and_unload`)")
 

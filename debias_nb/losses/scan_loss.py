@@ -266,9 +266,11 @@ class SCAN(nn.Module):
         return weights.values.to(hidden)
 
     def _begin_step(self) -> None:
-        """Clear the branch's gradients where the model's are: sentence-transformers 6.0 clears those of the model
-        alone. Warns in the first step where the model has been trained already and this loss has not, as in a training
-        that is resumed."""
+        """Clear the branch's gradients where the model's are.
+
+        sentence-transformers 6.0 clears those of the model alone. Warns in the first step where the model has been
+        trained already and this loss has not, as in a training that is resumed.
+        """
         if self.debiasing is not None and all(weight.grad is None for weight in self.encoder.parameters()):
             self.debiasing.zero_grad()
         start = self.start

@@ -97,7 +97,8 @@ def _estimate(v, r, units, seeds=None) -> _Estimate:
     """Estimate the error of the mean over seeds, from (n,) values and (n, B) replicates, or None.
 
     `seeds` is what seeds add to the variance, with its degrees of freedom, instead of an estimate from `v` alone.
-    Raise `ValueError` if too many resamples lack a class, or for fewer than two units."""
+    Raise `ValueError` if too many resamples lack a class, or for fewer than two units.
+    """
     if units is not None and (units < 2 or units != int(units)):
         raise ValueError(f"units must be whole and 2 or more, got {units}: one alone says nothing of others")
     method = "one run, seeds not covered"
@@ -363,7 +364,8 @@ def over_splits(
 
     The scatter between splits shrinks with their number, that between other texts does not: the variance is
     $s^2 (1/n + overlap)$, after Nadeau and Bengio (2003), where two splits correlate by r.
-    Raise `ValueError` for fewer than two splits."""
+    Raise `ValueError` for fewer than two splits.
+    """
     d = _values(differences, "differences")
     if len(d) < 2:
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
@@ -380,7 +382,9 @@ WORDS = ("better", "worse", "within the margin", "cannot tell")
 
 def threshold_p(comparison: Paired, threshold: float = 0.) -> float:
     """Return the two-sided p-value of a difference that is just the threshold.
-    Raise `ValueError` if there is no interval."""
+
+    Raise `ValueError` if there is no interval.
+    """
     if math.isnan(comparison.error) or not math.isfinite(threshold):
         raise ValueError(f"no test of {comparison.difference:g} against {threshold:g}: {comparison.method}")
     gap = comparison.difference - threshold
@@ -501,7 +505,8 @@ def judge(
 ) -> pd.DataFrame: # a row a pair: p, word and found, the same at best, and provisional
     """Give a verdict on each comparison, after Holm's correction over all of them.
 
-    `found` is the detectable difference (80% power). Without an interval the verdict is "cannot tell"."""
+    `found` is the detectable difference (80% power). Without an interval the verdict is "cannot tell".
+    """
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}
     for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):

@@ -84,7 +84,9 @@ class FrozenBase:
 
 class CachedBase(FrozenBase):
     """Frozen base with f0(X) computed once for a whole training set, and f0(X') once an epoch.
-    Those of other columns are computed at their first use: ITVReg and OutReg have none."""
+
+    Those of other columns are computed at their first use: ITVReg and OutReg have none.
+    """
     def __init__(self, model, columns: list[Tokens], dtype: str = "fp32"):
         super().__init__(model, dtype)
         self.columns = columns
@@ -234,8 +236,11 @@ class ITVAug(Regularized):
 
 @dataclass
 class GOR(Regularizer):
-    """Spread of the texts of each column over the sphere, as sentence-transformers' GlobalOrthogonalRegularizationLoss
-    by its defaults: the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
+    """Spread of the texts of each column over the sphere.
+
+    As sentence-transformers' GlobalOrthogonalRegularizationLoss by its defaults: the squared mean of the cosines of
+    different texts, and what the mean of their squares has above 1/d.
+    """
     columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
 
     spread = losses.GlobalOrthogonalRegularizationLoss(None)

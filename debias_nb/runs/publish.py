@@ -25,8 +25,10 @@ def publish(
     replace: bool = False, # records that are there and say otherwise
 ) -> tuple[list[str], list[str]]: # ids: added, and there already
     """Add this machine's records of an experiment to those in `results/`, all or none; those that are there stay.
+
     Raise `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
-    `results/` that something else has changed."""
+    `results/` that something else has changed.
+    """
     source = own_store()
     target = Store(root / "results")
     commits = history(root)
@@ -85,8 +87,10 @@ def unfounded(
     commits: dict[str, int],   # as of `history`
     paper: str | None = None,  # None: all
 ) -> list[str]:
-    """Describe published records whose file has changed, whose code nobody can look up, that ended before their commit,
-    or of runs that no configuration named at that commit."""
+    """Describe published records whose file has changed, or whose code does not stand behind them.
+
+    Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
+    """
     store = Store(root / "results")
     problems = [problem for problem in store.altered() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):

@@ -124,8 +124,11 @@ def by_id(path: Path) -> Records:
 
 
 class Store:
-    """Folder of records. Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is
-    what is published, and the folder `<place>` next to it has a file for each run that was made since."""
+    """Folder of records.
+
+    Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is what is published,
+    and the folder `<place>` next to it has a file for each run that was made since.
+    """
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
@@ -190,7 +193,9 @@ class Store:
 
     def records(self, place: str, short: bool = False) -> list[dict]:
         """Return all records of an experiment at a profile, published ones first; warn of what is none.
-        With `short` published ones lack data, encoder, curve and extra, which are not read."""
+
+        With `short` published ones lack data, encoder, curve and extra, which are not read.
+        """
         entries = self.added(place) # first: see `publish`
         return records_among([*rows_of(self._parquet(place), short), *entries])
 
@@ -211,8 +216,11 @@ class Store:
         name: str,          # of a run, or of a file
         wait: bool = False, # until the other process is done
     ): # yields whether it is this process's
-        """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
-        Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
+        """Claim a run, one at a time, so that two batches share the work.
+
+        The claim ends with the block, or the process. Where no claim can be had at all, as in a folder that may not be
+        written to, the run is taken as claimed.
+        """
         place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -230,7 +238,9 @@ class Store:
 
     def append(self, record: dict) -> dict: # the same
         """Write the file of a record's run, whole or not at all.
-        Raise `Misfit` naming the field of what is no record, and `RecordError` naming the file and the cause."""
+
+        Raise `Misfit` naming the field of what is no record, and `RecordError` naming the file and the cause.
+        """
         content = encode(record)
         write(self.file(record), content)
         return record
@@ -241,7 +251,9 @@ class Store:
         resamples: int | None = None, # of each test that are published; None: all
     ) -> tuple[int, list[str]]: # rows of the Parquet file; sentences on files that hold no records
         """Put the files of an experiment's runs into its Parquet file; files that hold no records stay.
-        A reader meanwhile finds a record in one place or in both. Raise `RecordError` for a damaged Parquet file."""
+
+        A reader meanwhile finds a record in one place or in both. Raise `RecordError` for a damaged Parquet file.
+        """
         path = self._parquet(place)
         with self.claimed(place, wait=True):
             published_rows = rows_of(path)
@@ -273,8 +285,10 @@ def run_or_load(
     fresh: bool = False,                # run even if there is a record; the new one counts once it is there
 ) -> dict: # the stored record
     """Load the record of a run, running it first if needed.
+
     Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
-    stored or is of another run."""
+    stored or is of another run.
+    """
     record_there = store.find(config) # also when fresh: damage is told before the training, not after it
     if record_there and not fresh:
         return record_there

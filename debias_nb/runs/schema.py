@@ -159,8 +159,10 @@ CHECKSUM = "checksum" # the key of a file in which the fingerprint of the rest s
 
 
 def read_file(path: Path) -> dict:
-    """Read the record that a file holds. Raises `Misfit` for what is none or was changed since it was written, `OSError` for a
-    file that cannot be read."""
+    """Read the record that a file holds.
+
+    Raises `Misfit` for what is none or was changed since it was written, `OSError` for a file that cannot be read.
+    """
     check_regular(path, Misfit)
     content = path.read_bytes()
     try:

@@ -37,10 +37,12 @@ from .config import MethodConfig, OfMatches, TrainConfig
 @dataclass(frozen=True)
 class PairTokens:
     """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
+
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
     pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
-    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or matches of a
-    user, which `ApartMatches` keeps apart by their texts, `matches`."""
+    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or
+    matches of a user, which `ApartMatches` keeps apart by their texts, `matches`.
+    """
     left: Tokens
     right: Tokens
     labels: torch.Tensor            # (n,) float in [0, 1]
@@ -74,12 +76,9 @@ def pair_tokens(
     labels,                            # (n,) in [0, 1]
     max_length: int | None = None,
 ) -> PairTokens:
-    "Tokenize pairs. Raise `ValueError` for a label outside [0, 1] (naming its row), and for unequal lengths."
-    labels = np.asarray(labels, dtype=np.float32)
-    for row, (_, _, label) in enumerate(zip(left, right, labels, strict=True)):
-        if not 0 <= label <= 1:
-            raise ValueError(f"row {row}: label {label} is not in [0, 1]")
-    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), torch.from_numpy(labels))
+    "Tokenize pairs."
+    labels = torch.from_numpy(np.asarray(labels, dtype=np.float32))
+    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), labels)
 
 
 def title_tokens(
@@ -125,9 +124,11 @@ def _apart(dataset, matches, **settings):
 
 def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
     """Choose how rows come together in batches, in an order that the seed decides.
+
     Of duplicates full batches in which no two rows ask the same, each epoch without another part of them; of a user's
     matches as `ApartMatches`. Raise `ConfigError` for a batch larger than there are questions, `ValueError` for data
-    that a loss does not take."""
+    that a loss does not take.
+    """
     has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
     needs_parts = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
     if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
@@ -319,7 +320,7 @@ def gradient_norms(
 def in_stretches(
     steps: list[dict], # one dict of scalars a step
     points: int,       # stretches at most
-    summary,           # (values of a stretch) -> what is told of it
+    summary,           # (values of a stretch) -> their summary
 ) -> dict[str, list]:  # a list a name
     "Summarize steps over stretches of equal length."
     count = min(points, len(steps))
@@ -330,13 +331,15 @@ def in_stretches(
     return out
 
 
+POINTS = 20 # of a curve, at most
+
+
 def curve_summary(
     history: list[dict], # one dict of scalars a step
-    points: int = 20,
 ) -> dict[str, list[float]]: # `step` (last step of each stretch) and one list a term
-    "Summarize the history of a loss in at most `points` stretches of equal length."
+    "Summarize the history of a loss in stretches of equal length."
     if not history:
         return {"step": []}
     steps = [{"step": n} for n, _ in enumerate(history, 1)]
-    last = in_stretches(steps, points, lambda stretch: int(stretch[-1]))
-    return last | in_stretches(history, points, lambda stretch: float(f"{stretch.mean():.5g}"))
+    last = in_stretches(steps, POINTS, lambda stretch: int(stretch[-1]))
+    return last | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))

@@ -53,7 +53,9 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 @lru_cache(maxsize=2)
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """Divide the texts of a corpus into parts.
-    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
+
+    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing.
+    """
     check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
     settings = corpus.split
     if corpus.world:
@@ -135,9 +137,7 @@ def author_loss(
     teacher=None,             # (n, d) vectors of the training texts, for a student
     seed: int = 0,            # of a classifier's first weights
 ):
-    "Return the loss of a method. Raise `ValueError` for a student without a teacher, and as the losses do."
-    if method.student != "none" and teacher is None:
-        raise ValueError("a student needs the vectors of its teacher")
+    "Return the loss of a method. Raise `ValueError` as the losses do."
     if method.student == "corrected":
         return CorrectedTeacher(model, NumberedTexts(rows(), labels), teacher, temperature, method.gamma)
     if method.student == "arr":
@@ -157,7 +157,9 @@ def fit_authors(
     run: RunConfig,     # an epoch passes over the authors, two texts each; over the texts for `MulticlassLoss`
 ):
     """Train with sentence-transformers' trainer.
-    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts."""
+
+    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts.
+    """
     sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
     rows = {"row": range(len(labels)), "label": labels}
     try:
@@ -306,7 +308,9 @@ PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distributi
 
 def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
     """Count the texts, authors and topics of the parts; `leakage cross` and `leakage iid` where they can be measured.
-    Raise `MissingData`."""
+
+    Raise `MissingData`.
+    """
     split = author_split(corpus)
     parts = split.parts()
     sizes = split.table()
@@ -343,8 +347,7 @@ def excerpt(texts: list[str], words: list[str]) -> str:
 
 
 def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
-    """Return the pairs of topics across a split that are most alike, with an excerpt of each.
-    Raise as `nearest_topics`."""
+    "Return the pairs of topics across a split that are most alike, with an excerpt of each. Raise as `nearest_topics`."
     split = author_split(corpus)
     out = []
     test = split.tests["cross"]

@@ -40,7 +40,8 @@ class Task:
     """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
     To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
-    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them."""
+    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them.
+    """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
         "Return what a run is trained on, as its trainer takes it, and fingerprints and counts for the record."
@@ -48,7 +49,9 @@ class Task:
 
     def train(self, run: RunConfig) -> Trained:
         """Return the model that a run is tested with: fine-tuned, or the base encoder if the method trains nothing.
-        Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
+
+        Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`.
+        """
         raise NotImplementedError
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
@@ -83,8 +86,8 @@ class Task:
 
     def lacks(self, run: RunConfig) -> str | None:
         "Explain what a run is missing, each reason once, or return None if it can run."
-        if run.of_before:
-            return run.of_before
+        if run.is_of_before:
+            return "it is no longer made: its records name the commit that makes them again"
         reasons = [lacking(*need) for need in self.needs(run)]
         return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 

@@ -20,7 +20,9 @@ def untested(
     test_texts: Iterable[str],
 ) -> tuple[str, ...]: # at least two
     """Return the distinct texts in random order, without those that are tested.
-    Raise `ConfigError` if fewer than two are left."""
+
+    Raise `ConfigError` if fewer than two are left.
+    """
     by_fold = {}
     for text in texts:
         by_fold.setdefault(fold(text, True), text)
@@ -43,7 +45,9 @@ def unlabeled_texts(
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]:
     """Return the texts that a run is regularized on, of `untested`; a test without files tests nothing.
-    Raise as `training_texts`."""
+
+    Raise as `training_texts`.
+    """
     texts = [training_texts(name, world) for name in config.corpora]
     there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
     test_texts = [evaluation_pairs(name, corpus, world).all_texts for name in there]

@@ -55,7 +55,9 @@ def importance_shares(
     queries: list, # texts, or `worlds.Text`s
 ) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
     """Average over the first queries the fraction of importance on the top token, and on words of each role.
-    Accessories are left out."""
+
+    Accessories are left out.
+    """
     is_planted = bool(queries) and not isinstance(queries[0], str)
     texts = queries
     if is_planted:
@@ -157,8 +159,7 @@ STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { #
 
 @lru_cache(maxsize=8)
 def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> TitleTask:
-    """Return the left texts of an evaluation set that have a duplicate; relevant are all its right texts that ask the
-    same."""
+    "Return the left texts of an evaluation set that have a duplicate, as a search among its right texts."
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
     queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)

@@ -23,7 +23,9 @@ from ..training import PairTokens, title_tokens
 @lru_cache(maxsize=4)
 def title_split(corpus: CorpusConfig):
     """Load the `titles.TitleSplit` of a corpus of titles.
-    Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing."""
+
+    Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing.
+    """
     if corpus.world:
         split = catalog_titles(planted_catalog(corpus.world))
     else:
@@ -67,7 +69,9 @@ def unpaired_titles(
     corpus: CorpusConfig,
 ) -> list[str]:
     """Return titles of that kind that are in no pair, neither as query nor as item.
-    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name."""
+
+    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name.
+    """
     if corpus.world:
         return training_texts(name, corpus.world)
     check_known("titles to hold", name, ("ood",), ConfigError)
@@ -112,8 +116,10 @@ def cases(
     run: RunConfig,
     name: str, # an evaluation set
 ) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
-    """Return token importance and top five items of some queries, the same for every method: the first ones of the set,
-    accessories apart."""
+    """Return token importance and top five items of some queries, the same for every method.
+
+    They are the first ones of the set, without accessories.
+    """
     task = title_tasks(name, run.data)[""]
     rows_of_queries = np.arange(len(task.queries))
     if task.accessory is not None:
