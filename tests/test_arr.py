@@ -12,7 +12,8 @@ from made import bert, load, table
 from scipy import sparse
 
 from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from debias_nb.losses.authors import distillation, history_summary, pair_log_probs, flattened_shares, released_shares, same_author
+from debias_nb.runs.training import history_summary
+from debias_nb.losses.authors import distillation, pair_log_probs, flattened_shares, released_shares, same_author
 from debias_nb.losses.authors import supervised_contrastive, topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows

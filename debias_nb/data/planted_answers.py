@@ -13,7 +13,8 @@ from numpy import ndarray
 
 from ..settings import AnswersWorldConfig
 from ..checks import check_known
-from .worlds import ANSWER_SPLITS, another, word_arrays, join_rows, number_names, shuffled_places, stream, subsets
+from .lexicon import ANSWER_SPLITS, join_rows, number_names, stream, subsets, word_arrays
+from .worlds import another, shuffled_places
 
 # %% ../../nbs/data/09_planted_answers.ipynb #a57d68f9
 class AnswerWords(NamedTuple):

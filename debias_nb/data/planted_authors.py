@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from ..settings import AuthorsWorldConfig
 from ..checks import check_known, check_range
-from .worlds import AUTHOR_SPLITS, cut, invent, word_arrays, join_rows, sample_mask, number_names, stream
+from .lexicon import AUTHOR_SPLITS, cut, invent, word_arrays, join_rows, sample_mask, number_names, stream
 
 # %% ../../nbs/data/10_planted_authors.ipynb #bdc69ae6
 class AuthorWords(NamedTuple):

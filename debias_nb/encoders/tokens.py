@@ -76,10 +76,7 @@ class Tokens:
 
 # %% ../../nbs/encoders/tokens.ipynb #5fcb5fac
 def stack(*parts: Tokens) -> Tokens:
-    """Stack token rectangles, so that one forward pass serves queries, items and intervened queries.
-
-    Raise `ValueError` for prompts of several lengths that pooling leaves out: in one pass it leaves out one.
-    """
+    "Stack token rectangles for one forward pass. Raise `ValueError` for prompts of several lengths that pooling leaves out."
     first, *others = {part.prompt for part in parts}
     if others:
         raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")

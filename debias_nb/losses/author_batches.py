@@ -10,6 +10,7 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from ..checks import check_known
 from ..encoders.tokens import Tokens, from_features, several_texts, tell_prompts, tokenize
+from ..processes import rank
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -135,6 +136,24 @@ def author_ids(
     "Number the authors, in sorted order."
     _, ids = np.unique(np.asarray(names), return_inverse=True)
     return ids
+
+
+def authors_of(
+    labels: torch.Tensor | None,
+    n: int,       # rows of a batch
+    columns: int, # of texts
+) -> torch.Tensor: # (columns * n,) author ids
+    "Return the author of each text of a batch. Raises `ValueError` for other columns, or labels that are no author ids."
+    if columns > 2:
+        raise ValueError(f"author losses take texts, or pairs of one author, and got {columns} columns of texts")
+    if labels is None:
+        if columns == 1:
+            raise ValueError("one column of texts needs a column `label` with the number of each text's author")
+        labels = rank() * n + torch.arange(n)
+    if labels.is_floating_point() or labels.shape != (n,):
+        got = f"{labels.dtype} of shape {tuple(labels.shape)}"
+        raise ValueError(f"labels must be {n} numbers of authors (`author_ids`), got {got}")
+    return labels.repeat(columns)
 
 
 def _whole(authors):

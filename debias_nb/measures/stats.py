@@ -167,7 +167,7 @@ class Interval:
     std: float
     method: str
 
-# %% ../../nbs/measures/stats.ipynb #3d13f3de
+
 def interval(
     values: ArrayLike, replicates: ArrayLike | None = None, level: float = .95, units: int | None = None,
 ) -> Interval:
@@ -265,28 +265,22 @@ class Paired:
 # %% ../../nbs/measures/stats.ipynb #5602b512
 def _p_value(mean, se, df):
     "Return the two-sided p-value of a mean under Student's t."
-    if math.isnan(se):
-        return math.nan
-    if mean == 0:
-        return 1.
     if se == 0:
-        return 0.
+        return float(mean == 0)
     return float(2 * stdtr(df, -abs(mean) / se))
 
 
 def _difference(d, estimate: _Estimate, level, note="", seeds_alone=False) -> Paired:
     "Return a mean with its t-interval and its p-value."
     mean = float(d.mean())
-    error, freedom = estimate.error, estimate.freedom
-    half = _half(error, freedom, level)
-    p = _p_value(mean, error, freedom)
-    method = note + estimate.method
-    return Paired(mean, mean - half, mean + half, len(d), p, method, seeds_alone, error, freedom, estimate.items)
+    half = _half(estimate.error, estimate.freedom, level)
+    p = _p_value(mean, estimate.error, estimate.freedom)
+    return Paired(
+        mean, mean - half, mean + half, len(d), p, note + estimate.method, seeds_alone, estimate.error, estimate.freedom,
+        estimate.items)
 
 # %% ../../nbs/measures/stats.ipynb #1fafef91
-def subtract(
-    a_values, b_values, a_replicates=None, b_replicates=None,
-) -> tuple[np.ndarray, np.ndarray | None, str]:
+def subtract(a_values, b_values, a_replicates=None, b_replicates=None) -> tuple[np.ndarray, np.ndarray | None, str]:
     "Subtract b from a, seed by seed and resample by resample. Raise as `paired`."
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
@@ -387,8 +381,7 @@ def threshold_p(comparison: Paired, threshold: float = 0.) -> float:
     """
     if math.isnan(comparison.error) or not math.isfinite(threshold):
         raise ValueError(f"no test of {comparison.difference:g} against {threshold:g}: {comparison.method}")
-    gap = comparison.difference - threshold
-    return _p_value(gap, comparison.error, comparison.freedom)
+    return _p_value(comparison.difference - threshold, comparison.error, comparison.freedom)
 
 # %% ../../nbs/measures/stats.ipynb #6d04d203
 def holm(ps: list[float]) -> list[float]:
@@ -423,10 +416,8 @@ def holm(ps: list[float]) -> list[float]:
         raise ConfigError(f"ps must be a list of p-values in [0, 1], got {quoted(ps)}")
     order = np.argsort(p, kind="stable")
     left = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
-    products = np.maximum.accumulate(p[order] * left)
-    out = np.empty(len(p))
-    out[order] = np.minimum(products, 1)
-    return out.tolist()
+    adjusted = np.maximum.accumulate(p[order] * left).clip(max=1)
+    return adjusted[order.argsort()].tolist()
 
 
 def significant(ps: list[float]) -> np.ndarray:
@@ -502,11 +493,8 @@ def judge(
     pairs: list[Paired],                 # made together
     delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
     threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
-) -> pd.DataFrame: # a row a pair: p, word and found, the same at best, and provisional
-    """Give a verdict on each comparison, after Holm's correction over all of them.
-
-    `found` is the detectable difference (80% power). Without an interval the verdict is "cannot tell".
-    """
+) -> pd.DataFrame: # a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
+    "Give a verdict on each comparison, after Holm's correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}
     for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):

@@ -21,7 +21,8 @@ from ..encoders.tokens import Tokens, embed, encode_tokens, own_dropout
 from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
 from ..processes import mean_of_rows, mean_over_processes
-from ..losses.regularized import Draws, Regularized, Terms
+from ..losses.gradient_shares import Terms
+from ..losses.regularized import Draws, Regularized
 from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
 from .config import MethodConfig, TrainConfig
 

@@ -12,6 +12,7 @@ Other than in the paper: Adam with a constant rate and no clipping, where the pa
 CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
 """
 import copy
+import math
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -343,3 +344,29 @@ def curve_summary(
     steps = [{"step": n} for n, _ in enumerate(history, 1)]
     last = in_stretches(steps, POINTS, lambda stretch: int(stretch[-1]))
     return last | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+
+
+def history_summary(
+    history: list[dict], # one dict of numbers a batch, from a loss's `history`
+    temperature: float | None = None, # tau; adds the teacher's temperature tau / (1 - B), at the mean B
+) -> dict[str, float]: # means over all batches; `loss_last` over the last tenth; smallest and largest B
+    "Summarize a training in a few numbers. Raises `ValueError` for a loss without a batch."
+    if not history:
+        raise ValueError("the history is empty: the loss has seen no batch")
+    numbers = {key: np.array([float(step[key]) for step in history]) for key in history[0]}
+    out = {"batches": len(history)}
+    for key, values in numbers.items():
+        out[key] = values.mean()
+    tenth = max(1, len(history) // 10)
+    out["loss_last"] = numbers["loss"][-tenth:].mean()
+    if "pairs" in numbers:
+        out["batches_without_pairs"] = (numbers["pairs"] == 0).sum()
+    if "entropy" in numbers: # the smallest value of the loss, for targets that sum to 1
+        out["excess"] = out["loss"] - out["entropy"]
+    if "B" in numbers:
+        out["B_min"] = numbers["B"].min()
+        out["B_max"] = numbers["B"].max()
+        if temperature is not None:
+            rest = 1 - out["B"]
+            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
+    return {key: float(value) for key, value in out.items()}

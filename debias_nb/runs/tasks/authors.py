@@ -20,7 +20,6 @@ import torch
 from numpy.random import default_rng
 
 from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from ...losses.authors import history_summary
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
 from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ...data.author_splits import query_target, random_split
@@ -36,7 +35,7 @@ from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from ...measures.retrieval import first_hits, recall_at
-from ..training import curve_summary, train_with
+from ..training import curve_summary, history_summary, train_with
 from ...data.planted_authors import author_words
 
 

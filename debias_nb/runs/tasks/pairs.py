@@ -16,7 +16,7 @@ from ...files import fingerprint
 from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
-from ...losses.regularizers import wise_ft
+from ...losses.averaging import wise_ft
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from ...measures.retrieval import evaluate_retrieval
 from ...data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of

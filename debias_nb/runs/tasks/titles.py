@@ -15,8 +15,8 @@ from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.labeled_pairs import planted_catalog, training_texts
 from ...data.planted_titles import catalog_titles, mix_catalog
-from ...data.titles import TitleTask, join_titles, load_titles, mix_ticks
-from ...data.titles import split_titles
+from ...data.title_splits import join_titles, mix_ticks, split_titles
+from ...data.titles import TitleTask, load_titles
 from ..training import PairTokens, title_tokens
 
 
