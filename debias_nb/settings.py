@@ -253,17 +253,17 @@ class EncoderConfig(Settings):
 
     def rules(self):
         recipe = self.world is not None and self.pretrain is not None
-        learned = self.name == "learned"
-        network = self.kind == "alignment"
+        is_learned = self.name == "learned"
+        is_network = self.kind == "alignment"
         wrong = {
             "`world` and `pretrain` belong to the planted encoders tiny and tiny-static, and to them alone":
                 recipe != (self.name in ("tiny", "tiny-static")),
-            "`units` belongs to alignment networks, and is required there": network != (self.units is not None),
+            "`units` belongs to alignment networks, and is required there": is_network != (self.units is not None),
             "`embedding` belongs to encoders called `learned`, and is required there":
-                learned != (self.embedding is not None),
+                is_learned != (self.embedding is not None),
             "an encoder called `learned` is an alignment network or a static table":
-                learned and self.kind not in ("alignment", "static"),
-            "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not network,
+                is_learned and self.kind not in ("alignment", "static"),
+            "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not is_network,
         }
         for why, is_broken in wrong.items():
             yield is_broken, f"encoder {self.name!r}: {why}"

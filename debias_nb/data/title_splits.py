@@ -123,11 +123,11 @@ def split_titles(
     pairs = Titles(f"{titles.name} train", **titles.part(train, _relevant_items(titles, train)))
     counts = split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
     rows = {"train": train, "iid": iid, "ood": ood}
-    unpaired = []
+    unpaired_texts = []
     if titles.unpaired is not None:
         is_shifted = _is_shifted(titles.unpaired[column_name], until, held_out)
-        unpaired = titles.unpaired.text[is_shifted].tolist()
-    return TitleSplit(pairs, tests, counts, by, titles, rows, unpaired)
+        unpaired_texts = titles.unpaired.text[is_shifted].tolist()
+    return TitleSplit(pairs, tests, counts, by, titles, rows, unpaired_texts)
 
 # %% ../../nbs/data/19_title_splits.ipynb #a1cb6ea5
 def join_titles(

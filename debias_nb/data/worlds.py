@@ -6,7 +6,7 @@
 __all__ = ['STRONG', 'ROLES', 'CODES', 'CODE_WORDS', 'SPECIAL', 'strong_world', 'Text', 'relevant', 'draw_synonyms',
            'draw_values', 'another', 'shuffled_places', 'draw_words', 'write_titles', 'draw_brands', 'write_pairs',
            'Pairs', 'Retrieval', 'concept_ids', 'draw_others', 'tie', 'write_decoys', 'make_split', 'Catalog',
-           'wordpiece_vocabulary', 'vocabulary_sha256']
+           'wordpiece_vocabulary']
 
 # %% ../../nbs/data/05_worlds.ipynb #b51c29f4
 from collections import Counter
@@ -21,7 +21,6 @@ from numpy.random import Generator
 
 from ..settings import WorldConfig
 from ..checks import check_known
-from ..files import sha256_text
 from .lexicon import FILLERS, ONSETS, SPLITS, SYNONYMS, VALUES, Lexicon, cut, sample_mask, stream, subsets
 
 STRONG = dict(p_attr=.8, p_noun=.4, p=1., brand_match=.6, decoys=1.)
@@ -430,7 +429,3 @@ def wordpiece_vocabulary(
     order = sorted(pieces.keys() - set(base), key=rank)
     return (base + order)[:size]
 
-
-def vocabulary_sha256(vocabulary: list[str]) -> str: # 64 hex digits
-    "Compute the sha256 of a vocabulary, one piece a line."
-    return sha256_text("".join(f"{p}\n" for p in vocabulary))

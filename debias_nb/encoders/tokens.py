@@ -218,10 +218,7 @@ PADDING_HINT = "set model[0].unpad_inputs = False"
 
 
 def _transformer_features(model, texts: list[str], max_length: int | None, prompt: str) -> dict:
-    """Return the features that a transformer makes of texts, padded also if it packs them by default.
-
-    Raise `EncoderError` if it makes no padded tokens of them.
-    """
+    "Return the features of texts, padded also if the transformer packs them by default. Raise `EncoderError` without padding."
     first = model[0]
     meanwhile = {}
     if getattr(first, "can_flatten_inputs", False):

@@ -365,9 +365,8 @@ def over_splits(
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
     check_range("overlap", overlap, closed="neither")
     scatter = float(d.std(ddof=1))
-    error = scatter * math.sqrt(1 / len(d) + overlap)
     method = f"t over {len(d)} random splits, corrected for the texts that they share"
-    estimate = _Estimate(error, len(d) - 1, scatter * math.sqrt(overlap), method)
+    estimate = _Estimate(scatter * math.sqrt(1 / len(d) + overlap), len(d) - 1, scatter * math.sqrt(overlap), method)
     return _difference(d, estimate, LEVEL)
 
 # %% ../../nbs/measures/stats.ipynb #b0cb7377
@@ -375,10 +374,7 @@ WORDS = ("better", "worse", "within the margin", "cannot tell")
 
 
 def threshold_p(comparison: Paired, threshold: float = 0.) -> float:
-    """Return the two-sided p-value of a difference that is just the threshold.
-
-    Raise `ValueError` if there is no interval.
-    """
+    "Return the two-sided p-value of a difference that is just the threshold. Raise `ValueError` without an interval."
     if math.isnan(comparison.error) or not math.isfinite(threshold):
         raise ValueError(f"no test of {comparison.difference:g} against {threshold:g}: {comparison.method}")
     return _p_value(comparison.difference - threshold, comparison.error, comparison.freedom)
@@ -427,8 +423,7 @@ def significant(ps: list[float]) -> np.ndarray:
 # %% ../../nbs/measures/stats.ipynb #822334c5
 def detectable(comparison: Paired, comparisons: int = 1) -> float:
     "Return the detectable difference: what a test at 5%, shared by the comparisons, finds with a power of 80%."
-    finds = stdtrit(comparison.freedom, .8)
-    quantiles = stdtrit(comparison.freedom, 1 - .025 / comparisons) + finds
+    quantiles = stdtrit(comparison.freedom, 1 - .025 / comparisons) + stdtrit(comparison.freedom, .8)
     return float(quantiles) * comparison.error
 
 
@@ -485,8 +480,7 @@ def verdict(
     if p < 1 - level:
         return "better" if paired.difference > threshold else "worse"
     half = _half(paired.error, paired.freedom, level)
-    near = abs(paired.difference - threshold) + half <= delta
-    return "within the margin" if near else "cannot tell"
+    return "within the margin" if abs(paired.difference - threshold) + half <= delta else "cannot tell"
 
 # %% ../../nbs/measures/stats.ipynb #5c1f0a04
 def judge(

@@ -290,7 +290,7 @@ class RunConfig(Strict):
                 changes[name] = _with_seed(corpus, ("world" if corpus.world else "split",), seed)
         return _with_seed(self.model_copy(update=changes), ("eval_world",), seed)
 
-    def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
+    def as_recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
         name = self.method.was or self.method.display
         if name == self.method.name:
             return self
@@ -325,7 +325,7 @@ def run_id(
     run: RunConfig,
 ) -> str: # e.g. `table03-small-minilm-quora-itvreg-s0-1a2b3c4d5e`
     "Return a readable slug and ten hex digits of the sha256 of all settings that are not defaults."
-    run = run.recorded()
+    run = run.as_recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
     digits = fingerprint(settings)[:10]
     corpus = run.corpus.display if run.corpus else ""

@@ -295,8 +295,8 @@ def make_loss(
         loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
         some = {"rows": method.rows} if method.rows < 1 else {}
-        held_texts = {"texts": texts, "seed": course.seed} if method.texts else {}
-        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held_texts)], base, draws)
+        text_settings = {"texts": texts, "seed": course.seed} if method.texts else {}
+        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **text_settings)], base, draws)
     if isinstance(loss, Regularized) and not watch:
         loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step

@@ -51,7 +51,7 @@ def _make(config: RunConfig, status: str, start: Start, own: dict) -> dict:
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
-        "config": config.recorded().model_dump(mode="json", exclude_defaults=False),
+        "config": config.as_recorded().model_dump(mode="json", exclude_defaults=False),
         "seed": config.seed,
         "started": start.time.isoformat(timespec="seconds"),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -168,7 +168,7 @@ class Store:
         lines = path.read_text().splitlines() if path.is_file() else []
         return {name: digest for digest, name in map(str.split, lines)}
 
-    def altered(self) -> list[str]:
+    def altered_files(self) -> list[str]:
         "Describe published files that are not as they were when they were published."
         hashes = self.hashes()
         files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
@@ -183,7 +183,7 @@ class Store:
             raise Misfit(f"the record in it belongs into {self.file(record)}")
         return record
 
-    def added(self, place: str) -> list[Entry]: # by id
+    def added_entries(self, place: str) -> list[Entry]: # by id
         "Read the files of runs."
         entries = []
         for path in sorted((self.folder / place).glob("*.json")):
@@ -196,7 +196,7 @@ class Store:
 
         With `short` published ones lack data, encoder, curve and extra, which are not read.
         """
-        entries = self.added(place) # first: see `publish`
+        entries = self.added_entries(place) # first: see `publish`
         return records_among([*rows_of(self._parquet(place), short), *entries])
 
     def all(self) -> list[dict]:
@@ -260,7 +260,7 @@ class Store:
             for entry in published_rows:
                 if entry.why:
                     raise RecordError(f"{entry.where}: {entry.why}; nothing is added to it")
-            entries = self.added(place)
+            entries = self.added_entries(place)
             rows = latest(entry.record for entry in published_rows + entries if entry.record)
             if rows:
                 write_published(path, [published(record, resamples) for record in rows.values()])

@@ -26,7 +26,7 @@ from ...data.products import CATEGORIES, ROLES, words_with_roles
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .held_texts import unlabeled_texts
+from .regularization_texts import unlabeled_texts
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens

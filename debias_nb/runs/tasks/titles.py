@@ -10,7 +10,7 @@ from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
-from .held_texts import untested
+from .regularization_texts import without_test_texts
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.labeled_pairs import planted_catalog, training_texts
@@ -84,11 +84,11 @@ def unlabeled_titles(
     evaluate: tuple[str, ...], # names of evaluation sets
     corpus: CorpusConfig,
 ) -> tuple[str, ...]:
-    "Return the titles that a run is regularized on, of `untested`. Raise as `unpaired_titles`."
+    "Return the titles that a run is regularized on, of `without_test_texts`. Raise as `unpaired_titles`."
     texts = [unpaired_titles(name, corpus) for name in config.corpora]
     tasks = [task for name in evaluate for task in title_tasks(name, corpus).values()]
     test_texts = [task.queries + task.items for task in tasks]
-    return untested(config, chain(*texts), chain(*test_texts))
+    return without_test_texts(config, chain(*texts), chain(*test_texts))
 
 
 def _embed(model, tasks: list, encoder: EncoderConfig) -> list[tuple]:
