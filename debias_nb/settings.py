@@ -1,7 +1,7 @@
 """Settings of synthetic datasets and of encoders."""
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
@@ -76,7 +76,7 @@ class WorldConfig(Strict):
     test_negatives: Natural = 20
 
 
-class AnswersWorldConfig(Strict):
+class AnswersWorldConfig(Settings):
     """Parameters of planted questions and answers, for `answers_split`.
 
     The cue word is causal, the words that an answer shares with its question are the shortcut.
@@ -132,14 +132,10 @@ class AnswersWorldConfig(Strict):
     questions: Natural = 3000
     tests: Natural = 500
 
-    @model_validator(mode="after")
-    def _fits(self):
-        "Raise `ValueError` for questions and answers that cannot be written."
-        if not self.few < self.many <= self.asked:
-            raise ValueError(f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}")
-        if self.many >= self.length:
-            raise ValueError(f"an answer of {self.length} words has no room for {self.many} shared words and a cue")
-        return self
+    def rules(self):
+        is_ordered = self.few < self.many <= self.asked
+        yield not is_ordered, f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}"
+        yield self.many >= self.length, f"an answer of {self.length} words has no room for {self.many} shared words and a cue"
 
 
 class AuthorsWorldConfig(Strict):

@@ -52,11 +52,6 @@ class ApartMatches(DefaultBatchSampler):
         left, right = self.left[row], self.right[row]
         return len(self.near[left] | self.near[right]) > len({left, right})
 
-    @property
-    def shared(self) -> int:
-        "How many matches share a text with another one."
-        return sum(map(self.shares, range(len(self.left))))
-
     def _place(self, row: int, batches: list, places) -> None: # batches: rows, left texts and right texts of each
         "Add a row to the first batch that has room for it, and no match of its texts."
         left, right = self.left[row], self.right[row]

@@ -485,7 +485,3 @@ class CorrectedTeacher(ARR):
         scores = g - self.gamma * h.to(g)
         log_p = pair_log_probs(scores, self.temperature)
         return log_p.exp(), {}
-
-    def get_config_dict(self) -> dict:
-        "Return the settings of the loss for the model card."
-        return {"temperature": self.temperature, "gamma": self.gamma}

@@ -4,7 +4,7 @@ A task is imported when a run asks for it: reading records needs no torch. What 
 since a hub that does not answer takes half a minute to say so.
 """
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -54,8 +54,8 @@ class Task:
         """
         raise NotImplementedError
 
-    def test_set(self, run: RunConfig, name: str) -> tuple:
-        "Return what loads one evaluation set: a function and its arguments."
+    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+        "Return the function that loads one evaluation set, and its arguments."
         raise NotImplementedError
 
     def evaluate(self, model, run: RunConfig, name: str, test, results: Tested) -> None:
@@ -70,9 +70,9 @@ class Task:
         "Test on all evaluation sets that are there."
         results = Tested()
         for name in run.evaluate:
-            load, *what = self.test_set(run, name)
+            load, arguments = self.test_set(run, name)
             try:
-                test = load(*what)
+                test = load(*arguments)
             except MissingData:
                 results.missing.append(name)
                 continue
@@ -82,7 +82,8 @@ class Task:
     def is_stale(self, record: dict, run: RunConfig) -> bool:
         "Return whether a record is to be made again: an evaluation set that was missing then is there now."
         missing = [name for name in run.evaluate if name not in record["metrics"]]
-        return any(not lacking(*self.test_set(run, name)) for name in missing)
+        sets = [self.test_set(run, name) for name in missing]
+        return any(not lacking(load, *arguments) for load, arguments in sets)
 
     def lacks(self, run: RunConfig) -> str | None:
         "Explain what a run is missing, each reason once, or return None if it can run."
