@@ -50,15 +50,6 @@ def quiet():
     warnings.filterwarnings("ignore", message=".*pin_memory.*")
 
 
-@lru_cache(maxsize=1)
-def surroundings() -> dict:
-    "Describe an accelerator for a record: the version of CUDA."
-    import torch
-    if not torch.cuda.is_available():
-        return {}
-    return {"cuda": torch.version.cuda}
-
-
 @only_pinned()
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
     """Train and test one run.
@@ -82,8 +73,9 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     record = make_record(
         run, results.metrics, start=start, data=training.data | results.data, encoder=encoder, dtype=run.encoder.dtype,
         curve=training.curve, replicates=results.replicates, extra=extra, **this_machine())
-    record["environment"] |= surroundings()
     deterministic = torch.are_deterministic_algorithms_enabled()
+    if torch.cuda.is_available():
+        record["environment"]["cuda"] = torch.version.cuda
     if deterministic or torch.cuda.is_available():
         record["environment"]["deterministic"] = deterministic
     return record

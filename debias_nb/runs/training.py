@@ -341,9 +341,8 @@ def curve_summary(
     "Summarize the history of a loss in stretches of equal length."
     if not history:
         return {"step": []}
-    steps = [{"step": n} for n, _ in enumerate(history, 1)]
-    last = in_stretches(steps, POINTS, lambda stretch: int(stretch[-1]))
-    return last | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
+    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
 
 
 def history_summary(

@@ -6,7 +6,7 @@ set called `… perturbed` a character is swapped, inserted or deleted in 30% of
 paper); never in the question, which all candidates share. What is not trained counts shared words.
 """
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -192,7 +192,7 @@ class AnswersTask(Task):
             extra["development MAP"] = [round(x, 5) for x in last.scores]
         return Trained(model, identity, curve_summary(last.history), about, extra)
 
-    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
         return (counts, (run.data,)) if name == "counts" else (evaluation_answers, (name, run.data))
 
     def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, results: Tested) -> None:

@@ -11,7 +11,7 @@ equals, a student after its teacher has; MRR has no cut; R@8, which the paper do
 some target of its author among the first eight.
 """
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 
@@ -403,7 +403,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
             extra = extra | {"history": values, "steps": len(history)}
         return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
 
-    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, (run.data,)
 
     def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, results: Tested) -> None:

@@ -5,7 +5,7 @@ nouns and attributes, which cause relevance. Of real texts some words can be tol
 numbers.
 """
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -209,7 +209,7 @@ class PairTask(Task):
     def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
         return training_tokens(run.encoder, run.corpus, run.training.loss)
 
-    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
         return evaluation_pairs, (name, run.corpus, run.eval_world)
 
     def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, results: Tested) -> None:

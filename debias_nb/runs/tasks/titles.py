@@ -1,5 +1,4 @@
 """A title asks for the titles that belong to it. Trained on relevant pairs, tested by retrieval."""
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -163,7 +162,7 @@ class TitlesTask(PairTask):
         about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
         return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": about}
 
-    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+    def test_set(self, run: RunConfig, name: str) -> tuple:
         return title_tasks, (name, run.data)
 
     def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], results: Tested) -> None:
