@@ -90,7 +90,7 @@ class AuthorsConfig(Settings):
 
 
 class TextsConfig(Strict):
-    "Unlabeled texts on which a regularizer holds the encoder, instead of a batch's."
+    "Unlabeled texts on which an encoder is regularized, instead of a batch's."
     # Whose training texts, without those that a run is tested on. Or evaluation sets of titles (`ood`) and of a planted
     # world: texts of the same kind in no test.
     corpora: Annotated[Names, Field(min_length=1)]
@@ -222,8 +222,8 @@ class TrainConfig(Settings):
 
 # Gradient norms of each regularizer; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
-# apart by that; replicates in which pairs that share texts are drawn together.
+# duplicates over all right texts of an evaluation set; how many texts of a test also occur in training, and scores of
+# overlapping and of disjoint pairs; replicates in which pairs that share texts are drawn together.
 Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "shared texts"]
 
 
@@ -245,7 +245,7 @@ class RunConfig(Strict):
     training: TrainConfig | None = None
     evaluate: Names # names of evaluation sets
     eval_world: World | None = None # the world that planted evaluation sets come from
-    eval_corpus: CorpusConfig | None = None # what an encoder which is not trained is tested on, or its pairs are told apart by
+    eval_corpus: CorpusConfig | None = None # what an encoder which is not trained is tested on, or compared with for overlap
     measure: tuple[Measure, ...] = () # what else is looked at
     seed: int = 0
 
@@ -428,8 +428,8 @@ class ExperimentConfig(Strict):
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
         """Return the runs of one block, each once.
 
-        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless these are
-        told apart by what its texts are. Those of the first seed stand in the further worlds, too.
+        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless their overlap
+        with training is measured. Those of the first seed stand in the further worlds, too.
         """
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")

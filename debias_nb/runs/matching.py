@@ -277,7 +277,7 @@ def make_loss(
     base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
-    texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
+    texts: list[str] | None = None,      # on which the encoder is regularized, of a method that says so
     watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
 ) -> torch.nn.Module:
     "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."

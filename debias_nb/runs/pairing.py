@@ -1,4 +1,4 @@
-"""Which runs may be compared, and how far two sides of a comparison lie apart."""
+"""Which runs may be compared, and the difference between two sides of a comparison."""
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

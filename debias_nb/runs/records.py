@@ -289,7 +289,7 @@ def run_or_load(
     Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
     stored or is of another run.
     """
-    record_there = store.find(config) # also when fresh: damage is told before the training, not after it
+    record_there = store.find(config) # also when fresh: damage is reported before the training, not after it
     if record_there and not fresh:
         return record_there
     start = Start()

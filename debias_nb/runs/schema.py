@@ -93,7 +93,7 @@ class Record(BaseModel):
     @classmethod
     def _by_its_parts(cls, values):
         if isinstance(values, dict):
-            with suppress(ValidationError): # told with its place where the whole is understood
+            with suppress(ValidationError): # reported with its place where the whole is understood
                 return values | {name: _part(name, to_json(values[name])) for name in PARTS if values.get(name)}
         return values
 

@@ -42,7 +42,7 @@ class PairTokens:
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
     pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
     these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or
-    matches of a user, which `ApartMatches` keeps apart by their texts, `matches`.
+    matches of a user, which `ApartMatches` spreads over batches by their texts, `matches`.
     """
     left: Tokens
     right: Tokens
@@ -257,7 +257,7 @@ def fine_tune(
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
     callbacks: tuple = (),    # more of them, e.g. `BestEpoch`
-    texts: list[str] | None = None, # on which the encoder is held, of a method that says so
+    texts: list[str] | None = None, # on which the encoder is regularized, of a method that says so
     watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raise `TrainingFailed` if the loss is not finite."

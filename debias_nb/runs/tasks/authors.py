@@ -321,7 +321,7 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
         sizes_of_part = sizes.loc[key]
         out |= {f"{name} {what}": float(n) for what, n in sizes_of_part.items() if n}
         if texts.topic and key != "train":
-            with suppress(ValueError): # topics that cannot be told from authors
+            with suppress(ValueError): # topics that coincide with authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
     return out
 

@@ -1,7 +1,7 @@
 """Is the second text a match of the first? Trained and tested on pairs, scored by cosine.
 
 Where the truth is known, importance is summed by role: on the brand, which is spurious except for accessories, and on
-nouns and attributes, which cause relevance. Of real texts some words can be told by looking: brands, words of shops,
+nouns and attributes, which cause relevance. Of real texts some words are known by their looks: brands, words of shops,
 numbers.
 """
 import copy
@@ -32,7 +32,7 @@ from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient
 from ..training import pair_tokens, ranking_tokens
 
 
-FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
+FEWEST_APART = 300 # pairs of a part of a test that gets a score of its own
 
 
 def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
