@@ -1,10 +1,10 @@
 """Reduce spurious correlations in text-matching encoders: regularizers, sample weights, metrics, diagnoses.
 
-The public names stand in `__init__.pyi`, which editors read; each is imported at its first use."""
+The public names stand in `__init__.pyi`, which editors read; each is imported at its first use.
+"""
 import ast
 import importlib
 import re
-import warnings
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,8 +14,6 @@ _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
 _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom)}
 
 __all__ = list(_HOMES)
-
-_FORMER = {"Catalogue": "Catalog", "tokenise": "tokenize"} # kept for one version
 
 
 def _numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
@@ -48,9 +46,6 @@ def _check_versions() -> None:
 
 
 def __getattr__(name: str):
-    if name in _FORMER:
-        warnings.warn(f"debias_nb.{name} is called {_FORMER[name]}", FutureWarning, stacklevel=2)
-        name = _FORMER[name]
     if name not in _HOMES:
         from .checks import closest
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{closest(name, _HOMES)}")
@@ -61,5 +56,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    "The promised names, and those that every module has; nothing that is imported here."
+    "List the promised names, and those that every module has."
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

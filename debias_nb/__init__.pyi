@@ -55,7 +55,7 @@ from debias_nb.losses.regularized import Regularized as Regularized
 from debias_nb.losses.regularizers import Regularizer as Regularizer
 from debias_nb.losses.regularizers import SimCSE as SimCSE
 from debias_nb.losses.regularizers import WordDropout as WordDropout
-from debias_nb.losses.regularizers import wise_ft as wise_ft
+from debias_nb.losses.averaging import wise_ft as wise_ft
 from debias_nb.losses.scan import Memory as Memory
 from debias_nb.losses.scan import diagnose_weights as diagnose_weights
 from debias_nb.losses.scan import learn_weights as learn_weights

@@ -58,9 +58,9 @@ def counted(count: int, what: str) -> str: # what: begins with a plural
 
 def closest(word: str, names) -> str:
     "Return `; did you mean …?` with the closest known name, whatever its case; empty where none is close."
-    folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(word.casefold(), folded, 1, .6)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+    by_fold = {name.casefold(): name for name in names}
+    close = difflib.get_close_matches(word.casefold(), by_fold, 1, .6)
+    return f"; did you mean {by_fold[close[0]]!r}?" if close else ""
 
 
 def nearest(word: str, names) -> str:
@@ -75,7 +75,7 @@ def check_known(what: str, name, names, error: type[Exception] = ValueError) -> 
         raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
 
 
-CLOSED = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
+BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 
 
 def check_range(
@@ -94,7 +94,7 @@ def check_range(
     if closed in ("both", "right"):
         is_inside |= value == high
     if not is_inside:
-        begin, end = CLOSED[closed]
+        begin, end = BRACKETS[closed]
         raise ConfigError(f"{name} must lie in {begin}{low:g}, {high:g}{end}, got {value}")
 
 
@@ -131,13 +131,13 @@ def explain_call(kind: type) -> None:
     settings = ", ".join(inspect.signature(kind).parameters)
 
     @wraps(init)
-    def explained(*args, **named):
+    def checked_init(*args, **keywords):
         try:
-            init(*args, **named)
+            init(*args, **keywords)
         except TypeError as e:
             raise TypeError(f"{e}; give settings by name: {settings}") from None
 
-    kind.__init__ = explained
+    kind.__init__ = checked_init
 
 
 EXIT_INTERRUPTED = 130 # exit code, as a shell has it for a program that Ctrl-C has ended

@@ -5,6 +5,7 @@ import importlib.resources
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -95,8 +96,7 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
     "Return an object of JSON. Raise `ValueError` naming a key that stands in it twice."
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"the key {quoted(twice)} stands twice")
     return values
 

@@ -1,7 +1,7 @@
 """Settings of synthetic datasets and of encoders."""
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
@@ -76,7 +76,7 @@ class WorldConfig(Strict):
     test_negatives: Natural = 20
 
 
-class AnswersWorldConfig(Strict):
+class AnswersWorldConfig(Settings):
     """Parameters of planted questions and answers, for `answers_split`.
 
     The cue word is causal, the words that an answer shares with its question are the shortcut.
@@ -132,14 +132,10 @@ class AnswersWorldConfig(Strict):
     questions: Natural = 3000
     tests: Natural = 500
 
-    @model_validator(mode="after")
-    def _fits(self):
-        "Raise `ValueError` for questions and answers that cannot be written."
-        if not self.few < self.many <= self.asked:
-            raise ValueError(f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}")
-        if self.many >= self.length:
-            raise ValueError(f"an answer of {self.length} words has no room for {self.many} shared words and a cue")
-        return self
+    def rules(self):
+        is_ordered = self.few < self.many <= self.asked
+        yield not is_ordered, f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}"
+        yield self.many >= self.length, f"an answer of {self.length} words has no room for {self.many} shared words and a cue"
 
 
 class AuthorsWorldConfig(Strict):
@@ -226,8 +222,10 @@ class PretrainConfig(Strict):
 
 class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`):
-    a network on word vectors, and a transformer."""
+
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`): a network on
+    word vectors, and a transformer.
+    """
     once = {"first_layers": None}
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]
@@ -251,17 +249,17 @@ class EncoderConfig(Settings):
 
     def rules(self):
         recipe = self.world is not None and self.pretrain is not None
-        learned = self.name == "learned"
-        network = self.kind == "alignment"
+        is_learned = self.name == "learned"
+        is_network = self.kind == "alignment"
         wrong = {
             "`world` and `pretrain` belong to the planted encoders tiny and tiny-static, and to them alone":
                 recipe != (self.name in ("tiny", "tiny-static")),
-            "`units` belongs to alignment networks, and is required there": network != (self.units is not None),
+            "`units` belongs to alignment networks, and is required there": is_network != (self.units is not None),
             "`embedding` belongs to encoders called `learned`, and is required there":
-                learned != (self.embedding is not None),
+                is_learned != (self.embedding is not None),
             "an encoder called `learned` is an alignment network or a static table":
-                learned and self.kind not in ("alignment", "static"),
-            "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not network,
+                is_learned and self.kind not in ("alignment", "static"),
+            "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not is_network,
         }
         for why, is_broken in wrong.items():
             yield is_broken, f"encoder {self.name!r}: {why}"

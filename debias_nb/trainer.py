@@ -34,9 +34,11 @@ class QuietTrainer(SentenceTransformerTrainer):
 
 
 class ApartMatches(DefaultBatchSampler):
-    """Batches of matches for a ranking loss, which takes the other items of a batch for negatives: none of them is the text
-    itself or another of its matches. Matches that share a text are spread over the batches first. One that fits nowhere,
-    since a text has more matches than there are batches, waits for another epoch."""
+    """Batches of matches for a ranking loss, which takes the other items of a batch for negatives.
+
+    None of them is the text itself or another of its matches. Matches that share a text are spread over the batches
+    first. One that fits nowhere, since a text has more matches than there are batches, waits for another epoch.
+    """
     def __init__(self, dataset, **settings): # dataset: matches, their left and right texts in its first two columns
         super().__init__(dataset, **settings)
         self.left, self.right = (list(dataset[name]) for name in dataset.column_names[:2])
@@ -49,11 +51,6 @@ class ApartMatches(DefaultBatchSampler):
         "Return whether one of the texts of a match has another match too."
         left, right = self.left[row], self.right[row]
         return len(self.near[left] | self.near[right]) > len({left, right})
-
-    @property
-    def shared(self) -> int:
-        "How many matches share a text with another one."
-        return sum(map(self.shares, range(len(self.left))))
 
     def _place(self, row: int, batches: list, places) -> None: # batches: rows, left texts and right texts of each
         "Add a row to the first batch that has room for it, and no match of its texts."

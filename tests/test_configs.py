@@ -62,7 +62,7 @@ def test_committed_records_are_of_this_configuration(paper, name, profile):
     for run_id, record in latest(results(profile).records(f"{paper}/{name}.{profile}")).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
-        assert config.recorded() == asked[run_id].recorded(), "settings added since have defaults that mean: as before"
+        assert config.as_recorded() == asked[run_id].as_recorded(), "settings added since have defaults that mean: as before"
         assert config.id == run_id
 
 

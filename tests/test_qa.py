@@ -11,7 +11,7 @@ from debias_nb.data import answers as qa
 from debias_nb.settings import AnswersWorldConfig
 from debias_nb.data import registry
 from debias_nb.data.planted_answers import answers_split
-from debias_nb.data.worlds import ANSWER_SPLITS
+from debias_nb.data.lexicon import ANSWER_SPLITS
 from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
 
 WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"

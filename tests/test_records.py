@@ -271,7 +271,7 @@ def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
     store.append(small(1))
     os.mkfifo(store.file(small(3)))
     os.mkfifo(store.folder / "itvreg/other.small.parquet")
-    code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered()\n" \
+    code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered_files()\n" \
         "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
     done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: a file is expected\n"), done.stderr

@@ -22,7 +22,8 @@ from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, 
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
-from debias_nb.losses.regularized import Draws, gradient_shares
+from debias_nb.losses.gradient_shares import gradient_shares
+from debias_nb.losses.regularized import Draws
 from debias_nb.trainer import training_arguments
 
 PAIR = ("anchor", "positive")

@@ -12,7 +12,7 @@ from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.losses.regularizers import wise_ft
+from debias_nb.losses.averaging import wise_ft
 from debias_nb.runs.config import MethodConfig, TrainConfig
 from debias_nb.runs.matching import GOR
 from dry import stand_in

@@ -13,7 +13,7 @@ from debias_nb.data.pairs import fold
 from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import CorpusConfig, load_experiment
 from debias_nb.data import labeled_pairs as task
-from debias_nb.runs.tasks import held_texts
+from debias_nb.runs.tasks import regularization_texts
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 
@@ -102,12 +102,12 @@ def test_no_published_text_that_may_be_held_is_tested():
 def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
     "Each kind of held texts, with the tests that its runs have; a text stands in many files, and is folded once."
     folded = cache(fold)
-    for module in (p, s, held_texts):
+    for module in (p, s, regularization_texts):
         monkeypatch.setattr(module, "fold", folded)
     runs = load_experiment("itvreg/shifts", "small").runs()
     kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
     try:
-        held = {kind: held_texts.unlabeled_texts(*kind) for kind in kinds}
+        held = {kind: regularization_texts.unlabeled_texts(*kind) for kind in kinds}
         tests = {name: task.evaluation_pairs(name, None, None).all_texts for name in {name for _, names in kinds for name in names}}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])

@@ -14,7 +14,7 @@ from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
-from debias_nb.runs.tasks import held_texts, pairs
+from debias_nb.runs.tasks import pairs, regularization_texts
 from debias_nb.data import labeled_pairs
 from debias_nb.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
 from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
@@ -56,42 +56,42 @@ def corpora(monkeypatch):
     "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
     texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
     monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
-    monkeypatch.setattr(held_texts, "evaluation_pairs", _tested)
-    held_texts.unlabeled_texts.cache_clear()
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", _tested)
+    regularization_texts.unlabeled_texts.cache_clear()
     yield
-    held_texts.unlabeled_texts.cache_clear()
+    regularization_texts.unlabeled_texts.cache_clear()
 
 
 def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
-    tested = held_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    tested = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
     assert set(tested) == {"What?", "How", "Who"}
-    several = held_texts.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    several = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
-    everything, half = (held_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    everything, half = (regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
     assert half == everything[:2]
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
-        held_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
 
 
 def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
     "Of `quora` the texts of the test are taken out, however they are written."
     tested = ["what", "WHY IS IT", "how?"]
-    monkeypatch.setattr(held_texts, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
-    with pytest.raises(ConfigError, match="texts: 1 of quora are not tested, .* two are needed"):
-        held_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
+    with pytest.raises(ConfigError, match="texts: 1 of quora are in no test, .* two are needed"):
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
 
 
 def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
     asked = TextsConfig(corpora=["unseen", "uncoupled"])
-    held = held_texts.unlabeled_texts(asked, ("iid", "unseen"), None, WORLD)
+    held = regularization_texts.unlabeled_texts(asked, ("iid", "unseen"), None, WORLD)
     world = Catalog(WORLD)
     drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
     tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
     assert set(held) == set(drawn) - tested and len(held) > 300
     with pytest.raises(ConfigError, match="did you mean 'unseen'"):
-        held_texts.unlabeled_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
     with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
-        held_texts.unlabeled_texts(TextsConfig(corpora=["unseen"]), ())
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["unseen"]), ())
 
 
 WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)

@@ -41,7 +41,7 @@ def test_titles_to_hold_are_those_of_the_shifted_kind(library):
         titles.unlabeled_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
     library.unpaired = None
     titles.title_split.cache_clear()
-    with pytest.raises(ConfigError, match="texts: 0 of ood are not tested"):
+    with pytest.raises(ConfigError, match="texts: 0 of ood are in no test"):
         titles.unlabeled_titles(NEW, ("ood",), YEARS)
 
 

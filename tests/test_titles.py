@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb.data import titles as t
+from debias_nb.data import title_splits as s, titles as t
 from debias_nb.data.registry import ChangedData, DataError, MissingData
 
 
@@ -137,10 +137,10 @@ def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
     assert made.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
 
     shelf = library()
-    assert t.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
+    assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
     shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005], "categories": ["kind 1", "kind 2"]})
-    assert t.split_titles(shelf, until=2004).unpaired == ["late"]
-    assert t.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
+    assert s.split_titles(shelf, until=2004).unpaired == ["late"]
+    assert s.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
 
 
 # ---- splits
@@ -178,7 +178,7 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
     how = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
     shifted = made.years > until if by_year else np.isin(made.categories, HELD_OUT)
     small, large = (
-        t.split_titles(made, **how, test_share=test_share, share=share, share_seed=seed)
+        s.split_titles(made, **how, test_share=test_share, share=share, share_seed=seed)
         for share in sorted((one_share, other_share)))
 
     check_rows(large, made, shifted)
@@ -212,14 +212,14 @@ def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, o
 ])
 def test_wrong_splits_are_refused(how, words):
     with pytest.raises(ValueError, match=words):
-        t.split_titles(library(), **how)
+        s.split_titles(library(), **how)
     with pytest.raises(ValueError, match="by='year'"):
-        t.split_titles(library(years=None), until=2004)
+        s.split_titles(library(years=None), until=2004)
 
 
 def test_the_published_test_set_is_the_iid_one():
     marks = np.arange(40) % 5 == 0
-    split = t.split_titles(library(published=marks), until=2005, test_share=None)
+    split = s.split_titles(library(published=marks), until=2005, test_share=None)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
     then = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
     assert set(split.tests["iid"].items) == then and "Paper 39" not in then, "candidates are those of the training years"
@@ -227,7 +227,7 @@ def test_the_published_test_set_is_the_iid_one():
 
 def test_excluded_pairs_follow_into_every_part():
     made = library(excluded=[(i, 0) for i in range(5, 40)])
-    split = t.split_titles(made, until=2005)
+    split = s.split_titles(made, until=2005)
     for part in (split.train, *split.tests.values()):
         assert part.excluded.shape == part.relevance.shape
         assert part.relevance.multiply(part.excluded).nnz == 0
@@ -267,12 +267,12 @@ def test_tasks_that_cannot_be_scored_are_refused(changed, query):
 
 def test_collections_are_joined_in_time():
     early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
-    both = t.join_titles(early, late, "both")
+    both = s.join_titles(early, late, "both")
     assert set(both.queries) == set(late.queries)
     old = {(both.queries[q], both.items[i]) for q, i in zip(*both.relevance[both.years == 2013].nonzero())}
     assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
     with pytest.raises(ValueError, match="library begins in 2013"):
-        t.join_titles(late, early, "backwards")
+        s.join_titles(late, early, "backwards")
 
 
 # ---- loading
@@ -295,7 +295,7 @@ def test_loading_follows_the_files(places):
     assert second.categories.tolist() == ["Kitchen", "", "", ""]
     assert second.counts["queries without a category"] == 3
     with pytest.raises(ValueError, match="did you mean 'Kitchen'"):
-        t.split_titles(second, "category", held_out=["kitchen"])
+        s.split_titles(second, "category", held_out=["kitchen"])
 
     put(folder / "tst.json.gz", record(1, uid="D", title="Hoe"))
     assert t.load_titles("lf_amazontitles131k").queries[-1] == "Hoe"

@@ -13,11 +13,17 @@ from hypothesis import given, settings, strategies as st
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
 from debias_nb.data.planted_answers import answer_words, answers_split
 from debias_nb.data.planted_authors import author_words, authors_split
-from debias_nb.data.worlds import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, Catalog, relevant
-from debias_nb.data.worlds import stream, vocabulary_sha256, wordpiece_vocabulary
+from debias_nb.data.lexicon import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, stream
+from debias_nb.data.worlds import Catalog, relevant
+from debias_nb.data.worlds import wordpiece_vocabulary
+from debias_nb.files import sha256_text
 
 ROOT = Path(__file__).parents[1]
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
+
+
+def vocabulary_sha256(vocabulary):
+    return sha256_text("".join(f"{piece}\n" for piece in vocabulary))
 
 
 def small(**dials):

@@ -33,8 +33,10 @@ Part = Literal["train", "dev", "test"]
 @dataclass(frozen=True, eq=False, repr=False)
 class Answers(Table):
     """Candidate answers, one a row.
-    Raises `ValueError` for columns of unequal length, other labels than 0 and 1, grades outside 1-4,
-    and labels that contradict them."""
+
+    Raises `ValueError` for columns of unequal length, other labels than 0 and 1, grades outside 1-4, and labels that
+    contradict them.
+    """
     name: str               # e.g. `wikiqa test`
     question_ids: list[str] # (n,) rows with the same id belong to one question
     questions: list[str]    # (n,)
@@ -300,8 +302,7 @@ def shared_words(
 def overlap_errors(
     answers: Answers,
 ) -> np.ndarray: # (n,) bool, the same for all candidates of a question
-    """Mark the questions that a ranking by shared words always gets wrong at rank 1,
-    though they have a relevant candidate."""
+    "Mark the questions with a relevant candidate that a ranking by shared words always gets wrong at rank 1."
     import pandas as pd
     groups = answers.groups()
     share = pd.Series(shared_words(answers))
@@ -317,7 +318,9 @@ def planted_answers(
     part: str, # a split: `train`, `dev`, `iid`, `neutral` or `shifted`
 ) -> Answers: # its `part` is `train`, `dev`, or `test` for the other three
     """Make the candidate answers of a synthetic dataset.
-    Raises `ValueError` for an unknown part, and for parameters that exclude each other."""
+
+    Raises `ValueError` for an unknown part, and for parameters that exclude each other.
+    """
     from debias_nb.data.planted_answers import answers_split
     split = answers_split(config, part)
     kind = "test"
@@ -333,8 +336,7 @@ def planted_answers(
 def high_overlap(
     answers: Answers, # a whole set: the mean is over all of its candidates
 ) -> np.ndarray: # (n,) bool
-    """Mark candidates that share more words with their question than the mean candidate does;
-    none if all share the same fraction."""
+    "Mark candidates that share more words with their question than the mean candidate does."
     share = shared_words(answers)
     return share > share.mean() + 1e-9 # the mean of equal numbers may be off in its last digit
 
@@ -354,7 +356,9 @@ def flip_labels(
     seed: int,
 ) -> Answers: # without grades, which would contradict the labels
     """Switch exactly `round(share * n)` labels.
-    Raises `ValueError` for a share outside [0, 1], and for a development or test set."""
+
+    Raises `ValueError` for a share outside [0, 1], and for a development or test set.
+    """
     if answers.part in ("dev", "test"):
         raise ValueError(f"{answers.name} is for evaluation: labels are switched in training sets only")
     positions = _sample_positions(len(answers), share, seed)

@@ -28,7 +28,9 @@ TESTS = ("cross", "iid")
 @dataclass(frozen=True, eq=False, repr=False)
 class AuthorSplit:
     """Training, validation and tests.
-    Raises `ValueError` naming an author, topic or text in two parts that must be disjoint."""
+
+    Raises `ValueError` naming an author, topic or text in two parts that must be disjoint.
+    """
     name: str
     train: Texts
     validation: Texts       # held-out texts of training authors; may be empty
@@ -83,8 +85,9 @@ def _by_frequency(values):
 
 def _choose(values, share, what, rng=None):
     """Choose a fraction of the values: the most frequent, or a random sample.
-    Raises `ValueError` if it is none or all of them."""
-    check_range(what, share, high=1, closed="neither")
+
+    Raises `ValueError` if it is none or all of them.
+    """
     order = _by_frequency(values or ())
     count = round(share * len(order))
     if not 0 < count < len(order):
@@ -121,7 +124,9 @@ def divide(
     seed: int = 0,    # not negative
 ) -> AuthorSplit: # checked
     """Split texts by the authors and topics of training.
-    Raises `ValueError` for parameters out of range and empty parts."""
+
+    Raises `ValueError` for parameters out of range and empty parts.
+    """
     check_range("share", share, high=1, closed="right")
     by = among(texts.author, authors)
     on = among(texts.topic, topics)
@@ -235,8 +240,10 @@ def topic_model(
 
 # %% ../../nbs/data/15_author_splits.ipynb #9fc82aa8
 def _triples(topic, author, n, rng):
-    """Sample (n,) positions of texts, of texts on their topic by another author, and on another topic by another author.
-    Raises `ValueError` if there are none."""
+    """Sample (n,) positions of texts, of others on their topic, and of others on another topic, by other authors.
+
+    Raises `ValueError` if there are none.
+    """
     order = np.lexsort((author, topic))
     topic = topic[order]
     author = author[order]
@@ -264,16 +271,17 @@ def leakage(
     train: Texts,           # with at least two topics
     test: Texts,            # with at least two topics, one of them with two authors; by authors that training lacks
     draws: int = 20_000,    # random triples; the standard error is below 1 / (2 √draws)
-    seed: int = 0,          # not negative
 ) -> float: # in [0, 1]; 0.5: training topics have no information on test topics
     """Measure how well a model of the training topics finds test texts on the same topic.
-    Raises `ValueError` for texts without topics, too few of them, and topics that coincide with authors."""
+
+    Raises `ValueError` for texts without topics, too few of them, and topics that coincide with authors.
+    """
     points = topic_model(train)(test.text)
     test_topics, _ = _means(points, test.topic)
     points = _unit(points - test_topics.mean(0))
     topic, _ = _codes(test.topic)
     author, _ = _codes(test.author)
-    first, same, other = _triples(topic, author, draws, default_rng([seed, 0]))
+    first, same, other = _triples(topic, author, draws, default_rng([0, 0]))
     nearer = points[same] - points[other]
     gap = (points[first] * nearer).sum(1)
     ties = abs(gap) <= 1e-6
@@ -334,7 +342,9 @@ def leakage_aware_split(
     **further,           # `validation` and `seed` of `divide`
 ) -> AuthorSplit: # checked
     """Split with similar topics on the same side.
-    Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster."""
+
+    Raises `ValueError` as `paper_split` and `topic_clusters` do, and when all topics are one cluster.
+    """
     check_range("authors", authors, high=1, closed="right")
     check_range("topics", topics, high=1, closed="neither")
     cluster = topic_clusters(texts, similarity)

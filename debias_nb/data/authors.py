@@ -74,8 +74,7 @@ QUOTATION = re.compile(r"\s*([>|:#}]|[A-Za-z]{1,3}>)|In article\b|In <|.*\b(writ
 def strip_quotes(
     text: str,
 ) -> str:
-    """Remove quoted lines (`>`, `|`, `:`, `#`, `}` or initials and `>` before them)
-    and lines that announce a quotation."""
+    "Remove quoted lines (`>`, `|`, `:`, `#`, `}` or initials and `>` before them) and lines that announce a quotation."
     return "\n".join(line for line in text.split("\n") if not QUOTATION.match(line))
 
 # %% ../../nbs/data/04_authors.ipynb #e931351b
@@ -185,8 +184,10 @@ _BRACKETS = re.compile(r"\[\[(?:VIDEOID:[^\]\s]*|ASIN:\w*)\s*([^\]]*)\]\]")
 def plain(
     text: str,
 ) -> str:
-    """Remove the markup of a review: breaks become line breaks, entities characters, embedded products their name;
-    embedded videos are dropped."""
+    """Remove the markup of a review.
+
+    Breaks become line breaks, entities characters, embedded products their name; embedded videos are dropped.
+    """
     with_breaks = re.sub(r"<br\s*/?>", "\n", text)
     with_names = _BRACKETS.sub(r"\1", with_breaks)
     return html.unescape(with_names).strip()

@@ -13,9 +13,11 @@ Names = tuple[str, ...]
 
 class SplitConfig(Settings):
     """Split of texts by authors (`data/15_author_splits`).
+
     Scheme `paper` takes the authors and topics with the most texts; `aware` also has similar topics on the same side;
-    `random` samples authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes texts of
-    training authors on training topics, as in the paper; `across` is only in earlier records."""
+    `random` samples authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes
+    texts of training authors on training topics, as in the paper; `across` is only in earlier records.
+    """
     once = {"size": None, "similarity": .1, "linkage": "average", "keep": 1., "each": None}
     scheme: Literal["paper", "aware", "random", "published"] = "paper"
     authors: Share = .5          # fraction of authors for training
@@ -49,8 +51,10 @@ TASK_SETTINGS = { # task -> its own settings
 
 class CorpusConfig(Settings):
     """Training corpus of a run.
+
     Tasks: labeled `pairs`; `titles` to retrieve titles for; questions with candidate `answers`; texts by `authors`; a
-    user's `files`."""
+    user's `files`.
+    """
     once = {"noise_seed": 0}
     name: str                    # a corpus of the registry or a category of products; planted: `catalogue`, `answers`, `authors`
     share: Share = 1.            # share of the training pairs used

@@ -1,5 +1,7 @@
-"""Pairs for training and tests of runs: of synthetic datasets and of files, at another balance, and as columns of a
-ranking loss. `sources` has all names."""
+"""Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss.
+
+`sources` has all names.
+"""
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -101,9 +103,11 @@ def at_balance(
     negatives: int,          # of each duplicate
     seed: int,
 ) -> QuestionPairs: # each duplicate in front of its negatives
-    """Sample pairs at another balance, as in the data of paper A (1:100): the left text of a duplicate with a random sample
-    of all texts of these pairs, each at most once a duplicate, and none with the same question.
-    Raises `ConfigError` when there are too few duplicates or texts."""
+    """Sample pairs at another balance, as in the data of paper A (1:100).
+
+    The left text of a duplicate is paired with a random sample of all texts of these pairs, each at most once a
+    duplicate, and none with the same question. Raises `ConfigError` when there are too few duplicates or texts.
+    """
     rng = default_rng([seed, 11])
     matches = np.flatnonzero(pairs.labels)
     count = len(matches) if duplicates is None else duplicates
@@ -136,9 +140,12 @@ def ranking_columns(
     pairs: LabeledPairs,
     hard: bool, # whether there is a third column
 ) -> tuple[list[list[str]], np.ndarray, dict]: # columns; the questions of their texts, as of `PairTokens`; counts
-    """Make columns of duplicates for a ranking loss, the third one a hard negative: the other text of a pair that is labeled
-    as no duplicate. If only the right text of a duplicate is in such a pair, the two change places; if neither is, the
-    negative is a random text of such pairs. Raises `ConfigError` if there is no such pair."""
+    """Make columns of duplicates for a ranking loss, the third one a hard negative.
+
+    The negative is the other text of a pair that is labeled as no duplicate. If only the right text of a duplicate is
+    in such a pair, the two change places; if neither is, the negative is a random text of such pairs. Raises
+    `ConfigError` if there is no such pair.
+    """
     texts, left, right, group = questions_of(pairs)
     is_duplicate = pairs.labels == 1
     first, second = left[is_duplicate], right[is_duplicate]
@@ -257,8 +264,10 @@ def training_texts(
     name: str, # of a corpus, or of a split of `world`
     world: WorldConfig | None = None,
 ) -> list[str]:
-    """Load the training texts of a corpus, or as many titles like those of a synthetic split, disjoint from training and tests.
-    Raises as `training_pairs`."""
+    """Load the training texts of a corpus, or titles like those of a synthetic split.
+
+    There are as many of these as training pairs have, disjoint from training and tests. Raises as `training_pairs`.
+    """
     if world and name in PLANTED_SPLITS:
         return [title.text for title in planted_catalog(world).unlabeled(name)]
     return source("corpus of texts", name, "texts", PLANTED_SPLITS if world else ()).texts(name)

@@ -253,7 +253,9 @@ def split_questions(
     seed: int,
 ) -> tuple[QuestionPairs, QuestionPairs]: # training and held-out pairs, without a common question
     """Split by question.
-    Raises `ValueError` for a fraction outside (0, 1), `DataError` if one component of connected questions is too large."""
+
+    Raises `ValueError` for a fraction outside (0, 1), `DataError` if one component of connected questions is too large.
+    """
     import pandas as pd
     check_range("holdout", holdout, high=1, closed="neither")
     keys = [fold(text, True) for text in pairs.all_texts]

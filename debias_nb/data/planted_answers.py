@@ -13,7 +13,8 @@ from numpy import ndarray
 
 from ..settings import AnswersWorldConfig
 from ..checks import check_known
-from .worlds import ANSWER_SPLITS, another, word_arrays, join_rows, number_names, shuffled_places, stream, subsets
+from .lexicon import ANSWER_SPLITS, join_rows, number_names, stream, subsets, word_arrays
+from .worlds import another, shuffled_places
 
 # %% ../../nbs/data/09_planted_answers.ipynb #a57d68f9
 class AnswerWords(NamedTuple):
@@ -25,7 +26,9 @@ class AnswerWords(NamedTuple):
 
 def answer_words(c: AnswersWorldConfig) -> AnswerWords:
     """Make the words of synthetic answers.
-    Raises `ValueError` for more words than there are, and too few content words for a question or an answer."""
+
+    Raises `ValueError` for more words than there are, and too few content words for a question or an answer.
+    """
     least = c.asked + c.length - 1 - c.few
     if least > c.content:
         raise ValueError(f"content: {c.content} words are too few, a question of {c.asked} "

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from ..settings import AuthorsWorldConfig
 from ..checks import check_known, check_range
-from .worlds import AUTHOR_SPLITS, cut, invent, word_arrays, join_rows, sample_mask, number_names, stream
+from .lexicon import AUTHOR_SPLITS, cut, invent, word_arrays, join_rows, sample_mask, number_names, stream
 
 # %% ../../nbs/data/10_planted_authors.ipynb #bdc69ae6
 class AuthorWords(NamedTuple):
@@ -62,8 +62,10 @@ def _to_one(rows):
 
 
 def _habits(c, rng, n):
-    """Sample for n authors the chances of words of style, (n, functions + marks + spellings), and the preferred form of
-    each spelling, (n, spellings) bool."""
+    """Sample for n authors the chances of words of style, and the preferred form of each spelling.
+
+    Shapes are (n, functions + marks + spellings), and (n, spellings) of booleans.
+    """
     of_functions = rng.normal(size=(n, c.functions))
     of_marks = rng.normal(size=(n, c.marks))
     of_all_marks = rng.normal(size=(n, 1))
@@ -79,8 +81,11 @@ def _habits(c, rng, n):
 
 
 def _pick(rows, chances, u):
-    """Choose a column for each word, by the chances of its row and u in [0, 1). These add up from r to r + 1 in row r:
-    rows (.5, .5) and (.2, .8) make the steps .5, 1, 1.2 and 2, and row 1 with .1 makes 1.1, before the third."""
+    """Choose a column for each word, by the chances of its row and u in [0, 1).
+
+    These add up from r to r + 1 in row r: rows (.5, .5) and (.2, .8) make the steps .5, 1, 1.2 and 2, and row 1 with .1
+    makes 1.1, before the third.
+    """
     upto = chances.cumsum(1)
     upto /= upto[:, -1:]
     steps = np.arange(len(upto))[:, None] + upto

@@ -9,8 +9,10 @@ __all__ = ['catalog_titles', 'mix_catalog']
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from .titles import Titles, TitleSplit, TitleTask, arrivals, split_counts
-from .worlds import SPLITS, Catalog, concept_ids
+from .title_splits import TitleSplit, arrivals, split_counts
+from .titles import Titles, TitleTask
+from .lexicon import SPLITS
+from .worlds import Catalog, concept_ids
 
 # %% ../../nbs/data/17_planted_titles.ipynb #8869b3e0
 def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix:

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from ..checks import check_range
+from ..checks import check_known, check_range
 from .kinds import check_no_template, device_of, is_plain_table, is_static
 from .tokens import EncoderError, Tokens, embed, mask_id, special_ids, table_vectors, tokenize
 
@@ -142,8 +142,7 @@ INTERVENTION_KINDS = get_args(Kind)
 
 def check_intervention(kind: str) -> None:
     "Raise `ValueError` for an unknown kind."
-    if kind not in INTERVENTION_KINDS:
-        raise ValueError(f"intervention must be one of {', '.join(INTERVENTION_KINDS)}, got {kind!r}")
+    check_known("intervention", kind, INTERVENTION_KINDS)
 
 # %% ../../nbs/encoders/interventions.ipynb #65d51bbc
 def intervene(
@@ -207,7 +206,9 @@ def intervene(
 # %% ../../nbs/encoders/interventions.ipynb #54010f60
 def _table_importance(model, part: Tokens) -> torch.Tensor:
     """Compute importance under a mean of token vectors, (n, L).
-    With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass."""
+
+    With the sum $v$ of a text's vectors, the cosine of $v$ and $v - v_j$ needs no forward pass.
+    """
     part = part.to(device_of(model))
     vectors = table_vectors(model, part)
     whole = vectors.sum(1)

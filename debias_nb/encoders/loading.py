@@ -46,7 +46,9 @@ NO_CARD = EncoderCard(kind="", licence="", trained_on="", zero_shot=False) # of 
 
 def encoder_cards() -> dict[str, EncoderCard]:
     """Read the cards of the package, and your own: `encoders.yaml` in the folder DEBIAS_NB_MODELS.
-    Raise `ConfigError` for an unknown key, and for a card of your own with a name of the package's."""
+
+    Raise `ConfigError` for an unknown key, and for a card of your own with a name of the package's.
+    """
     cards = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
     own = own_file("DEBIAS_NB_MODELS", "encoders.yaml")
     if not own:
@@ -112,7 +114,9 @@ def find_folder(
     check=check_folder,    # (folder, sha256 of its files) -> the folder to use
 ) -> Path:
     """Find the folder of an encoder's files: in a package, in `DEBIAS_NB_MODELS`, then on the hub.
-    Raise `EncoderError` saying where it was looked for."""
+
+    Raise `EncoderError` saying where it was looked for.
+    """
     cards = encoder_cards()
     card = cards.get(config.name, NO_CARD)
     short = config.name.split("/")[-1]
@@ -137,7 +141,9 @@ def find_folder(
 
 def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a hub id (`name@commit`)
     """Find the folder of a model that a command names, also of a transformer alone or in the hub client's cache.
-    Raise `EncoderError` saying where it was looked for."""
+
+    Raise `EncoderError` saying where it was looked for.
+    """
     if is_folder(source):
         return check_folder(Path(source), plain=True)
     if source.startswith((".", "/", "~")):

@@ -24,7 +24,7 @@ from .tokens import encode_tokens, encoder_fingerprint, from_features, single_th
 from ..files import fingerprint
 from .safe_folders import check_folder, load_safely
 from ..processes import refuse_several
-from ..data.worlds import Catalog, vocabulary_sha256, wordpiece_vocabulary
+from ..data.worlds import Catalog, wordpiece_vocabulary
 
 # %% ../../nbs/encoders/planted.ipynb #bc67ae81
 WIDTH = 128 # numbers in an embedding of a planted encoder
@@ -133,10 +133,9 @@ def _make(config: EncoderConfig, home: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f"{home.name}.part-", dir=home.parent) as folder:
         work = Path(folder) / "made"
         work.mkdir()
-        model, vocabulary = pretrain(config, work)
+        model, _ = pretrain(config, work)
         model.save(str(work / "model"), create_model_card=False)
-        digests = {"vocabulary": vocabulary_sha256(vocabulary), "encoder": encoder_fingerprint(model)}
-        description = digests | {"config": config.model_dump(mode="json")}
+        description = {"encoder": encoder_fingerprint(model), "config": config.model_dump(mode="json")}
         (work / "planted.json").write_text(json.dumps(description, indent=1))
         work.rename(home)
 
@@ -159,16 +158,12 @@ def planted_encoder(
     except (OSError, SafetensorError) as e:
         raise EncoderError(f"{home}: cannot be made: {e}") from None
     try:
-        description = json.loads((home / "planted.json").read_text())
-        vocabulary = vocabulary_sha256((home / "vocab.txt").read_text("utf-8").splitlines())
-        expected = {"vocabulary": description["vocabulary"], "weights and tokenizer": description["encoder"]}
+        expected = json.loads((home / "planted.json").read_text())["encoder"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise EncoderError(f"{home}: what is kept of it cannot be read ({type(e).__name__}: {e}); {RETRAIN}") from None
     model = load_safely(check_folder(home / "model"))
-    for what, actual in (("vocabulary", vocabulary), ("weights and tokenizer", encoder_fingerprint(model))):
-        if actual != expected[what]:
-            digests = f"({actual[:12]} instead of {expected[what][:12]})"
-            raise EncoderError(f"{home}: the {what} are not those it was trained with {digests}; {RETRAIN}")
+    if encoder_fingerprint(model) != expected:
+        raise EncoderError(f"{home}: weights and tokenizer are not those it was trained with; {RETRAIN}")
     return model
 
 # %% ../../nbs/encoders/planted.ipynb #91a00008

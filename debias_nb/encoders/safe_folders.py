@@ -58,7 +58,9 @@ class _ModuleEntry(BaseModel): # a line of modules.json
 
 def _modules(folder: Path) -> list[_Module]:
     """List the modules of a model in their order; a plain folder of transformers is one.
-    Raise `EncoderError` for all but the known modules, and for what lies outside of the folder."""
+
+    Raise `EncoderError` for all but the known modules, and for what lies outside of the folder.
+    """
     path = folder / "modules.json"
     if not path.is_file():
         return [_Module("Transformer", "0", folder)]
@@ -140,7 +142,10 @@ def _check_module(module: _Module) -> None:
     _check_numbers(module.place, weights)
     config = module.place / "config.json"
     if module.kind == "Dense" and config.is_file():
-        _check_function(config, "activation_function", _read(config).get("activation_function"))
+        function = _read(config).get("activation_function")
+        if function is not None and not str(function).startswith("torch.nn."):
+            why = "is no function of torch.nn, and is not called"
+            raise EncoderError(f"{config}: activation_function: {str(function)[:60]} {why}")
     if module.kind != "Transformer":
         return
     for path in sorted(module.place.glob("sentence_*_config.json")):
@@ -160,8 +165,10 @@ def check_files(
     folder: Path,
     checksums: dict[str, str] | None = None, # file -> expected sha256
 ) -> Path:
-    """Refuse other files than expected. Where more than the weights have a checksum, nothing may be added.
-    Raise `EncoderError` naming the file."""
+    """Refuse other files than expected.
+
+    Where more than the weights have a checksum, nothing may be added. Raise `EncoderError` naming the file.
+    """
     if not checksums:
         return folder
     others = folder_files(folder)
@@ -181,11 +188,9 @@ def check_folder(
     plain: bool = False,                  # whether a folder of transformers alone, without modules.json, will do
 ) -> Path:
     "Refuse a model folder that is not safe to load. Raise `EncoderError` naming the file and the field."
-    if not (folder / "modules.json").is_file():
-        if not plain:
-            raise EncoderError(f"{folder}: no modules.json, so this is no sentence-transformers folder")
-        if not (folder / "config.json").is_file():
-            raise EncoderError(f"{folder}: neither modules.json nor config.json, so this is no folder of an encoder")
+    names = ("modules.json", "config.json") if plain else ("modules.json",)
+    if not any((folder / name).is_file() for name in names):
+        raise EncoderError(f"{folder}: no {' and no '.join(names)}, so this is no folder of an encoder")
     for path in folder.rglob("*"):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"{path}: neither a file nor a folder")
@@ -263,12 +268,6 @@ def _check_kernel(path: Path, settings: dict) -> None:
             raise EncoderError(f"{path}: {name}: {str(value)[:60]} is code of a repository, which is not run")
 
 
-def _check_function(path: Path, name: str, function) -> None:
-    "Refuse what a model would call with its numbers and is no function of torch.nn."
-    if function is not None and not str(function).startswith("torch.nn."):
-        raise EncoderError(f"{path}: {name}: {str(function)[:60]} is no function of torch.nn, and is not called")
-
-
 def check_no_code(folder: Path) -> None:
     "Refuse configurations that name code, or other weights than safetensors. Raise `EncoderError`."
     reasons = {
@@ -298,7 +297,9 @@ SAFE = {"use_safetensors": True, "weights_only": True}
 
 def _check_whole(model, folder: Path) -> None:
     """Refuse a transformer some of whose weights are in no file, and would be drawn at random.
-    A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it."""
+
+    A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it.
+    """
     from transformers.utils import logging as hf_logging
     for module in _modules(folder):
         part = model._modules.get(module.name)
@@ -344,18 +345,18 @@ def _check_reads(model, folder: Path) -> None:
         if largest >= rows:
             raise EncoderError(f"{folder}: the tokenizer has a token with the number {largest}, and the table {rows} rows from 0 on")
     vectors = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
-    if vectors.ndim != 2 or len(vectors) != 2:
-        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(vectors.shape)} for two texts, and a vector for each is needed")
-    width = model.get_embedding_dimension()
-    if not 0 < vectors.shape[1] == width:
-        raise EncoderError(f"{folder}: gives vectors of {vectors.shape[1]} numbers, and its settings say {width}")
+    shape = (2, model.get_embedding_dimension())
+    if not shape[1] or vectors.shape != shape:
+        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(vectors.shape)} for two texts, and {shape} is expected")
     if not vectors.isfinite().all():
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 
 
 def load_safely(folder: Path, device: str = "cpu"):
     """Load a model from a folder in fp32 and evaluation mode, without the hub, pickles or code that came with it.
-    Raise `EncoderError` if the files do not make a model, lack weights, or make one that reads nothing."""
+
+    Raise `EncoderError` if the files do not make a model, lack weights, or make one that reads nothing.
+    """
     from sentence_transformers import SentenceTransformer
     try:
         model = SentenceTransformer(

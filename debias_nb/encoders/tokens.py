@@ -76,8 +76,7 @@ class Tokens:
 
 # %% ../../nbs/encoders/tokens.ipynb #5fcb5fac
 def stack(*parts: Tokens) -> Tokens:
-    """Stack token rectangles, so that one forward pass serves queries, items and intervened queries.
-    Raise `ValueError` for prompts of several lengths that pooling leaves out: in one pass it leaves out one."""
+    "Stack token rectangles for one forward pass. Raise `ValueError` for prompts of several lengths that pooling leaves out."
     first, *others = {part.prompt for part in parts}
     if others:
         raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")
@@ -105,8 +104,10 @@ def _check_tokenizer(model) -> None:
 
 def special_ids(model) -> set[int]:
     """Return the ids that are never intervened on, also of special tokens that were added to a tokenizer.
+
     The unknown token and the mask are not among them: they replace words. Raise `EncoderError` for a tokenizer of an
-    unknown kind, as in a Router with a static embedding model."""
+    unknown kind, as in a Router with a static embedding model.
+    """
     _check_tokenizer(model)
     tokenizer = model.tokenizer
     if is_static(model):
@@ -217,8 +218,7 @@ PADDING_HINT = "set model[0].unpad_inputs = False"
 
 
 def _transformer_features(model, texts: list[str], max_length: int | None, prompt: str) -> dict:
-    """Return the features that a transformer makes of texts, padded also if it packs them by default.
-    Raise `EncoderError` if it makes no padded tokens of them."""
+    "Return the features of texts, padded also if the transformer packs them by default. Raise `EncoderError` without padding."
     first = model[0]
     meanwhile = {}
     if getattr(first, "can_flatten_inputs", False):

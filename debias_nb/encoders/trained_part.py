@@ -17,7 +17,9 @@ def trained_part(
     alpha: int = 8,            # of adapters: peft's default
 ):
     """Let only a part of a model take gradients inside the block.
-    Raise `ConfigError` or `EncoderError` for what cannot be trained so."""
+
+    Raise `ConfigError` or `EncoderError` for what cannot be trained so.
+    """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     adapters = None
     if rank is not None:

@@ -27,7 +27,7 @@ from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, spec
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
 from ..files import sha256_text
-from ..losses.regularizers import wise_ft
+from ..losses.averaging import wise_ft
 from ..measures.rankings import Levels, corpus_levels
 
 if TYPE_CHECKING:

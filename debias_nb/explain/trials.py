@@ -114,7 +114,7 @@ class FilesTask(PairTask):
         return self.base.model
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        return self.tests.get, name
+        return self.tests.get, (name,)
 
     def _asked(self, name: str) -> dict[str, tuple]: # name: of a test; key in a record -> metric, and of which cases
         "What is measured on a test."

@@ -10,6 +10,7 @@ from sentence_transformers.base.sampler import DefaultBatchSampler
 
 from ..checks import check_known
 from ..encoders.tokens import Tokens, from_features, several_texts, tell_prompts, tokenize
+from ..processes import rank
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -52,10 +53,7 @@ def author_pairs(
     rng: np.random.Generator,
     drop_last: bool = False,   # leave out a last batch of fewer authors; a single author is left out in any case
 ) -> list[np.ndarray]: # batches of row numbers, the two of an author side by side
-    """Sample batches for one pass over the authors.
-    Raises `ValueError` for fewer than two authors a batch, or fewer than two who wrote two texts."""
-    if authors < 2:
-        raise ValueError(f"a batch needs at least 2 authors, got {authors}")
+    "Sample batches for one pass over the authors. Raises `ValueError` for fewer than two who wrote two texts."
     _, who = np.unique(np.asarray(labels), return_inverse=True)
     n = len(who)
     order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
@@ -140,6 +138,24 @@ def author_ids(
     return ids
 
 
+def authors_of(
+    labels: torch.Tensor | None,
+    n: int,       # rows of a batch
+    columns: int, # of texts
+) -> torch.Tensor: # (columns * n,) author ids
+    "Return the author of each text of a batch. Raises `ValueError` for other columns, or labels that are no author ids."
+    if columns > 2:
+        raise ValueError(f"author losses take texts, or pairs of one author, and got {columns} columns of texts")
+    if labels is None:
+        if columns == 1:
+            raise ValueError("one column of texts needs a column `label` with the number of each text's author")
+        labels = rank() * n + torch.arange(n)
+    if labels.is_floating_point() or labels.shape != (n,):
+        got = f"{labels.dtype} of shape {tuple(labels.shape)}"
+        raise ValueError(f"labels must be {n} numbers of authors (`author_ids`), got {got}")
+    return labels.repeat(columns)
+
+
 def _whole(authors):
     "Convert author ids to a tensor. Raises `ValueError` for what is no whole number."
     ids = np.asarray(authors)
@@ -150,7 +166,9 @@ def _whole(authors):
 
 class AuthorCollator(BaseDataCollator):
     """Collator that makes sentence-transformers batches of tokenized texts, with row ids.
-    Raises `ValueError` for labels of another length than the texts, or that are no whole numbers."""
+
+    Raises `ValueError` for labels of another length than the texts, or that are no whole numbers.
+    """
     def __init__(self,
         tokens: Tokens, # of n texts
         labels,         # (n,) author ids, whole numbers
@@ -184,8 +202,11 @@ def sparse_cosines(
 
 
 class NumberedTexts:
-    """Topic vectors of numbered texts. A batch has the numbers of its texts, from `AuthorCollator`.
-    Raises `ValueError` for rows that are not finite, or authors of another number of texts."""
+    """Topic vectors of numbered texts.
+
+    A batch has the numbers of its texts, from `AuthorCollator`. Raises `ValueError` for rows that are not finite, or
+    authors of another number of texts.
+    """
     texts = None # the texts themselves are unknown
 
     def __init__(self,
@@ -242,7 +263,9 @@ def _keys(tokens: Tokens) -> list[bytes]:
 
 class TokenizedTexts(NumberedTexts):
     """Texts with their TF-IDF vectors, which a batch names by their tokens.
-    Raises `ValueError` for what are no texts, or fewer than two."""
+
+    Raises `ValueError` for what are no texts, or fewer than two.
+    """
     def __init__(self,
         model, # the SentenceTransformer that makes the batches
         texts: list[str],

@@ -52,8 +52,11 @@ def embeddings_by_column(
     columns: list, # the features of each column, as the loss was given them
     n: int,        # rows of a column
 ) -> dict[int, torch.Tensor]: # column -> (n, d)
-    """Assign the embeddings of a loss to the columns of its batch. A loss may embed the column itself, a copy of it, or
-    several columns in one pass, one below the other. The first embeddings of a column count."""
+    """Assign the embeddings of a loss to the columns of its batch.
+
+    A loss may embed the column itself, a copy of it, or several columns in one pass, one below the other. The first
+    embeddings of a column count.
+    """
     places = {id(column): place for place, column in enumerate(columns)}
     by_column = {}
     for features, embeddings in calls:
@@ -116,7 +119,9 @@ def read_column(
     features: dict, # one column of a batch, before the encoder has seen it
 ) -> Column:
     """Read one column of a batch.
-    Raises `ValueError` for inputs that are neither padded tokens nor those of a static embedding model."""
+
+    Raises `ValueError` for inputs that are neither padded tokens nor those of a static embedding model.
+    """
     if "attention_mask" not in features and "offsets" not in features:
         raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: {PADDING_HINT}")
     extras = {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
@@ -228,7 +233,9 @@ def read_texts(
     texts: Iterable[str] | str | Path, # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
 ) -> list[str]: # two or more, without the empty lines of a file
     """Read unlabeled texts, on which an encoder is regularized toward its base instead of on those of a batch.
-    Raises `ValueError`, `OSError`."""
+
+    Raises `ValueError`, `OSError`.
+    """
     from debias_nb.data.pairs_file import read_texts_file
     from debias_nb.data.sentences import GENERAL_TEXTS, general_texts
     from debias_nb.data.tables import is_text
@@ -253,8 +260,10 @@ def read_texts(
 
 # %% ../../nbs/losses/batches.ipynb #c6b7b02a
 class TextStream:
-    """Unlabeled texts of a regularizer, tokenized once and sampled in blocks of a fixed order. The base embeddings of a block
-    are computed once, and are the same in whichever step the block comes first."""
+    """Unlabeled texts of a regularizer, tokenized once and sampled in blocks of a fixed order.
+
+    The base embeddings of a block are computed once, and are the same in whichever step the block comes first.
+    """
     def __init__(
         self,
         one, # a regularizer with `texts`

@@ -34,7 +34,9 @@ def center(z, weights):
 
 class Decorrelation:
     """Loss of Eq. 8 as a function of the weights alone, for fixed features, with its gradient (`slope`).
-    `decorrelation` chooses one of two ways to compute it."""
+
+    `decorrelation` chooses one of two ways to compute it.
+    """
     def __init__(self, features, form):
         z = features.permute(2, 0, 1) # (m, n, d)
         if form == "moment":
@@ -100,9 +102,11 @@ class DirectDecorrelation(Decorrelation):
 
 
 class GramDecorrelation(Decorrelation):
-    """Loss from the n × n matrices of products of samples, K = Z Zᵀ of each function. With P = diag(p), a = K p and c = pᵀ K p
-    the covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ pᵢ aᵢ² + c²; the squared variances are
-    taken off."""
+    """Loss from the n × n matrices of products of samples, K = Z Zᵀ of each function.
+
+    With P = diag(p), a = K p and c = pᵀ K p the covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ
+    pᵢ aᵢ² + c²; the squared variances are taken off.
+    """
     def __init__(self, features, form):
         super().__init__(features, form)
         self.gram = self.z @ self.z.mT # (m, n, n)
@@ -172,8 +176,11 @@ def decorrelation(
     features: torch.Tensor, # (n, d, m): m functions of each of d features
     form: Form = "moment",  # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
 ) -> Decorrelation:
-    """Return the loss of Eq. 8 for fixed features. `paper` pairs each function of a feature with each of another; the other
-    two pair the k-th with the k-th, as the public code does. Raises `ValueError` for unknown names."""
+    """Return the loss of Eq. 8 for fixed features.
+
+    `paper` pairs each function of a feature with each of another; the other two pair the k-th with the k-th, as the
+    public code does. Raises `ValueError` for unknown names.
+    """
     check_known("form", form, FORMS)
     n, d, m = features.shape
     columns = d * m if form == "paper" else d # of a covariance

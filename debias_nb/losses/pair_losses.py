@@ -63,7 +63,9 @@ def hinge(
     temperature: float | None = .1,   # > 0, of the weights softmax(cosine / temperature) of these; None: equal weights
 ) -> torch.Tensor: # scalar, in [0, margin + 2]
     """Compute the contrastive hinge with online hard negatives (Section 3); a query without any negative counts 0.
-    Raises `ValueError` for labels of single pairs, and for a setting out of range."""
+
+    Raises `ValueError` for labels of single pairs, and for a setting out of range.
+    """
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"

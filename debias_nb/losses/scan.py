@@ -155,8 +155,11 @@ def check_features(
     features: torch.Tensor,             # (n, d)
     labels: torch.Tensor | None = None, # (n,) class numbers
 ) -> None:
-    """Check features and labels. Raises `ValueError` for features that are no matrix of at least 2 rows, not finite (naming
-    the row), or labels that do not fit."""
+    """Check features and labels.
+
+    Raises `ValueError` for features that are no matrix of at least 2 rows, not finite (naming the row), or labels that
+    do not fit.
+    """
     shape = tuple(features.shape)
     if features.ndim != 2 or len(features) < 2:
         raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
@@ -418,7 +421,9 @@ def oracle_weights(
     attribute: torch.Tensor, # (n,) values of the shortcut, as whole numbers
 ) -> torch.Tensor: # (n,) mean 1
     """Compute 1 / P(attribute | label), for a known shortcut.
-    Under these weights the shortcut says nothing about the label."""
+
+    Under these weights the shortcut says nothing about the label.
+    """
     both = labels * (attribute.max() + 1) + attribute
     w = labels.bincount()[labels] / both.bincount()[both]
     return w / w.mean()

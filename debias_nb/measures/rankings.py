@@ -168,8 +168,10 @@ def _relevant_above(levels: Levels) -> np.ndarray:
 
 
 def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
-    """Return the fraction of pairs of a relevant text and another one with the relevant one above; ties count half, and
-    relevant texts that are not ranked do not count."""
+    """Return the fraction of pairs of a relevant text and another one with the relevant one above.
+
+    Ties count half, and relevant texts that are not ranked do not count.
+    """
     ranked = levels.right * (levels.above < NOWHERE)
     relevant = _sum_by_query(levels, ranked)
     others = levels.texts - _sum_by_query(levels, levels.right)

@@ -171,7 +171,9 @@ def evaluate_retrieval(
     block_bytes: int = 2**24, # about the memory of the scores that are there at a time
 ) -> tuple[dict[str, float], dict[str, list[float]]]: # `p1`, `psp1`, …, `p1[part]` as fractions; replicates of `p1`s
     """Compute P@k, propensity-scored P@k, and P@1 by part; a replicate is nan where its resample lacks the part.
-    Raise `ValueError` naming the task."""
+
+    Raise `ValueError` naming the task.
+    """
     _check_task(queries, items, task, max(ks))
     worths = [np.ones(len(items))]
     total = task.frequency.sum()
@@ -244,7 +246,9 @@ def first_hits(
     block_bytes: int = 2**26,  # about the memory of the scores that are there at a time
 ) -> FirstHit:
     """Rank the first relevant item, exactly up to `TIE`.
-    Raise `ValueError` for a query without a relevant item, or a row that is not finite."""
+
+    Raise `ValueError` for a query without a relevant item, or a row that is not finite.
+    """
     _check_finite("", queries=queries, items=items)
     without = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
     if len(without):

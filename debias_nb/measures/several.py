@@ -33,7 +33,8 @@ def paired_together(
 ) -> list[Paired]:
     """Compare several methods with one on the same test, as `paired` but with the seeds' variances raised.
 
-    Raise `ValueError` as `paired`, and for comparisons with other numbers of seeds."""
+    Raise `ValueError` as `paired`, and for comparisons with other numbers of seeds.
+    """
     differences = [subtract(*one) for one in sides]
     counts = sorted({len(d) for d, _, _ in differences})
     if len(counts) > 1:

@@ -97,7 +97,8 @@ def _estimate(v, r, units, seeds=None) -> _Estimate:
     """Estimate the error of the mean over seeds, from (n,) values and (n, B) replicates, or None.
 
     `seeds` is what seeds add to the variance, with its degrees of freedom, instead of an estimate from `v` alone.
-    Raise `ValueError` if too many resamples lack a class, or for fewer than two units."""
+    Raise `ValueError` if too many resamples lack a class, or for fewer than two units.
+    """
     if units is not None and (units < 2 or units != int(units)):
         raise ValueError(f"units must be whole and 2 or more, got {units}: one alone says nothing of others")
     method = "one run, seeds not covered"
@@ -166,7 +167,7 @@ class Interval:
     std: float
     method: str
 
-# %% ../../nbs/measures/stats.ipynb #3d13f3de
+
 def interval(
     values: ArrayLike, replicates: ArrayLike | None = None, level: float = .95, units: int | None = None,
 ) -> Interval:
@@ -264,28 +265,22 @@ class Paired:
 # %% ../../nbs/measures/stats.ipynb #5602b512
 def _p_value(mean, se, df):
     "Return the two-sided p-value of a mean under Student's t."
-    if math.isnan(se):
-        return math.nan
-    if mean == 0:
-        return 1.
     if se == 0:
-        return 0.
+        return float(mean == 0)
     return float(2 * stdtr(df, -abs(mean) / se))
 
 
 def _difference(d, estimate: _Estimate, level, note="", seeds_alone=False) -> Paired:
     "Return a mean with its t-interval and its p-value."
     mean = float(d.mean())
-    error, freedom = estimate.error, estimate.freedom
-    half = _half(error, freedom, level)
-    p = _p_value(mean, error, freedom)
-    method = note + estimate.method
-    return Paired(mean, mean - half, mean + half, len(d), p, method, seeds_alone, error, freedom, estimate.items)
+    half = _half(estimate.error, estimate.freedom, level)
+    p = _p_value(mean, estimate.error, estimate.freedom)
+    return Paired(
+        mean, mean - half, mean + half, len(d), p, note + estimate.method, seeds_alone, estimate.error, estimate.freedom,
+        estimate.items)
 
 # %% ../../nbs/measures/stats.ipynb #1fafef91
-def subtract(
-    a_values, b_values, a_replicates=None, b_replicates=None,
-) -> tuple[np.ndarray, np.ndarray | None, str]:
+def subtract(a_values, b_values, a_replicates=None, b_replicates=None) -> tuple[np.ndarray, np.ndarray | None, str]:
     "Subtract b from a, seed by seed and resample by resample. Raise as `paired`."
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
@@ -363,15 +358,15 @@ def over_splits(
 
     The scatter between splits shrinks with their number, that between other texts does not: the variance is
     $s^2 (1/n + overlap)$, after Nadeau and Bengio (2003), where two splits correlate by r.
-    Raise `ValueError` for fewer than two splits."""
+    Raise `ValueError` for fewer than two splits.
+    """
     d = _values(differences, "differences")
     if len(d) < 2:
         raise ValueError(f"{len(d)} split: the scatter between splits takes two or more")
     check_range("overlap", overlap, closed="neither")
     scatter = float(d.std(ddof=1))
-    error = scatter * math.sqrt(1 / len(d) + overlap)
     method = f"t over {len(d)} random splits, corrected for the texts that they share"
-    estimate = _Estimate(error, len(d) - 1, scatter * math.sqrt(overlap), method)
+    estimate = _Estimate(scatter * math.sqrt(1 / len(d) + overlap), len(d) - 1, scatter * math.sqrt(overlap), method)
     return _difference(d, estimate, LEVEL)
 
 # %% ../../nbs/measures/stats.ipynb #b0cb7377
@@ -379,12 +374,10 @@ WORDS = ("better", "worse", "within the margin", "cannot tell")
 
 
 def threshold_p(comparison: Paired, threshold: float = 0.) -> float:
-    """Return the two-sided p-value of a difference that is just the threshold.
-    Raise `ValueError` if there is no interval."""
+    "Return the two-sided p-value of a difference that is just the threshold. Raise `ValueError` without an interval."
     if math.isnan(comparison.error) or not math.isfinite(threshold):
         raise ValueError(f"no test of {comparison.difference:g} against {threshold:g}: {comparison.method}")
-    gap = comparison.difference - threshold
-    return _p_value(gap, comparison.error, comparison.freedom)
+    return _p_value(comparison.difference - threshold, comparison.error, comparison.freedom)
 
 # %% ../../nbs/measures/stats.ipynb #6d04d203
 def holm(ps: list[float]) -> list[float]:
@@ -419,10 +412,8 @@ def holm(ps: list[float]) -> list[float]:
         raise ConfigError(f"ps must be a list of p-values in [0, 1], got {quoted(ps)}")
     order = np.argsort(p, kind="stable")
     left = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
-    products = np.maximum.accumulate(p[order] * left)
-    out = np.empty(len(p))
-    out[order] = np.minimum(products, 1)
-    return out.tolist()
+    adjusted = np.maximum.accumulate(p[order] * left).clip(max=1)
+    return adjusted[order.argsort()].tolist()
 
 
 def significant(ps: list[float]) -> np.ndarray:
@@ -432,8 +423,7 @@ def significant(ps: list[float]) -> np.ndarray:
 # %% ../../nbs/measures/stats.ipynb #822334c5
 def detectable(comparison: Paired, comparisons: int = 1) -> float:
     "Return the detectable difference: what a test at 5%, shared by the comparisons, finds with a power of 80%."
-    finds = stdtrit(comparison.freedom, .8)
-    quantiles = stdtrit(comparison.freedom, 1 - .025 / comparisons) + finds
+    quantiles = stdtrit(comparison.freedom, 1 - .025 / comparisons) + stdtrit(comparison.freedom, .8)
     return float(quantiles) * comparison.error
 
 
@@ -490,18 +480,15 @@ def verdict(
     if p < 1 - level:
         return "better" if paired.difference > threshold else "worse"
     half = _half(paired.error, paired.freedom, level)
-    near = abs(paired.difference - threshold) + half <= delta
-    return "within the margin" if near else "cannot tell"
+    return "within the margin" if abs(paired.difference - threshold) + half <= delta else "cannot tell"
 
 # %% ../../nbs/measures/stats.ipynb #5c1f0a04
 def judge(
     pairs: list[Paired],                 # made together
     delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
     threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
-) -> pd.DataFrame: # a row a pair: p, word and found, the same at best, and provisional
-    """Give a verdict on each comparison, after Holm's correction over all of them.
-
-    `found` is the detectable difference (80% power). Without an interval the verdict is "cannot tell"."""
+) -> pd.DataFrame: # a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
+    "Give a verdict on each comparison, after Holm's correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}
     for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):

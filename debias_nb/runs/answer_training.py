@@ -168,7 +168,9 @@ class Weigher:
 
     def fresh_losses(self, weights, hidden, labels) -> dict[str, float]:
         """Test weights on fresh random features of a batch, as they are and shuffled.
-        Return nothing if the samples differ in one feature or none, as after a training has collapsed."""
+
+        Return nothing if the samples differ in one feature or none, as after a training has collapsed.
+        """
         out = diagnose_weights(weights, hidden, labels, generator=self.generator, draws=1)
         return {key: out[key] for key in ("fresh loss", "fresh loss, shuffled") if np.isfinite(out[key])}
 
@@ -181,8 +183,10 @@ def round_gradients(
     *_,        # so that `register_step_pre_hook` takes it
 ) -> None:
     """Round each gradient to multiples of 2^-20 of the power of two above its largest number.
-    Sums of many numbers differ between processors in their last bits, and a training makes more of that in each step; the
-    rounding takes it away before the step."""
+
+    Sums of many numbers differ between processors in their last bits, and a training makes more of that in each step;
+    the rounding takes it away before the step.
+    """
     for group in optimizer.param_groups:
         for weight in group["params"]:
             if weight.grad is None:
@@ -193,8 +197,10 @@ def round_gradients(
 
 
 class EpochSampler(LengthGroupedSampler):
-    """transformers' sampler of pairs of like length, with its batches in random order, which seed and epoch alone decide.
-    A last, shorter batch stays where it is."""
+    """Sampler of pairs of like length, with its batches in random order.
+
+    Seed and epoch alone decide the order. A last, shorter batch stays where it is.
+    """
     def __init__(self, batch_size: int, lengths: list[int], seed: int):
         super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
         self.seed = seed
@@ -218,9 +224,11 @@ MOMENTS = 8 # of a training, at which weights are tried on fresh features
 
 class AnswerTrainer(Trainer):
     """transformers' trainer with sample weights and the terms of `ScanHead`.
-    It keeps a dict a step in `history` and, of the weights, in `diary`. Raise `TrainingFailed` with the step."""
 
-    def __init__(self, *args, weigher: Weigher, contrast: float = 1., has_rounding: bool = False, **kwargs):
+    It keeps a dict a step in `history` and, of the weights, in `diary`. Raise `TrainingFailed` with the step.
+    """
+
+    def __init__(self, *args, weigher: Weigher, contrast: float, has_rounding: bool, **kwargs):
         super().__init__(*args, **kwargs)
         self.has_rounding = has_rounding
         self.remove_callback(PrinterCallback)
@@ -327,7 +335,9 @@ def train_stages(
     transfer: AnswerTokens | None = None,     # of the first stage's corpus, for methods with `transfer`
 ) -> tuple[AnswerTrainer | None, AnswerTrainer]: # of the first stage and of the last
     """Train in one stage or two; the first one is plain.
-    Raise `ValueError` if the first stage lacks settings or data, otherwise as `fit_answers`."""
+
+    Raise `ValueError` if the first stage lacks settings or data, otherwise as `fit_answers`.
+    """
     first = None
     if run.method.transfer:
         stage = run.training.transfer
@@ -354,7 +364,9 @@ def evaluate_answers(
     answers: Answers,
 ) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, average precision by question
     """Compute all metrics of a set of candidates, also on misled questions and on the others.
-    Raise `ValueError` naming set and question."""
+
+    Raise `ValueError` naming set and question.
+    """
     means, values, ids = rank_metrics(
         answers.labels, scores, answers.question_ids, answers.grades, name=answers.name, unanswered="exclude")
     names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS

@@ -43,7 +43,9 @@ Intervention = Literal["mask", "delete", "pad", "random"]
 
 class ScanConfig(Settings):
     """Settings that SCAN adds to plain training with cross-entropy.
-    Weights `shuffled` are the learned ones, shuffled within classes; `oracle` ones are 1 / P(word overlap | label)."""
+
+    Weights `shuffled` are the learned ones, shuffled within classes; `oracle` ones are 1 / P(word overlap | label).
+    """
     once = {"functions": 5, "from_epoch": 0.}
     weights: Literal["uniform", "learned", "shuffled", "oracle"] = "learned" # of samples
     variant: Literal["paper", "released", "fixed"] = "fixed" # of the learner
@@ -62,9 +64,11 @@ class ScanConfig(Settings):
 
 
 class AuthorsConfig(Settings):
-    """Making of a representation of authors: counted, or trained by a base loss, and perhaps by a student of that
-    (`methods/arr`). Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's,
-    `corrected` has a teacher less the topic (ours)."""
+    """Making of a representation of authors: counted, or trained by a base loss, and perhaps by a student of that.
+
+    Base `cl` is contrastive, `mll` goes over all authors. Student `arr` is the paper's, `corrected` has a teacher less
+    the topic (ours).
+    """
     once = {"masked": 0., "frequent": 300}
     counted: Literal["bow", "tfidf", "char", "function words"] | None = None # what is counted; nothing is trained
     base: Literal["cl", "mll"] = "cl"
@@ -86,7 +90,7 @@ class AuthorsConfig(Settings):
 
 
 class TextsConfig(Strict):
-    "Unlabeled texts on which a regularizer holds the encoder, instead of a batch's."
+    "Unlabeled texts on which an encoder is regularized, instead of a batch's."
     # Whose training texts, without those that a run is tested on. Or evaluation sets of titles (`ood`) and of a planted
     # world: texts of the same kind in no test.
     corpora: Annotated[Names, Field(min_length=1)]
@@ -94,17 +98,20 @@ class TextsConfig(Strict):
 
 
 class LoraConfig(Strict):
-    """Adapters of low rank (LoRA) in place of the weights of a transformer, made by `peft` with its own defaults: of a BERT
-    next to the queries and values of every layer, without dropout and biases, and scaled by alpha / rank. Modules after the
-    transformer are trained as ever. After training the adapters are merged into the weights."""
+    """Adapters of low rank (LoRA) in place of the weights of a transformer, made by `peft` with its own defaults.
+
+    Of a BERT they stand next to the queries and values of every layer, without dropout and biases, and are scaled by
+    alpha / rank. Modules after the transformer are trained as ever. After training the adapters are merged into the
+    weights.
+    """
     rank: Natural
     alpha: Natural = 8           # peft's default, whatever the rank
 
 
 class ReplayConfig(Strict):
-    "Batches of general pairs among those of a run, each of one kind, with the same ranking loss: in records of before."
-    corpus: str                  # whose relevant pairs they are; one that nobody trains on or tests
-    share: Annotated[float, Field(gt=0, lt=1)] # of all batches; those of the run stay as many as they are
+    "General pairs among the batches of a run: in earlier records."
+    corpus: str                  # whose relevant pairs they are
+    share: float                 # of all batches
 
 
 ON_PAIRS = ("frozen_layers", "lora", "replay") # settings of methods that train on pairs or titles
@@ -131,7 +138,7 @@ class MethodConfig(Settings):
     authors: AuthorsConfig | None = None # base loss and student (authors)
     frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained (pairs)
     lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer (pairs)
-    replay: ReplayConfig | None = None # general pairs beside the run's own (duplicates under the loss `ranking`)
+    replay: ReplayConfig | None = None # general pairs among the batches: in earlier records
 
     @model_serializer(mode="wrap")
     def _serialize(self, dump):
@@ -180,11 +187,14 @@ OF_LOSSES = { # loss -> settings that others do not have
 
 class TrainConfig(Settings):
     """Settings of fine-tuning, the same for every method of a block.
+
     Losses: `mse` of cosine and label; `cosent`, sentence-transformers' CoSENTLoss of the same; `ranking`, its
-    MultipleNegativesRankingLoss on the duplicates alone; `ranking-hard`, the same with a text that is no duplicate as third
-    column; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a classifier on pairs; `authors`, the
-    one that the method names; others of sentence-transformers by their own names, or `mymodule.Name`. `select`: the encoder after the last epoch, or after the one that did best on held-out
-    training data (answers: on the development set, by MAP)."""
+    MultipleNegativesRankingLoss on the duplicates alone; `ranking-hard`, the same with a text that is no duplicate as
+    third column; `hinge`, contrastive with hard negatives of the batch; `cross-entropy` of a classifier on pairs;
+    `authors`, the one that the method names; others of sentence-transformers by their own names, or `mymodule.Name`.
+    `select`: the encoder after the last epoch, or after the one that did best on held-out training data (answers: on
+    the development set, by MAP).
+    """
     once = {"weight_decay": 0., "threads": 1, "warmup_steps": 0}
     loss: OurLoss | OfLabels | OfMatches | ClassPath = "mse"
     margin: Annotated[float, Field(gt=0, le=2)] | None = None # of the hinge
@@ -212,8 +222,8 @@ class TrainConfig(Settings):
 
 # Gradient norms of each regularizer; top items (and token importance) of some queries;
 # words of real pairs: how many of them training has seen, and how important brands, shops and numbers are; retrieval of
-# duplicates over all right texts of an evaluation set; how many of the texts of a test stand in training, and pairs scored
-# apart by that; replicates in which pairs that share texts are drawn together.
+# duplicates over all right texts of an evaluation set; how many texts of a test also occur in training, and scores of
+# overlapping and of disjoint pairs; replicates in which pairs that share texts are drawn together.
 Measure = Literal["gradients", "cases", "words", "retrieval", "known texts", "shared texts"]
 
 
@@ -235,7 +245,7 @@ class RunConfig(Strict):
     training: TrainConfig | None = None
     evaluate: Names # names of evaluation sets
     eval_world: World | None = None # the world that planted evaluation sets come from
-    eval_corpus: CorpusConfig | None = None # what an encoder which is not trained is tested on, or its pairs are told apart by
+    eval_corpus: CorpusConfig | None = None # what an encoder which is not trained is tested on, or compared with for overlap
     measure: tuple[Measure, ...] = () # what else is looked at
     seed: int = 0
 
@@ -252,14 +262,10 @@ class RunConfig(Strict):
         return self.data.task if self.data else "pairs"
 
     @property
-    def of_before(self) -> str | None: # None: it can be made
-        "Why a run is not made any more: a question that is answered leaves its records and pages."
+    def is_of_before(self) -> bool:
+        "Whether a run is not made any more: a question that is answered leaves its records and pages."
         split = self.data.split if self.data else None
-        former_settings = {"replay": self.method.replay, "validation: across": split and split.validation == "across"}
-        for setting, own in former_settings.items():
-            if own:
-                return f"`{setting}` is no longer made: its records name the commit that makes them again"
-        return None
+        return bool(self.method.replay or split and split.validation == "across")
 
     @property
     def place(self) -> str: # of the records of its experiment
@@ -272,7 +278,9 @@ class RunConfig(Strict):
 
     def in_world(self, seed: int) -> "RunConfig":
         """Return the same run in another synthetic dataset, or on another random split of real texts.
-        Words, texts, and the base encoder that was made there are drawn again."""
+
+        Words, texts, and the base encoder that was made there are drawn again.
+        """
         changes = {}
         if self.encoder.world:
             changes["encoder"] = _with_seed(self.encoder, ("world", "pretrain"), seed)
@@ -282,7 +290,7 @@ class RunConfig(Strict):
                 changes[name] = _with_seed(corpus, ("world" if corpus.world else "split",), seed)
         return _with_seed(self.model_copy(update=changes), ("eval_world",), seed)
 
-    def recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
+    def as_recorded(self) -> "RunConfig": # the same run, its method under the name that ids and records have for it
         name = self.method.was or self.method.display
         if name == self.method.name:
             return self
@@ -301,7 +309,9 @@ def typed(
     kind: object,  # a type, as `list[int] | None`
 ):
     """Check a parameter's value against its declared type; a single value stands for a list of one.
-    Raise `ConfigError` for one of another type."""
+
+    Raise `ConfigError` for one of another type.
+    """
     is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
     values = [value] if is_list and isinstance(value, int | float | str) else value
     try:
@@ -315,7 +325,7 @@ def run_id(
     run: RunConfig,
 ) -> str: # e.g. `table03-small-minilm-quora-itvreg-s0-1a2b3c4d5e`
     "Return a readable slug and ten hex digits of the sha256 of all settings that are not defaults."
-    run = run.recorded()
+    run = run.as_recorded()
     settings = run.model_dump(mode="json", exclude_defaults=True)
     digits = fingerprint(settings)[:10]
     corpus = run.corpus.display if run.corpus else ""
@@ -417,8 +427,10 @@ class ExperimentConfig(Strict):
 
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
         """Return the runs of one block, each once.
-        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless these are
-        told apart by what its texts are. Those of the first seed stand in the further worlds, too."""
+
+        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless their overlap
+        with training is measured. Those of the first seed stand in the further worlds, too.
+        """
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")
         runs = {}

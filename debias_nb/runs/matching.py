@@ -21,7 +21,8 @@ from ..encoders.tokens import Tokens, embed, encode_tokens, own_dropout
 from ..encoders.interventions import choose, intervene, random_bits, row_keys
 from ..losses.pair_losses import Hinge, LeastSquares, cosines
 from ..processes import mean_of_rows, mean_over_processes
-from ..losses.regularized import Draws, Regularized, Terms
+from ..losses.gradient_shares import Terms
+from ..losses.regularized import Draws, Regularized
 from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
 from .config import MethodConfig, TrainConfig
 
@@ -84,7 +85,9 @@ class FrozenBase:
 
 class CachedBase(FrozenBase):
     """Frozen base with f0(X) computed once for a whole training set, and f0(X') once an epoch.
-    Those of other columns are computed at their first use: ITVReg and OutReg have none."""
+
+    Those of other columns are computed at their first use: ITVReg and OutReg have none.
+    """
     def __init__(self, model, columns: list[Tokens], dtype: str = "fp32"):
         super().__init__(model, dtype)
         self.columns = columns
@@ -234,8 +237,11 @@ class ITVAug(Regularized):
 
 @dataclass
 class GOR(Regularizer):
-    """Spread of the texts of each column over the sphere, as sentence-transformers' GlobalOrthogonalRegularizationLoss
-    by its defaults: the squared mean of the cosines of different texts, and what the mean of their squares has above 1/d."""
+    """Spread of the texts of each column over the sphere.
+
+    As sentence-transformers' GlobalOrthogonalRegularizationLoss by its defaults: the squared mean of the cosines of
+    different texts, and what the mean of their squares has above 1/d.
+    """
     columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
 
     spread = losses.GlobalOrthogonalRegularizationLoss(None)
@@ -271,7 +277,7 @@ def make_loss(
     base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
-    texts: list[str] | None = None,      # on which the encoder is held, of a method that says so
+    texts: list[str] | None = None,      # on which the encoder is regularized, of a method that says so
     watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
 ) -> torch.nn.Module:
     "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."
@@ -289,8 +295,8 @@ def make_loss(
         loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
         some = {"rows": method.rows} if method.rows < 1 else {}
-        held_texts = {"texts": texts, "seed": course.seed} if method.texts else {}
-        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **held_texts)], base, draws)
+        text_settings = {"texts": texts, "seed": course.seed} if method.texts else {}
+        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **text_settings)], base, draws)
     if isinstance(loss, Regularized) and not watch:
         loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step

@@ -29,13 +29,18 @@ def git(root: Path, *args: str) -> str:
     return process.stdout.strip()
 
 
+def is_top(root: Path) -> bool:
+    "Return whether a folder is the top of a git work tree. Raise as `git`."
+    return Path(git(root, "rev-parse", "--show-toplevel")).samefile(root)
+
+
 def git_state(
     root: str | Path | None = None, # the top of a git work tree; default: the project that this code lies in
 ) -> dict: # commit: 40 hex digits; dirty: whether the code was changed since; both None where nobody knows
     "Return the state of the project's code, `CODE`, in git."
     with suppress(OSError, subprocess.SubprocessError, ConfigError):
         root = Path(root or project_root(package_file(".")))
-        if Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+        if is_top(root):
             changes = git(root, "status", "--porcelain", "--", *CODE)
             return {"commit": git(root, "rev-parse", "HEAD"), "dirty": changes != ""}
     return {"commit": None, "dirty": None}
@@ -45,7 +50,7 @@ def history(root: Path) -> dict[str, int] | None: # commit -> its time in second
     "Return the commits that the clone at `root` goes back to, or None for a shallow one or a folder without git."
     with suppress(OSError, subprocess.SubprocessError):
         is_whole = git(root, "rev-parse", "--is-shallow-repository") == "false"
-        if is_whole and Path(git(root, "rev-parse", "--show-toplevel")).samefile(root):
+        if is_whole and is_top(root):
             lines = git(root, "log", "--format=%H %ct").splitlines()
             return {commit: int(seconds) for commit, seconds in map(str.split, lines)}
     return None

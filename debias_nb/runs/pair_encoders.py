@@ -77,8 +77,11 @@ class PairEncoder(nn.Module):
         questions: list[str], answers: list[str], # pair by pair
         max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
     ) -> PairInputs:
-        """Tokenize pairs. Raise `ValueError` for unequal lengths and for one text instead of a list; naming the row,
-        for an empty text, a question that leaves no room for an answer, and a pair that the encoder cannot read."""
+        """Tokenize pairs.
+
+        Raise `ValueError` for unequal lengths and for one text instead of a list; naming the row, for an empty text, a
+        question that leaves no room for an answer, and a pair that the encoder cannot read.
+        """
         questions = several_texts(questions, "questions")
         answers = several_texts(answers, "answers")
         distinct = list(set(questions))
@@ -202,7 +205,9 @@ def special_tokens(
     tokenizer, # of transformers
 ) -> int:
     """Count the tokens of its own that a tokenizer puts into a pair.
-    Raise `EncoderError` for one that cannot pad, or that puts none before the first text or between the two."""
+
+    Raise `EncoderError` for one that cannot pad, or that puts none before the first text or between the two.
+    """
     name = tokenizer.name_or_path or type(tokenizer).__name__
     if tokenizer.pad_token_id is None or not tokenizer.is_fast:
         raise EncoderError(f"the tokenizer {name} has no padding token, or no tokenizer.json: it cannot read pairs")
@@ -216,7 +221,9 @@ def special_tokens(
 
 class CrossEncoder(PairEncoder):
     """Transformer that reads question and answer in one row, as its tokenizer lays them out.
-    H is its first token through a fresh linear layer and tanh."""
+
+    H is its first token through a fresh linear layer and tanh.
+    """
     masks = {"attention_mask": "input_ids"}
 
     def __init__(self,
@@ -261,7 +268,9 @@ def transformer_folder(
     checksums: dict[str, str] | None = None, # as in `check_files`
 ) -> Path: # this folder, or the one that sentence-transformers' first module is in
     """Return where the transformer itself is.
-    Raise `EncoderError` naming the file if there is none or it is not safe to load."""
+
+    Raise `EncoderError` naming the file if there is none or it is not safe to load.
+    """
     check_folder(folder, checksums, plain=True)
     modules = folder / "modules.json"
     if not modules.is_file():
@@ -289,7 +298,9 @@ def load_pair_encoder(
     seed: int = 0,                    # of all weights that are fresh, whatever was drawn before
 ) -> PairEncoder: # in evaluation mode, on the CPU, in fp32
     """Load the pair encoder that a configuration describes.
-    Raise `EncoderError` if it is not found, not safe, of no kind that reads pairs, or `learned` without texts."""
+
+    Raise `EncoderError` if it is not found, not safe, of no kind that reads pairs, or `learned` without texts.
+    """
     if config.kind not in ("alignment", "cross"):
         why = "which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"
         raise EncoderError(f"encoder {config.display!r} is of kind {config.kind!r}, {why}")

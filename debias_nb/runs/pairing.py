@@ -1,4 +1,4 @@
-"""Which runs may be compared, and how far two sides of a comparison lie apart."""
+"""Which runs may be compared, and the difference between two sides of a comparison."""
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -24,8 +24,10 @@ class Made(NamedTuple):
 
 def depends_on_processor(record: dict) -> bool:
     """Return whether another processor gives other numbers.
+
     Training does, except in double precision, and so does an encoder that was trained here; one that is only read gives
-    the same numbers, as `reports/REPEATS.md` shows."""
+    the same numbers, as `reports/REPEATS.md` shows.
+    """
     run = config_of(record)
     encoder = run.encoder
     if encoder.dtype == "fp64":
@@ -57,7 +59,9 @@ def alike(origins: list[Made]) -> bool:
 
 def overlap_of(record: dict) -> float: # 0 for a corpus that is not divided at random
     """Return the authors tested for each one that is not, if replicates are random splits of the same texts.
-    Or topics, if a larger fraction of them is tested. Tests take those that training leaves."""
+
+    Or topics, if a larger fraction of them is tested. Tests take those that training leaves.
+    """
     config = config_of(record)
     split = config.data.split if config.data else None
     if not split or not split.drawn:
@@ -166,8 +170,10 @@ def is_trained(side: Side) -> bool:
 
 
 def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str]]: # by world and seed
-    """Return the replicates that every side has a run of, in the order of the first trained side, and why others
-    are left out. Raise `ValueError` if a side has two runs of one replicate."""
+    """Return the replicates that every side has a run of, and why others are left out.
+
+    They stand in the order of the first trained side. Raise `ValueError` if a side has two runs of one replicate.
+    """
     by_key = []
     for side in sides:
         runs_by_key = {}
@@ -201,8 +207,10 @@ def is_enough(sides: list[Side], pairs: dict[tuple, list[Run]]) -> bool:
 
 def paired_sides(sides: list[Side]) -> Paired: # two, or four
     """Compare sides, a minus b, or (a minus b) minus (c minus d).
+
     Each world, or each random split, is one replicate where there are several. Raise `Unpaired`, and `ValueError` as
-    `stats.paired`."""
+    `stats.paired`.
+    """
     pairs, left_out = pairs_of(sides)
     if not is_enough(sides, pairs):
         reason = f"{len(pairs)} common replicates"

@@ -1,5 +1,7 @@
-"""Published records: a Parquet file an experiment, a row a run, whose pages have checksums, and of which that alone is read
-which is needed."""
+"""Published records: a Parquet file an experiment, a row a run.
+
+Its pages have checksums, and only what is needed of it is read.
+"""
 import json
 import re
 from collections import Counter

@@ -25,14 +25,16 @@ def publish(
     replace: bool = False, # records that are there and say otherwise
 ) -> tuple[list[str], list[str]]: # ids: added, and there already
     """Add this machine's records of an experiment to those in `results/`, all or none; those that are there stay.
+
     Raise `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
-    `results/` that something else has changed."""
+    `results/` that something else has changed.
+    """
     source = own_store()
     target = Store(root / "results")
     commits = history(root)
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
-    wrong = target.altered()
+    wrong = target.altered_files()
     present = []
     records = []
     for run in load_experiment(name, profile, root).runs():
@@ -60,7 +62,7 @@ WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed wha
 
 
 @lru_cache(maxsize=None)
-def announced(commit: str, place: str, root: Path) -> frozenset[str]:
+def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
     try:
         text = git(root, "show", f"{commit}:configs/{place}.yaml")
@@ -71,13 +73,13 @@ def announced(commit: str, place: str, root: Path) -> frozenset[str]:
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
 
-def _too_early(started: str, seconds: float, commit: str, committed: int) -> str: # committed: its time in seconds
+def _too_early(start: str, seconds: float, commit: str, commit_time: int) -> str: # commit_time: in seconds
     "Explain that a run ended before its commit was made; empty where it did not."
     try:
-        ended = datetime.fromisoformat(started).timestamp() + seconds
+        end = datetime.fromisoformat(start).timestamp() + seconds
     except ValueError:
-        return f"say that they were started at {quoted(started)}, which is no time"
-    return f"ended before their commit, {commit[:8]}, was made" if ended < committed else ""
+        return f"say that they were started at {quoted(start)}, which is no time"
+    return f"ended before their commit, {commit[:8]}, was made" if end < commit_time else ""
 
 
 def unfounded(
@@ -85,10 +87,12 @@ def unfounded(
     commits: dict[str, int],   # as of `history`
     paper: str | None = None,  # None: all
 ) -> list[str]:
-    """Describe published records whose file has changed, whose code nobody can look up, that ended before their commit,
-    or of runs that no configuration named at that commit."""
+    """Describe published records whose file has changed, or whose code does not stand behind them.
+
+    Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
+    """
     store = Store(root / "results")
-    problems = [problem for problem in store.altered() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
+    problems = [problem for problem in store.altered_files() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue
@@ -99,7 +103,7 @@ def unfounded(
             origin = json.loads(environment)
             commit = origin["commit"]
             why = unknown_code(origin, commits)
-            if not why and run not in announced(commit, f"{path.parent.name}/{path.stem}", root):
+            if not why and run not in announced_runs(commit, f"{path.parent.name}/{path.stem}", root):
                 why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
             if not why:
                 why = _too_early(start, seconds, commit, commits[commit])

@@ -51,7 +51,7 @@ def _make(config: RunConfig, status: str, start: Start, own: dict) -> dict:
         "schema": SCHEMA,
         "id": config.id,
         "status": status,
-        "config": config.recorded().model_dump(mode="json", exclude_defaults=False),
+        "config": config.as_recorded().model_dump(mode="json", exclude_defaults=False),
         "seed": config.seed,
         "started": start.time.isoformat(timespec="seconds"),
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -124,8 +124,11 @@ def by_id(path: Path) -> Records:
 
 
 class Store:
-    """Folder of records. Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is
-    what is published, and the folder `<place>` next to it has a file for each run that was made since."""
+    """Folder of records.
+
+    Those of an experiment at a profile have a place, `itvreg/table03.small`: `<place>.parquet` is what is published,
+    and the folder `<place>` next to it has a file for each run that was made since.
+    """
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
@@ -165,7 +168,7 @@ class Store:
         lines = path.read_text().splitlines() if path.is_file() else []
         return {name: digest for digest, name in map(str.split, lines)}
 
-    def altered(self) -> list[str]:
+    def altered_files(self) -> list[str]:
         "Describe published files that are not as they were when they were published."
         hashes = self.hashes()
         files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
@@ -180,7 +183,7 @@ class Store:
             raise Misfit(f"the record in it belongs into {self.file(record)}")
         return record
 
-    def added(self, place: str) -> list[Entry]: # by id
+    def added_entries(self, place: str) -> list[Entry]: # by id
         "Read the files of runs."
         entries = []
         for path in sorted((self.folder / place).glob("*.json")):
@@ -190,8 +193,10 @@ class Store:
 
     def records(self, place: str, short: bool = False) -> list[dict]:
         """Return all records of an experiment at a profile, published ones first; warn of what is none.
-        With `short` published ones lack data, encoder, curve and extra, which are not read."""
-        entries = self.added(place) # first: see `publish`
+
+        With `short` published ones lack data, encoder, curve and extra, which are not read.
+        """
+        entries = self.added_entries(place) # first: see `publish`
         return records_among([*rows_of(self._parquet(place), short), *entries])
 
     def all(self) -> list[dict]:
@@ -211,8 +216,11 @@ class Store:
         name: str,          # of a run, or of a file
         wait: bool = False, # until the other process is done
     ): # yields whether it is this process's
-        """Claim a run, one at a time, so that two batches share the work. The claim ends with the block, or the process.
-        Where no claim can be had at all, as in a folder that may not be written to, the run is taken as claimed."""
+        """Claim a run, one at a time, so that two batches share the work.
+
+        The claim ends with the block, or the process. Where no claim can be had at all, as in a folder that may not be
+        written to, the run is taken as claimed.
+        """
         place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -230,7 +238,9 @@ class Store:
 
     def append(self, record: dict) -> dict: # the same
         """Write the file of a record's run, whole or not at all.
-        Raise `Misfit` naming the field of what is no record, and `RecordError` naming the file and the cause."""
+
+        Raise `Misfit` naming the field of what is no record, and `RecordError` naming the file and the cause.
+        """
         content = encode(record)
         write(self.file(record), content)
         return record
@@ -241,14 +251,16 @@ class Store:
         resamples: int | None = None, # of each test that are published; None: all
     ) -> tuple[int, list[str]]: # rows of the Parquet file; sentences on files that hold no records
         """Put the files of an experiment's runs into its Parquet file; files that hold no records stay.
-        A reader meanwhile finds a record in one place or in both. Raise `RecordError` for a damaged Parquet file."""
+
+        A reader meanwhile finds a record in one place or in both. Raise `RecordError` for a damaged Parquet file.
+        """
         path = self._parquet(place)
         with self.claimed(place, wait=True):
             published_rows = rows_of(path)
             for entry in published_rows:
                 if entry.why:
                     raise RecordError(f"{entry.where}: {entry.why}; nothing is added to it")
-            entries = self.added(place)
+            entries = self.added_entries(place)
             rows = latest(entry.record for entry in published_rows + entries if entry.record)
             if rows:
                 write_published(path, [published(record, resamples) for record in rows.values()])
@@ -273,9 +285,11 @@ def run_or_load(
     fresh: bool = False,                # run even if there is a record; the new one counts once it is there
 ) -> dict: # the stored record
     """Load the record of a run, running it first if needed.
+
     Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
-    stored or is of another run."""
-    record_there = store.find(config) # also when fresh: damage is told before the training, not after it
+    stored or is of another run.
+    """
+    record_there = store.find(config) # also when fresh: damage is reported before the training, not after it
     if record_there and not fresh:
         return record_there
     start = Start()

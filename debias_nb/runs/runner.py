@@ -7,7 +7,6 @@ again on every machine, in `_runs/`; those of other profiles are results, in `re
 to compare with.
 """
 import logging
-import math
 import os
 import signal
 import threading
@@ -17,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
+from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
 from ..data.registry import only_pinned
 from .origin import Start, this_machine
@@ -30,7 +29,9 @@ from .tasks.common import Task, task_of
 @lru_cache(maxsize=1)
 def settle_libraries():
     """Import the libraries underneath and exempt their objects from garbage collection.
-    Each training begins with a collection, which would take longer than many a run here."""
+
+    Each training begins with a collection, which would take longer than many a run here.
+    """
     import gc
     import datasets, sentence_transformers, transformers # noqa: E401, F401
     gc.collect()
@@ -49,25 +50,16 @@ def quiet():
     warnings.filterwarnings("ignore", message=".*pin_memory.*")
 
 
-@lru_cache(maxsize=1)
-def surroundings() -> dict:
-    "Describe an accelerator for a record: the version of CUDA."
-    import torch
-    if not torch.cuda.is_available():
-        return {}
-    return {"cuda": torch.version.cuda}
-
-
 @only_pinned()
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
-    """Train and test one run. Raise `TrainingFailed`, `MissingData` (its training data), `EncoderError` or
-    `ConfigError`."""
+    """Train and test one run.
+
+    Raise `TrainingFailed`, `MissingData` (its training data), `EncoderError` or `ConfigError`.
+    """
     import torch
     from ..encoders.tokens import single_thread
     from ..processes import refuse_several
     refuse_several(run.id, "the batch size of its record is that of one; start it without torchrun", ConfigError)
-    if run.of_before:
-        raise ConfigError(f"{run.id}: {run.of_before}")
     quiet()
     settle_libraries()
     task = task or task_of(run)
@@ -81,8 +73,9 @@ def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; tas
     record = make_record(
         run, results.metrics, start=start, data=training.data | results.data, encoder=encoder, dtype=run.encoder.dtype,
         curve=training.curve, replicates=results.replicates, extra=extra, **this_machine())
-    record["environment"] |= surroundings()
     deterministic = torch.are_deterministic_algorithms_enabled()
+    if torch.cuda.is_available():
+        record["environment"]["cuda"] = torch.version.cuda
     if deterministic or torch.cuda.is_available():
         record["environment"]["deterministic"] = deterministic
     return record
@@ -125,8 +118,10 @@ BUSY = "another process is at work on it"
 
 
 def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wait: bool = False):
-    """Make a run in a worker process; return its id, its record, and why there is none: `BUSY` if another process has
-    it."""
+    """Make a run in a worker process; return its id, its record, and why there is none.
+
+    The reason is `BUSY` if another process has it.
+    """
     _end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
@@ -174,12 +169,14 @@ def run_all(
     progress: bool = True,
     task: Task | None = None,     # of runs on a user's files; others find theirs by its name
 ) -> Outcome:
-    """Run what has no record yet. Ctrl-C keeps finished runs.
-    Runs of another process are left to it, and waited for at the end. Raise `ConfigError` for fewer than one worker,
-    `WorkerLost` for one that was killed."""
+    """Run what has no record yet.
+
+    Ctrl-C keeps finished runs. Runs of another process are left to it, and waited for at the end. Raise `ConfigError`
+    for fewer than one worker, `WorkerLost` for one that was killed.
+    """
     from tqdm.auto import tqdm
-    if workers is not None and workers < 1:
-        raise ConfigError(f"workers must be at least 1, got {workers}")
+    if workers is not None:
+        check_whole("workers", workers, 1)
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
     tasks = {run.task: task or task_of(run) for run in runs}
@@ -243,20 +240,19 @@ def narrow(
     weight: float | None = None,          # lambda of every method that has one
     full: bool = True,                    # with what takes long and is left out by default: blocks, and further worlds
 ) -> ExperimentConfig:
-    "An experiment with fewer runs, or with other ones. Raises `ConfigError` for a name or a seed it cannot have."
-    for kind, asked in (("seeds", seeds), ("methods", methods), ("encoders", encoders)):
-        if asked is not None and not asked:
+    "Narrow an experiment to fewer runs, or to other ones. Raise `ConfigError` for a name or a seed it cannot have."
+    for kind, values in (("seeds", seeds), ("methods", methods), ("encoders", encoders)):
+        if values == []:
             raise ConfigError(f"{kind}: an empty list asks for no runs; leave it out for those of the configuration")
-    for kind, asked in (("methods", methods), ("encoders", encoders)):
-        known = experiment.by_name(kind)
-        for name in asked or []:
-            check_known(f"{kind[:-1]} in {experiment.name} called", name, known, ConfigError)
-    for seed in seeds or []:
-        check_whole("seeds", seed, 0, LARGEST_SEED)
-        if seeds.count(seed) > 1:
-            raise ConfigError(f"seeds: each once, got {seed} twice or more often")
-    if weight is not None and not 0 <= weight < math.inf:
-        raise ConfigError(f"weight (lambda) must be finite and not negative, got {weight}")
+        for name in values or []:
+            if kind == "seeds":
+                check_whole(kind, name, 0, LARGEST_SEED)
+            else:
+                check_known(f"{kind[:-1]} in {experiment.name} called", name, experiment.by_name(kind), ConfigError)
+    if len(set(seeds or [])) < len(seeds or []):
+        raise ConfigError(f"seeds: each once, got {seeds}")
+    if weight is not None:
+        check_range("weight (lambda)", weight, closed="left")
     blocks = []
     for block in experiment.blocks:
         if block.full and not full:
@@ -267,11 +263,9 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    weighted = experiment.methods
-    if weight is not None:
-        other = {"weight": weight}
-        weighted = tuple(one if one.regularizer == "none" else one.model_copy(update=other) for one in weighted)
-    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": weighted})
+    changes = {} if weight is None else {"weight": weight}
+    with_weight = [one if one.regularizer == "none" else one.model_copy(update=changes) for one in experiment.methods]
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(with_weight)})
 
 
 def own_store() -> Store:

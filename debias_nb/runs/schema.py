@@ -93,7 +93,7 @@ class Record(BaseModel):
     @classmethod
     def _by_its_parts(cls, values):
         if isinstance(values, dict):
-            with suppress(ValidationError): # told with its place where the whole is understood
+            with suppress(ValidationError): # reported with its place where the whole is understood
                 return values | {name: _part(name, to_json(values[name])) for name in PARTS if values.get(name)}
         return values
 
@@ -159,8 +159,10 @@ CHECKSUM = "checksum" # the key of a file in which the fingerprint of the rest s
 
 
 def read_file(path: Path) -> dict:
-    """Read the record that a file holds. Raises `Misfit` for what is none or was changed since it was written, `OSError` for a
-    file that cannot be read."""
+    """Read the record that a file holds.
+
+    Raises `Misfit` for what is none or was changed since it was written, `OSError` for a file that cannot be read.
+    """
     check_regular(path, Misfit)
     content = path.read_bytes()
     try:

@@ -12,6 +12,7 @@ Other than in the paper: Adam with a constant rate and no clipping, where the pa
 CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
 """
 import copy
+import math
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,10 +38,12 @@ from .config import MethodConfig, OfMatches, TrainConfig
 @dataclass(frozen=True)
 class PairTokens:
     """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
+
     Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
     pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
-    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or matches of a
-    user, which `ApartMatches` keeps apart by their texts, `matches`."""
+    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or
+    matches of a user, which `ApartMatches` spreads over batches by their texts, `matches`.
+    """
     left: Tokens
     right: Tokens
     labels: torch.Tensor            # (n,) float in [0, 1]
@@ -74,12 +77,9 @@ def pair_tokens(
     labels,                            # (n,) in [0, 1]
     max_length: int | None = None,
 ) -> PairTokens:
-    "Tokenize pairs. Raise `ValueError` for a label outside [0, 1] (naming its row), and for unequal lengths."
-    labels = np.asarray(labels, dtype=np.float32)
-    for row, (_, _, label) in enumerate(zip(left, right, labels, strict=True)):
-        if not 0 <= label <= 1:
-            raise ValueError(f"row {row}: label {label} is not in [0, 1]")
-    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), torch.from_numpy(labels))
+    "Tokenize pairs."
+    labels = torch.from_numpy(np.asarray(labels, dtype=np.float32))
+    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), labels)
 
 
 def title_tokens(
@@ -125,9 +125,11 @@ def _apart(dataset, matches, **settings):
 
 def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
     """Choose how rows come together in batches, in an order that the seed decides.
+
     Of duplicates full batches in which no two rows ask the same, each epoch without another part of them; of a user's
     matches as `ApartMatches`. Raise `ConfigError` for a batch larger than there are questions, `ValueError` for data
-    that a loss does not take."""
+    that a loss does not take.
+    """
     has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
     needs_parts = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
     if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
@@ -255,7 +257,7 @@ def fine_tune(
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
     callbacks: tuple = (),    # more of them, e.g. `BestEpoch`
-    texts: list[str] | None = None, # on which the encoder is held, of a method that says so
+    texts: list[str] | None = None, # on which the encoder is regularized, of a method that says so
     watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raise `TrainingFailed` if the loss is not finite."
@@ -319,7 +321,7 @@ def gradient_norms(
 def in_stretches(
     steps: list[dict], # one dict of scalars a step
     points: int,       # stretches at most
-    summary,           # (values of a stretch) -> what is told of it
+    summary,           # (values of a stretch) -> their summary
 ) -> dict[str, list]:  # a list a name
     "Summarize steps over stretches of equal length."
     count = min(points, len(steps))
@@ -330,13 +332,40 @@ def in_stretches(
     return out
 
 
+POINTS = 20 # of a curve, at most
+
+
 def curve_summary(
     history: list[dict], # one dict of scalars a step
-    points: int = 20,
 ) -> dict[str, list[float]]: # `step` (last step of each stretch) and one list a term
-    "Summarize the history of a loss in at most `points` stretches of equal length."
+    "Summarize the history of a loss in stretches of equal length."
     if not history:
         return {"step": []}
-    steps = [{"step": n} for n, _ in enumerate(history, 1)]
-    last = in_stretches(steps, points, lambda stretch: int(stretch[-1]))
-    return last | in_stretches(history, points, lambda stretch: float(f"{stretch.mean():.5g}"))
+    steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
+    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+
+
+def history_summary(
+    history: list[dict], # one dict of numbers a batch, from a loss's `history`
+    temperature: float | None = None, # tau; adds the teacher's temperature tau / (1 - B), at the mean B
+) -> dict[str, float]: # means over all batches; `loss_last` over the last tenth; smallest and largest B
+    "Summarize a training in a few numbers. Raises `ValueError` for a loss without a batch."
+    if not history:
+        raise ValueError("the history is empty: the loss has seen no batch")
+    numbers = {key: np.array([float(step[key]) for step in history]) for key in history[0]}
+    out = {"batches": len(history)}
+    for key, values in numbers.items():
+        out[key] = values.mean()
+    tenth = max(1, len(history) // 10)
+    out["loss_last"] = numbers["loss"][-tenth:].mean()
+    if "pairs" in numbers:
+        out["batches_without_pairs"] = (numbers["pairs"] == 0).sum()
+    if "entropy" in numbers: # the smallest value of the loss, for targets that sum to 1
+        out["excess"] = out["loss"] - out["entropy"]
+    if "B" in numbers:
+        out["B_min"] = numbers["B"].min()
+        out["B_max"] = numbers["B"].max()
+        if temperature is not None:
+            rest = 1 - out["B"]
+            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
+    return {key: float(value) for key, value in out.items()}

@@ -133,7 +133,6 @@ def cut(path, share=2):
 
 DAMAGED_CACHE = {
     "half of planted.json": (lambda home: cut(home / "planted.json"), "cannot be read"),
-    "half of the vocabulary": (lambda home: cut(home / "vocab.txt"), "the vocabulary"),
     "half of the kept weights": (lambda home: cut(home / "model/model.safetensors"), "cannot be loaded"),
 }
 

@@ -40,7 +40,9 @@ def training_answers(
     part: str = "train", # `train`, or `dev`, which is never disturbed
 ) -> Answers:
     """Return candidates to train or to choose by; in `train`, the corpus's fraction `flip` of the labels is switched.
-    Raise `MissingData`, or `ConfigError` for an unknown corpus."""
+
+    Raise `MissingData`, or `ConfigError` for an unknown corpus.
+    """
     check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
     answers = _part(corpus, corpus.name, part)
     if corpus.flip and part == "train":
@@ -191,7 +193,7 @@ class AnswersTask(Task):
         return Trained(model, identity, curve_summary(last.history), about, extra)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        return (counts, run.data) if name == "counts" else (evaluation_answers, name, run.data)
+        return (counts, (run.data,)) if name == "counts" else (evaluation_answers, (name, run.data))
 
     def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, results: Tested) -> None:
         if name == "counts":

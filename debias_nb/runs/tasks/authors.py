@@ -20,7 +20,6 @@ import torch
 from numpy.random import default_rng
 
 from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from ...losses.authors import history_summary
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
 from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ...data.author_splits import query_target, random_split
@@ -36,7 +35,7 @@ from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from ...measures.retrieval import first_hits, recall_at
-from ..training import curve_summary, train_with
+from ..training import curve_summary, history_summary, train_with
 from ...data.planted_authors import author_words
 
 
@@ -53,7 +52,9 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 @lru_cache(maxsize=2)
 def author_split(corpus: CorpusConfig) -> AuthorSplit:
     """Divide the texts of a corpus into parts.
-    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing."""
+
+    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing.
+    """
     check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
     settings = corpus.split
     if corpus.world:
@@ -135,9 +136,7 @@ def author_loss(
     teacher=None,             # (n, d) vectors of the training texts, for a student
     seed: int = 0,            # of a classifier's first weights
 ):
-    "Return the loss of a method. Raise `ValueError` for a student without a teacher, and as the losses do."
-    if method.student != "none" and teacher is None:
-        raise ValueError("a student needs the vectors of its teacher")
+    "Return the loss of a method. Raise `ValueError` as the losses do."
     if method.student == "corrected":
         return CorrectedTeacher(model, NumberedTexts(rows(), labels), teacher, temperature, method.gamma)
     if method.student == "arr":
@@ -157,7 +156,9 @@ def fit_authors(
     run: RunConfig,     # an epoch passes over the authors, two texts each; over the texts for `MulticlassLoss`
 ):
     """Train with sentence-transformers' trainer.
-    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts."""
+
+    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts.
+    """
     sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
     rows = {"row": range(len(labels)), "label": labels}
     try:
@@ -306,7 +307,9 @@ PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distributi
 
 def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
     """Count the texts, authors and topics of the parts; `leakage cross` and `leakage iid` where they can be measured.
-    Raise `MissingData`."""
+
+    Raise `MissingData`.
+    """
     split = author_split(corpus)
     parts = split.parts()
     sizes = split.table()
@@ -318,7 +321,7 @@ def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and s
         sizes_of_part = sizes.loc[key]
         out |= {f"{name} {what}": float(n) for what, n in sizes_of_part.items() if n}
         if texts.topic and key != "train":
-            with suppress(ValueError): # topics that cannot be told from authors
+            with suppress(ValueError): # topics that coincide with authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
     return out
 
@@ -343,8 +346,7 @@ def excerpt(texts: list[str], words: list[str]) -> str:
 
 
 def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
-    """Return the pairs of topics across a split that are most alike, with an excerpt of each.
-    Raise as `nearest_topics`."""
+    "Return the pairs of topics across a split that are most alike, with an excerpt of each. Raise as `nearest_topics`."
     split = author_split(corpus)
     out = []
     test = split.tests["cross"]
@@ -402,7 +404,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        return author_split, run.data
+        return author_split, (run.data,)
 
     def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, results: Tested) -> None:
         corpus = run.data

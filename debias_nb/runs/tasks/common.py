@@ -4,7 +4,7 @@ A task is imported when a run asks for it: reading records needs no torch. What 
 since a hub that does not answer takes half a minute to say so.
 """
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -40,7 +40,8 @@ class Task:
     """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
     To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
-    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them."""
+    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them.
+    """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
         "Return what a run is trained on, as its trainer takes it, and fingerprints and counts for the record."
@@ -48,11 +49,13 @@ class Task:
 
     def train(self, run: RunConfig) -> Trained:
         """Return the model that a run is tested with: fine-tuned, or the base encoder if the method trains nothing.
-        Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`."""
+
+        Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`.
+        """
         raise NotImplementedError
 
-    def test_set(self, run: RunConfig, name: str) -> tuple:
-        "Return what loads one evaluation set: a function and its arguments."
+    def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
+        "Return the function that loads one evaluation set, and its arguments."
         raise NotImplementedError
 
     def evaluate(self, model, run: RunConfig, name: str, test, results: Tested) -> None:
@@ -67,9 +70,9 @@ class Task:
         "Test on all evaluation sets that are there."
         results = Tested()
         for name in run.evaluate:
-            load, *what = self.test_set(run, name)
+            load, arguments = self.test_set(run, name)
             try:
-                test = load(*what)
+                test = load(*arguments)
             except MissingData:
                 results.missing.append(name)
                 continue
@@ -79,12 +82,13 @@ class Task:
     def is_stale(self, record: dict, run: RunConfig) -> bool:
         "Return whether a record is to be made again: an evaluation set that was missing then is there now."
         missing = [name for name in run.evaluate if name not in record["metrics"]]
-        return any(not lacking(*self.test_set(run, name)) for name in missing)
+        sets = [self.test_set(run, name) for name in missing]
+        return any(not lacking(load, *arguments) for load, arguments in sets)
 
     def lacks(self, run: RunConfig) -> str | None:
         "Explain what a run is missing, each reason once, or return None if it can run."
-        if run.of_before:
-            return run.of_before
+        if run.is_of_before:
+            return "it is no longer made: its records name the commit that makes them again"
         reasons = [lacking(*need) for need in self.needs(run)]
         return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 

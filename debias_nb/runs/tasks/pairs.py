@@ -1,7 +1,7 @@
 """Is the second text a match of the first? Trained and tested on pairs, scored by cosine.
 
 Where the truth is known, importance is summed by role: on the brand, which is spurious except for accessories, and on
-nouns and attributes, which cause relevance. Of real texts some words can be told by looking: brands, words of shops,
+nouns and attributes, which cause relevance. Of real texts some words are known by their looks: brands, words of shops,
 numbers.
 """
 import copy
@@ -16,7 +16,7 @@ from ...files import fingerprint
 from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
-from ...losses.regularizers import wise_ft
+from ...losses.averaging import wise_ft
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from ...measures.retrieval import evaluate_retrieval
 from ...data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
@@ -26,13 +26,13 @@ from ...data.products import CATEGORIES, ROLES, words_with_roles
 from ...data.titles import TitleTask
 from ..config import CorpusConfig, MethodConfig, RunConfig
 from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
-from .held_texts import unlabeled_texts
+from .regularization_texts import unlabeled_texts
 from ..matching import RANKING
 from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
 from ..training import pair_tokens, ranking_tokens
 
 
-FEWEST_APART = 300 # pairs of a part of a test, to be scored apart
+FEWEST_APART = 300 # pairs of a part of a test that gets a score of its own
 
 
 def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
@@ -55,7 +55,9 @@ def importance_shares(
     queries: list, # texts, or `worlds.Text`s
 ) -> dict: # `peak importance`; of planted titles also `brand importance` and `causal importance`
     """Average over the first queries the fraction of importance on the top token, and on words of each role.
-    Accessories are left out."""
+
+    Accessories are left out.
+    """
     is_planted = bool(queries) and not isinstance(queries[0], str)
     texts = queries
     if is_planted:
@@ -157,8 +159,7 @@ STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { #
 
 @lru_cache(maxsize=8)
 def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> TitleTask:
-    """Return the left texts of an evaluation set that have a duplicate; relevant are all its right texts that ask the
-    same."""
+    "Return the left texts of an evaluation set that have a duplicate, as a search among its right texts."
     pairs = evaluation_pairs(name, corpus, world)
     texts, left, right, group = questions_of(pairs)
     queries, items = np.unique(left[pairs.labels == 1]), np.unique(right)
@@ -209,7 +210,7 @@ class PairTask(Task):
         return training_tokens(run.encoder, run.corpus, run.training.loss)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        return evaluation_pairs, name, run.corpus, run.eval_world
+        return evaluation_pairs, (name, run.corpus, run.eval_world)
 
     def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, results: Tested) -> None:
         both = vectors(model, test.all_texts, run.encoder)

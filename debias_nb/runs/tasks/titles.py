@@ -10,20 +10,22 @@ from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
 from ..config import CorpusConfig, RunConfig, TextsConfig
 from .common import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
-from .held_texts import untested
+from .regularization_texts import without_test_texts
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.labeled_pairs import planted_catalog, training_texts
 from ...data.planted_titles import catalog_titles, mix_catalog
-from ...data.titles import TitleTask, join_titles, load_titles, mix_ticks
-from ...data.titles import split_titles
+from ...data.title_splits import join_titles, mix_ticks, split_titles
+from ...data.titles import TitleTask, load_titles
 from ..training import PairTokens, title_tokens
 
 
 @lru_cache(maxsize=4)
 def title_split(corpus: CorpusConfig):
     """Load the `titles.TitleSplit` of a corpus of titles.
-    Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing."""
+
+    Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing.
+    """
     if corpus.world:
         split = catalog_titles(planted_catalog(corpus.world))
     else:
@@ -67,7 +69,9 @@ def unpaired_titles(
     corpus: CorpusConfig,
 ) -> list[str]:
     """Return titles of that kind that are in no pair, neither as query nor as item.
-    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name."""
+
+    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name.
+    """
     if corpus.world:
         return training_texts(name, corpus.world)
     check_known("titles to hold", name, ("ood",), ConfigError)
@@ -80,11 +84,11 @@ def unlabeled_titles(
     evaluate: tuple[str, ...], # names of evaluation sets
     corpus: CorpusConfig,
 ) -> tuple[str, ...]:
-    "Return the titles that a run is regularized on, of `untested`. Raise as `unpaired_titles`."
+    "Return the titles that a run is regularized on, of `without_test_texts`. Raise as `unpaired_titles`."
     texts = [unpaired_titles(name, corpus) for name in config.corpora]
     tasks = [task for name in evaluate for task in title_tasks(name, corpus).values()]
     test_texts = [task.queries + task.items for task in tasks]
-    return untested(config, chain(*texts), chain(*test_texts))
+    return without_test_texts(config, chain(*texts), chain(*test_texts))
 
 
 def _embed(model, tasks: list, encoder: EncoderConfig) -> list[tuple]:
@@ -112,8 +116,10 @@ def cases(
     run: RunConfig,
     name: str, # an evaluation set
 ) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
-    """Return token importance and top five items of some queries, the same for every method: the first ones of the set,
-    accessories apart."""
+    """Return token importance and top five items of some queries, the same for every method.
+
+    They are the first ones of the set, without accessories.
+    """
     task = title_tasks(name, run.data)[""]
     rows_of_queries = np.arange(len(task.queries))
     if task.accessory is not None:
@@ -157,7 +163,7 @@ class TitlesTask(PairTask):
         return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": about}
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
-        return title_tasks, name, run.data
+        return title_tasks, (name, run.data)
 
     def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], results: Tested) -> None:
         values = {}

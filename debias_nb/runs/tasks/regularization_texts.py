@@ -1,4 +1,4 @@
-"Unlabeled texts that an encoder is held on, of which none is tested."
+"Unlabeled texts on which an encoder is regularized, disjoint from the tests."
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
@@ -14,13 +14,15 @@ from ..config import TextsConfig
 from .common import lacking
 
 
-def untested(
+def without_test_texts(
     config: TextsConfig,
     texts: Iterable[str],  # of its corpora
     test_texts: Iterable[str],
 ) -> tuple[str, ...]: # at least two
     """Return the distinct texts in random order, without those that are tested.
-    Raise `ConfigError` if fewer than two are left."""
+
+    Raise `ConfigError` if fewer than two are left.
+    """
     by_fold = {}
     for text in texts:
         by_fold.setdefault(fold(text, True), text)
@@ -29,7 +31,7 @@ def untested(
     texts = list(by_fold.values())
     if len(texts) < 2:
         names = ", ".join(config.corpora)
-        raise ConfigError(f"texts: {len(texts)} of {names} are not tested, and what is tested is not held: two are needed")
+        raise ConfigError(f"texts: {len(texts)} of {names} are in no test, and the others are not regularized on: two are needed")
     order = default_rng([0, 13]).permutation(len(texts))
     count = max(2, round(config.share * len(texts)))
     return tuple(texts[place] for place in order[:count])
@@ -42,9 +44,11 @@ def unlabeled_texts(
     corpus: CorpusConfig | None = None, # of these
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]:
-    """Return the texts that a run is regularized on, of `untested`; a test without files tests nothing.
-    Raise as `training_texts`."""
+    """Return the texts that a run is regularized on, of `without_test_texts`; a test without files tests nothing.
+
+    Raise as `training_texts`.
+    """
     texts = [training_texts(name, world) for name in config.corpora]
     there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
     test_texts = [evaluation_pairs(name, corpus, world).all_texts for name in there]
-    return untested(config, chain(*texts), chain(*test_texts))
+    return without_test_texts(config, chain(*texts), chain(*test_texts))
