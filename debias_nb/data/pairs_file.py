@@ -224,8 +224,8 @@ def read_pairs_file(
     - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
       texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name, right_name`,
       `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and signs do not count;
-    - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
-      positive_passages, negative_passages`; or a query, a list of texts and a list of their labels;
+    - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; or `query,
+      positive_passages, negative_passages`;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
       than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
       alone, where all positives are searched; a column of numbers next to them may hold labels, and is refused unless
