@@ -246,6 +246,7 @@ SHAPES = { # the content of a file of JSON, labels
     "lines of texts and label": lines(*({"texts": row[:2], "label": row[2]} for row in BARE)),
     "bare lists": json.dumps(BARE),
     "lines of bare lists": lines(*BARE),
+    "an object in each row": lines(*({"pair": row} for row in RECORDS)),
 }
 
 
@@ -477,7 +478,7 @@ def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
     ([0, 1, 2, 3], "--match-from 1.5 (match_from=1.5)"), ([5, 4, 1], "--match-from 3 (match_from=3)"),
     ([.25, .75, .8], "--match-from 0.5 (match_from=0.5)"), ([-1, 0, 2], "--match-from 1 (match_from=1)"),
     ([i / 5 for i in range(26)], "--match-from 2.5 (match_from=2.5)"), ([10, 30, 40], "--match-from 20 (match_from=20)"),
-    ([2.4, 2.5, 2.6], "--match-from 2.55 (match_from=2.55)"), ([0, .1, .5, 1], "--match-from 0.6 (match_from=0.6)"),
+    ([2.4, 2.5, 2.6], "--match-from 2.55 (match_from=2.55)"), ([0, .1, .5, 1], "--match-from 0.8 (match_from=0.8)"),
 ])
 def test_the_advice_on_grades_is_a_round_number_that_no_pair_has(grades, advice):
     table = {"left": [f"an egg {i}" for i in grades], "right": ["eggs"] * len(grades), "label": grades}

@@ -194,8 +194,8 @@ def _only_way(name: str, header: list[str], options: Options, there: str) -> Col
 def _further(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
     "Return the columns that have no role and number no rows."
     where, *_ = (options.where or "").partition("=")
-    is_read = {*columns.names, *options.names, where}
-    return [cells for column, cells in frame.items() if column not in is_read and not _numbers_rows(column, cells)]
+    role_names = {*columns.names, *options.names, where}
+    return [cells for column, cells in frame.items() if column not in role_names and not _numbers_rows(column, cells)]
 
 
 def _numbers_rows(column: str, cells: pd.Series) -> bool:

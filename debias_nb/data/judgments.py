@@ -93,15 +93,15 @@ def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, li
     return split, [file for file, name in zip(files, names) if name == split]
 
 
-def read_splits(path: Path, split: str | None) -> tuple[pd.DataFrame, list[Path]] | None:
-    "Return the table of a split and its files, as `datasets` writes them; None for a folder of queries, or of something else."
+def read_splits(path: Path, split: str | None) -> pd.DataFrame | None:
+    "Return the table of a split, as `datasets` writes it; None for a folder of queries, or of something else."
     files = _files_of(path, "tables")
     if not files or _files_of(path, "corpus") or _files_of(path, "queries") or (path / "qrels").exists():
         return None
     _, files = _of_split(path, files, split)
     frame = pd.concat(map(read_table, files))
-    frame.attrs["note"] = f"read from {', '.join(str(file.relative_to(path)) for file in files)}"
-    return frame, files
+    frame.attrs |= {"note": f"read from {', '.join(str(file.relative_to(path)) for file in files)}", "files": files}
+    return frame
 
 
 def read_folder(path: Path, split: str | None, options: Options) -> Rows:
@@ -154,11 +154,9 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
     grades = {float(number) for number in numbers if abs(number) <= MOST}
-    low, high = min(grades, default=0), max(grades, default=0)
-    step = 10. ** np.floor(np.log10(high - low or 1))
-    for size in step / np.array([1, 2, 10, 20, 100, 200]):
-        for place in (0, 1):
-            threshold = float(f"{(round((low + high) / 2 / size) + place) * size:g}")
+    low, below, middle, above, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
+    for digits in range(-6, 7):
+        for threshold in np.round([middle, above, below], digits):
             if low < threshold < high and threshold not in grades:
                 return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
     return ""

@@ -16,8 +16,8 @@ from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, VISIBLE, check, check_file, check_lines, ending, floats, groups_in, in_memory, is_retrieval
-from .tables import is_text, number_of, path_and_part, read_table, read_text, rows_where, spread, texts_in
+from .tables import FORMATS, LINE_END, VISIBLE, check, check_file, check_lines, ending, groups_in, in_memory, is_retrieval
+from .tables import finite, is_text, named_values, number_of, path_and_part, read_table, read_text, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,7 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
     if options.group:
         pairs["group"] = groups_in(name, frame[options.group])
     for model, column in zip(MODELS, options.scores):
-        pairs[model] = floats(frame[column])
-        check(name, frame[column], np.isfinite(pairs[model]), "a finite score is expected")
+        pairs[model] = finite(name, frame[column], f"column {column!r}: a finite score is expected")
     pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if pairs.empty:
         raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
@@ -290,7 +289,7 @@ def read_pairs_file(
     names = columns.split(",") if isinstance(columns, str) else columns
     options = Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
     if not isinstance(source, (str, os.PathLike)):
-        rows = _rows(name, in_memory(name or "pairs", source), options)
+        rows = _rows(name or "pairs", in_memory(name or "pairs", source), options)
         content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
         return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
     path = str(source)
@@ -309,33 +308,32 @@ def read_pairs_file(
 def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:
     "Read a folder of queries, or of tables by split."
     table = read_splits(folder, split)
-    if table is not None:
-        return replace(_rows(name, table[0], options), files=tuple(table[1]))
-    options.check_form(name, None)
-    return read_folder(folder, split, options)
+    if table is None:
+        options.check_form(name, None)
+        return read_folder(folder, split, options)
+    return replace(_rows(name, table, options), files=tuple(table.attrs["files"]))
 
 
-def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Rows:
+def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
     "Read the rows of a table, whose columns tell its form, or of queries with a corpus."
     if is_retrieval(table):
-        options.check_form(name or "queries", None)
-        return read_dicts(name or "queries", table, options)
-    label = name or "data frame"
+        options.check_form(name, None)
+        return read_dicts(name, table, options)
     if table.empty:
-        raise DataError(f"{label}: no pairs")
+        raise DataError(f"{name}: no pairs")
     notes = [table.attrs.get("note")]
     if options.where is not None:
-        rows = rows_where(label, table, options.where)
+        rows = rows_where(name, table, options.where)
         notes.append(f"{len(rows):,} of {len(table):,} rows, where {options.where}")
         table = rows
     if not options.columns and not roles([*table]):
         table = spread(table)
-    columns = columns_of(label, table, options)
-    options.check_form(label, columns)
+    columns = columns_of(name, table, options)
+    options.check_form(name, columns)
     if columns.form != "pairs" or not options.columns and columns.names != ("left", "right", "label"):
         notes.append(f"read as {columns.description}")
     notes.append(describe_unused(table, columns, options))
-    rows = OF_FORM[columns.form](name or "pairs", table, columns, options)
+    rows = OF_FORM[columns.form](name, table, columns, options)
     return replace(rows, note="; ".join(filter(None, notes)), columns=columns)
 
 
@@ -353,29 +351,20 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
 
 def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
     "Return files and folders by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
-    tests = {}
-    for text in arguments:
-        name, sign, path = text.partition("=")
-        if not (name and sign and path):
-            raise ConfigError(f"{option} wants NAME=PATH, got {text!r}")
-        if name in tests:
-            raise ConfigError(f"{option} {name} is given twice")
+    tests = named_values(option, arguments, "NAME=PATH")
+    for path in tests.values():
         check_file(path)
-        tests[name] = path
     return tests
 
 
 def columns_by_name(arguments: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]: # of `a,b,c` or `NAME=a,b,c`
     "Return columns of all files that are not named, and by the name of a file. Raises `ConfigError`."
-    by_name = {}
-    for text in arguments:
-        name, sign, names = text.rpartition("=")
-        columns = tuple(map(str.strip, names.split(",")))
-        if (sign and not name) or len(columns) < 2 or not all(columns):
-            raise ConfigError(f"--columns wants names separated by commas, or NAME=names, got {text!r}")
-        if name in by_name:
-            raise ConfigError(f"--columns {name} is given twice")
-        by_name[name] = columns
+    form = "names separated by commas, or NAME=names"
+    values = named_values("--columns", arguments, form, needs_name=False)
+    by_name = {name: tuple(map(str.strip, names.split(","))) for name, names in values.items()}
+    for name, columns in by_name.items():
+        if len(columns) < 2 or not all(columns):
+            raise ConfigError(f"--columns wants {form}, got {values[name]!r}")
     return by_name.pop("", None), by_name
 
 

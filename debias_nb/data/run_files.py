@@ -6,7 +6,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError, check_known, quoted
@@ -14,7 +13,7 @@ from ..files import check_regular
 from .columns import fold_name
 from .judgments import as_id
 from .registry import DataError
-from .tables import ending, floats, in_order, is_rows, json_values, read_table, read_text, refuse
+from .tables import ending, finite, in_order, is_rows, json_values, named_values, read_table, read_text, refuse
 
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 MODELS = ("base", "tuned")
@@ -105,11 +104,12 @@ def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, d
         raise DataError(f"{name}: nothing is ranked")
     run = frame.assign(query=frame["query"].map(as_id), document=frame.document.map(as_id))
     for column in {"score", "rank"} & {*frame}:
-        run[column] = floats(frame[column])
-        refuse(name, frame[column], ~np.isfinite(run[column]), lambda cell, column=column: f"a finite {column} is expected, found {quoted(cell)}")
+        run[column] = finite(name, frame[column], f"a finite {column} is expected")
     refuse(name, run, run[["query", "document"]].isna().any(axis=1), lambda row: "ids of a query and a text are expected")
     refuse(name, run, run.duplicated(["query", "document"]), lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
-    return _by_rank(name, run)[["query", "document", "score"]] if "rank" in run else run[["query", "document", "score"]]
+    if "rank" in run:
+        run = _by_rank(name, run)
+    return run[["query", "document", "score"]]
 
 
 def _by_rank(name: str, run: pd.DataFrame) -> pd.DataFrame:
@@ -128,12 +128,11 @@ def _by_rank(name: str, run: pd.DataFrame) -> pd.DataFrame:
 def named_runs(arguments: list[str]) -> dict: # of `base=FILE` or `base:TEST=FILE`
     "Return runs as `diagnose` takes them. Raises `ConfigError` naming the option."
     runs = {}
-    for text in arguments:
-        key, _, path = text.partition("=")
+    for key, path in named_values("--scores", arguments, "base=FILE and tuned=FILE, or base:TEST=FILE").items():
         model, _, test = key.partition(":")
         check_known("--scores: model", model, MODELS, ConfigError)
         by_test = runs.setdefault(model, {})
-        if not path or test in by_test or "" in by_test or by_test and not test:
-            raise ConfigError(f"--scores wants base=FILE and tuned=FILE, or base:TEST=FILE, each once, got {text!r}")
         by_test[test] = path
+        if len(by_test) > 1 and "" in by_test:
+            raise ConfigError(f"--scores wants a run for all tests, or one for each, each once, got '{key}={path}'")
     return {model: by_test.get("", by_test) for model, by_test in runs.items()}

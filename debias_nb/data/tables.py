@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import closest, counted, nearest, quoted, visible
+from ..checks import ConfigError, closest, counted, nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
@@ -66,6 +66,18 @@ def check_file(path: str | os.PathLike) -> None:
         names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
         raise DataError(f"{visible(str(path))}: no such file{closest(path.name, names)}")
     check_regular(path, DataError)
+
+
+def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]: # form: of an argument
+    "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
+    values = {}
+    for text in arguments:
+        name, sign, value = text.partition("=") if "=" in text else ("", "", text)
+        is_wrong = not value or not name and (sign or needs_name)
+        if is_wrong or name in values:
+            raise ConfigError(f"{option} wants {form}, each once, got {text!r}")
+        values[name] = value
+    return values
 
 
 def pick_split(path: Path, names: list[str], split: str | None) -> str:
@@ -223,6 +235,8 @@ def read_table(path: Path, split: str | None = None) -> pd.DataFrame | dict:
     refuse(path, rows, [kind is not dict for kind in kinds], lambda row: f"an object is expected, found {type(row).__name__}")
     if ending(path) == ".json" and len(rows) == 1:
         return _read_object(path, rows.iloc[0], split)
+    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all(): # such as {"set": {"query": ..., ...}}
+        rows = rows.map(lambda row: next(iter(row.values())))
     return pd.DataFrame(rows.tolist(), rows.index, dtype=object)
 
 
@@ -340,6 +354,13 @@ def floats(cells: pd.Series) -> pd.Series:
         return np.nan
 
     return cells.map(number).astype(float)
+
+
+def finite(name: str, cells: pd.Series, rule: str) -> pd.Series:
+    "Read finite numbers. Raises `DataError` naming file and line of what is none."
+    numbers = floats(cells)
+    refuse(name, cells, ~np.isfinite(numbers), lambda cell: f"{rule}, found {quoted(cell)}")
+    return numbers
 
 
 def check(name: str, cells: pd.Series, right, rule: str, advice: str = "") -> None: # right: (n,) booleans
