@@ -489,6 +489,8 @@ def test_the_advice_on_grades_is_a_round_number_that_no_pair_has(grades, advice)
     with pytest.raises(DataError) as e:
         read_pairs_file(table | {"label": [3] * len(grades)})
     assert "--match-from" not in str(e.value), "one grade alone has no other side"
+    with pytest.raises(DataError, match="labels are 0 or 1, found 10000000"):
+        read_pairs_file(table | {"label": [10**7 + place for place in range(len(grades))]})
 
 
 ALONE = { # name, content, options

@@ -179,13 +179,13 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Placement:
     "Pairs that are judged once, with the places of query and document, and what was left out."
     rows: pd.DataFrame
     left_out: dict[str, int]
 
 
-def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame) -> _Judged:
+def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame) -> _Placement:
     "Find queries and documents of judgments. Raises `DataError` where many are missing, and for two grades of a pair."
     judgments = judgments.assign(
         line=judgments.index, asks=queries.index.get_indexer(judgments["query"]), place=corpus.index.get_indexer(judgments.document))
@@ -207,7 +207,7 @@ def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: p
 
     refuse(name, judgments.assign(before=first.line), judgments.grade != first.grade, contradiction)
     is_copy = judgments.duplicated(["asks", "place"])
-    return _Judged(judgments[~is_copy], {
+    return _Placement(judgments[~is_copy], {
         "judgments of a query that is not there": no_query.sum(), "judgments of a text that is not there": no_text.sum(),
         "judgments with the texts of another": is_copy.sum()})
 
@@ -219,20 +219,20 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments:
     least = 1 if options.match_from is None else options.match_from
     texts = len(corpus)
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))
-    judged = _placed(name, queries, corpus, judgments.assign(grade=_grades(name, judgments, options)))
-    judgments = judged.rows
+    placement = _place(name, queries, corpus, judgments.assign(grade=_grades(name, judgments, options)))
+    judgments = placement.rows
     itself = _own_place(queries, corpus)
     is_relevant = judgments.grade >= least
     is_own = is_relevant & (judgments.place == itself[judgments.asks])
-    unanswered = judgments[~is_relevant.groupby(judgments.asks).transform("any")].drop_duplicates("asks")
-    if options.match_from is None and len(unanswered) > tolerated(judgments.asks.nunique()):
-        refuse(name, unanswered, [True] * len(unanswered), lambda row: f"query {quoted(row['query'])} has no relevant text", NO_MATCH)
-    left_out = judged.left_out | {
+    no_answer = judgments[~is_relevant.groupby(judgments.asks).transform("any")].drop_duplicates("asks")
+    if options.match_from is None and len(no_answer) > tolerated(judgments.asks.nunique()):
+        refuse(name, no_answer, [True] * len(no_answer), lambda row: f"query {quoted(row['query'])} has no relevant text", NO_MATCH)
+    left_out = placement.left_out | {
         f"judgments with a grade below {least:g}": (~is_relevant).sum(),
         "judgments of a query's own text": is_own.sum(),
         "queries with the id and the text of another": queries.attrs["copies"],
         "texts of the corpus with the id and the text of another": corpus.attrs["copies"],
-        f"queries without a grade of {least:g} or more": len(unanswered),
+        f"queries without a grade of {least:g} or more": len(no_answer),
         "queries without a judgment": len(queries) - judgments.asks.nunique(),
         "texts of the corpus with nothing to read": texts - len(corpus),
     }
