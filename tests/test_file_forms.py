@@ -145,19 +145,13 @@ def test_names_of_sides_are_told_by_one_rule(head):
 RANKED = [{"query": "q", "docs": ["a", "b", "c"], "labels": [5, 1, 3]}, {"query": "r", "docs": ["d", "e"], "labels": [1, 5]}]
 
 
-def test_lists_of_texts_and_of_their_labels_are_candidates(tmp_path):
-    for names in (("query", "docs", "labels"), ("query", "documents", "relevance_labels")):
-        rows = [dict(zip(names, row.values())) for row in RANKED]
-        path = placed(tmp_path, {"a.jsonl": lines(*rows)}) / "a.jsonl"
-        file = read_pairs_file(path, match_from=4)
-        assert found(file) == ("candidates", 5, 2, 2, 0) and file.right == ["a", "b", "c", "e", "d"] and file.frame.line.tolist() == [1, 1, 1, 2, 2]
-        assert file.note.startswith("a match has a grade of 4 or more: 2 of 5; read as queries with lists of texts and of labels: query, ")
-        with pytest.raises(DataError, match="a.jsonl:1: .*found 5; .*grades are read by --match-from 4 "):
-            read_pairs_file(path)
-    file = read_pairs_file([*RANKED, {"query": "s", "docs": ["f", "g"], "labels": [1, 2]}], match_from=4)
-    assert file.left_out == {"queries without a match": 1}
-    with pytest.raises(DataError, match="pairs:1: column 'labels': as many labels as docs are expected"):
-        read_pairs_file([RANKED[0] | {"labels": [1]}], match_from=4)
+def test_lists_of_texts_and_of_their_labels_are_told_with_the_line_that_turns_them():
+    frame = pd.DataFrame(RANKED)
+    with pytest.raises(DataError) as e:
+        read_pairs_file(frame, match_from=4)
+    line = str(e.value).partition("labels: ")[2].partition(" makes")[0]
+    file = read_pairs_file(eval(line, {"frame": frame}), match_from=4)
+    assert file.form == "pairs" and file.labels.tolist() == [1, 0, 0, 0, 1] and file.right == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize("names, told", [
@@ -247,7 +241,6 @@ BARE = [[*row.values()] for row in RECORDS]
 SHAPES = { # the content of a file of JSON, labels
     "pandas' to_json": pd.DataFrame(RECORDS).to_json(),
     "by row": pd.DataFrame(RECORDS).to_json(orient="index"),
-    "split": pd.DataFrame(RECORDS).to_json(orient="split"),
     "rows in another order": json.dumps({"left": {"0": "a lamp", "1": "a chair"}, "right": {"1": "a table", "0": "lamps"}, "label": {"0": 1, "1": 0}}),
     "texts and label": json.dumps([{"texts": row[:2], "label": row[2]} for row in BARE]),
     "lines of texts and label": lines(*({"texts": row[:2], "label": row[2]} for row in BARE)),
@@ -269,16 +262,24 @@ def test_bare_lists_of_three_texts_are_triplets_and_of_two_are_matches(tmp_path)
     assert found(read_pairs_file(triplets / "b.jsonl")) == ("retrieval", 2, 2, 2, 2)
 
 
-def test_examples_of_dedupe_are_told_with_the_line_that_turns_them(tmp_path, monkeypatch):
-    def pair(*records):
-        return {"__class__": "tuple", "__value__": [dict(zip(("name", "price"), record)) for record in records]}
-    path = placed(tmp_path, {"training.json": json.dumps({"distinct": [pair(("red lamp", None), ("hat", 7))], "match": [pair(("lamp", 3), ("a lamp", None))]})}) / "training.json"
+def turned(path, folder, monkeypatch):
+    "The table that the line of Python in the message makes of a file."
     with pytest.raises(DataError) as e:
         read_pairs_file(path)
-    monkeypatch.chdir(tmp_path)
-    exec(str(e.value).partition("pairs of them: ")[2], {})
-    file = read_pairs_file("pairs.csv")
+    monkeypatch.chdir(folder)
+    exec(re.search("This makes .* of (it|them): (.*)", str(e.value))[2], {})
+    return read_pairs_file("pairs.csv")
+
+
+def test_other_shapes_are_told_with_the_line_that_turns_them(tmp_path, monkeypatch):
+    def pair(*records):
+        return {"__class__": "tuple", "__value__": [dict(zip(("name", "price"), record)) for record in records]}
+    dedupe = {"distinct": [pair(("red lamp", None), ("hat", 7))], "match": [pair(("lamp", 3), ("a lamp", None))]}
+    placed(tmp_path, {"training.json": json.dumps(dedupe), "split.json": pd.DataFrame(RECORDS).to_json(orient="split")})
+    file = turned(tmp_path / "training.json", tmp_path, monkeypatch)
     assert [*zip(file.left, file.right, file.labels)] == [("red lamp", "hat 7", 0), ("lamp 3", "a lamp", 1)]
+    file = turned(tmp_path / "split.json", tmp_path, monkeypatch)
+    assert [*zip(file.left, file.right, file.labels)] == [("a lamp", "lamps", 1), ("a chair", "a table", 0)]
 
 
 SPLIT = pd.DataFrame([*RECORDS, *RECORDS]).assign(split=["train", "test", "test", "test "], lang="en")
@@ -298,7 +299,7 @@ def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
             read_pairs_file(tmp_path / "a.csv", where=where)
     with pytest.raises(DataError, match="a.csv:test: .*no such file|a.csv:test: the name must end"):
         read_pairs_file(f"{tmp_path}/a.csv:test")
-    with pytest.raises(DataError, match="where is given, and there are no rows"):
+    with pytest.raises(DataError, match="where reads labels or rows of a table, and there are none"):
         read_pairs_file(THREE, where="split=test")
 
 
@@ -318,10 +319,10 @@ def test_data_sets_on_disk_are_read_by_split(tmp_path):
     placed(tmp_path, {"a.json": json.dumps({"train": RECORDS * 3, "test": RECORDS})})
     for name in ("several", "hub", "lines", "a.json"):
         assert len(read_pairs_file(f"{tmp_path}/{name}:train")) == 6 and len(read_pairs_file(f"{tmp_path}/{name}:test")) == 2
-        with pytest.raises(DataError, match=f"{name}.*there are|the splits train, test"):
+        with pytest.raises(DataError, match=f"{name}: no split 'dev'; there are (test, train|train, test): name one"):
             read_pairs_file(f"{tmp_path}/{name}:dev")
-        if name != "a.json":
-            assert len(read_pairs_file(tmp_path / name)) == 2, "the test"
+        assert len(read_pairs_file(tmp_path / name)) == 2, "the test"
+    assert read_pairs_file(tmp_path / "a.json").note == "read from the split test"
     assert len(read_pairs_file(tmp_path / "one")) == 2 and read_pairs_file(tmp_path / "one").note == "read from data-00000-of-00001.arrow"
     assert named_tests([f"new={tmp_path}/a.json:test"]) == {"new": f"{tmp_path}/a.json:test"}
 
@@ -477,7 +478,7 @@ def test_copies_beside_the_files_of_a_set_are_left_alone(tmp_path):
     ([0, 1, 2, 3], "--match-from 1.5 (match_from=1.5)"), ([5, 4, 1], "--match-from 3 (match_from=3)"),
     ([.25, .75, .8], "--match-from 0.5 (match_from=0.5)"), ([-1, 0, 2], "--match-from 1 (match_from=1)"),
     ([i / 5 for i in range(26)], "--match-from 2.5 (match_from=2.5)"), ([10, 30, 40], "--match-from 20 (match_from=20)"),
-    ([2.4, 2.5, 2.6], "--match-from 2.55 (match_from=2.55)"), ([0, .1, .5, 1], "--match-from 0.6 (match_from=0.6)"),
+    ([2.4, 2.5, 2.6], "--match-from 2.55 (match_from=2.55)"), ([0, .1, .5, 1], "--match-from 0.8 (match_from=0.8)"),
 ])
 def test_the_advice_on_grades_is_a_round_number_that_no_pair_has(grades, advice):
     table = {"left": [f"an egg {i}" for i in grades], "right": ["eggs"] * len(grades), "label": grades}
@@ -488,6 +489,8 @@ def test_the_advice_on_grades_is_a_round_number_that_no_pair_has(grades, advice)
     with pytest.raises(DataError) as e:
         read_pairs_file(table | {"label": [3] * len(grades)})
     assert "--match-from" not in str(e.value), "one grade alone has no other side"
+    with pytest.raises(DataError, match="labels are 0 or 1, found 10000000"):
+        read_pairs_file(table | {"label": [10**7 + place for place in range(len(grades))]})
 
 
 ALONE = { # name, content, options
@@ -629,7 +632,7 @@ BAD = { # files, what is given, options, words of the message
     "no corpus": ({"queries.jsonl": QUERIES, "qrels/test.tsv": QRELS}, "", {}, "no corpus among its files .*qrels, queries.jsonl"),
     "no judgments": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES}, "", {}, "no judgments among its files"),
     "an empty file of judgments": (BEIR | {"qrels/test.tsv": ""}, "", {}, "test.tsv: no judgments"),
-    "no such split": (BEIR, ":dev", {}, "no judgments of a split 'dev'; there are test"),
+    "no such split": (BEIR, ":dev", {}, "no split 'dev'; there are test"),
     "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
                        "there are dev, train: name one of them, e.g. .*set:dev"),
     "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS.replace('"x"', '"w"')}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1, with another text"),
@@ -644,8 +647,8 @@ BAD = { # files, what is given, options, words of the message
     "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "neither two texts with a label.*form='retrieval'"),
     "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "nor an anchor with its positive among the columns query, postive"),
     "another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"form": "retrieval"},
-                     "form 'retrieval' is asked for, and it looks like 'candidates' .*triplets: anchor, positive, negative"),
-    "a folder asked as pairs": (BEIR, "", {"form": "pairs"}, "form 'pairs' is asked for, and it looks like 'retrieval'"),
+                     "form 'retrieval' is requested, and it looks like 'candidates' .*triplets: anchor, positive, negative"),
+    "a folder asked as pairs": (BEIR, "", {"form": "pairs"}, "form 'pairs' is requested, and it looks like 'retrieval'"),
     "a query without a match": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n"]}, {"query": "r", "pos": [], "neg": ["n"]})}, "/a.jsonl", {},
                                 "a.jsonl:2: column 'pos': a query without a match"),
     "an empty text in a list": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n", ""]})}, "/a.jsonl", {}, "a.jsonl:1: column 'neg'"),
@@ -656,10 +659,10 @@ BAD = { # files, what is given, options, words of the message
     "no label at all": ({"a.csv": HEAD + "a,b,-\nc,d,\n"}, "/a.csv", {"match": "yes"}, "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*labels are 'no', 'yes'"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
-    "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match is given, and there are no labels"),
+    "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match reads labels .*, and there are none .triplets: "),
     "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: Expecting"),
     "columns of several lengths": ({"a.json": '{"left": ["a"], "right": ["b", "c"]}'}, "/a.json", {}, "same length"),
-    "splits in a file": ({"a.json": json.dumps({"train": {"left": ["a"]}, "test": {"left": ["b"]}})}, "/a.json", {}, "a file with the splits train, test: name one of them, e.g. .*a.json:train"),
+    "splits in a file": ({"a.json": json.dumps({"train": {"left": ["a"]}, "dev": {"left": ["b"]}})}, "/a.json", {}, "no split 'test'; there are train, dev: name one of them, e.g. .*a.json:train"),
     "a packed file that is cut off": ({"a.csv": gzip.compress((HEAD + TWO).encode())[:-5]}, "/a.csv", {}, "a.csv"),
     "lists as an id": (BEIR | {"corpus.jsonl": CORPUS.replace('"d1"', DEEP)}, "", {}, "corpus.jsonl:1: column '_id': an id is expected"),
     "half a character in an id": (BEIR | {"corpus.jsonl": CORPUS.replace("d1", "d1\\ud800")}, "", {}, "corpus.jsonl:1: column '_id': an id is expected"),
@@ -730,7 +733,7 @@ def test_a_name_that_is_not_utf8_is_told(tmp_path, read):
 
 def test_splits_are_named():
     table = Dataset.from_dict(TRIPLETS)
-    with pytest.raises(DataError, match=r"mine: a list of cells is expected, and 'train' is a Dataset: pass it alone, as in ds\['train'\]"):
+    with pytest.raises(DataError, match=r"mine: a list of cells is expected, and 'train' is a Dataset; a table is passed alone, as in ds\['train'\]"):
         read_pairs_file(DatasetDict(train=table, test=table), name="mine")
 
 

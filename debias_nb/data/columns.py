@@ -1,6 +1,7 @@
 "What the columns of a table are: their roles, by their names or as a user names them."
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 
 from ..checks import check_known, quoted, visible
 from .registry import DataError
-from .tables import UNREAD, describe_values, number_of
+from .tables import UNREADABLE, describe_values, number_of
 
 # names of columns, folded
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")
@@ -23,6 +24,7 @@ LABEL = (
 LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
 NEGATIVE = re.compile(r"(hard)?neg(ative)?s?\d*|negativepassages")
 ROW_ID = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
+JUDGMENTS = "queries, corpus and judgments"
 FORMS = ("pairs", "candidates", "retrieval")
 NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
 
@@ -34,7 +36,7 @@ def fold_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    "Which columns have which role."
+    "Columns by their role."
     form: str
     left: tuple[str, ...]  # several are joined
     right: tuple[str, ...]
@@ -43,28 +45,30 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*self.left, *self.right, *self.negatives, *([self.label] if self.label else []))
+        return self.left + self.right + self.negatives + ((self.label,) if self.label else ())
 
     @property
     def description(self) -> str:
-        candidates = "triplets" if len(self.negatives) == 1 else "an anchor with several negatives"
-        if self.label is not None:
-            candidates = "queries with lists of texts and of labels"
-        word = {"pairs": "labeled pairs", "retrieval": "matches without labels"}.get(self.form, candidates)
-        return f"{word}: {', '.join(self.names)}"
+        words = {"pairs": "labeled pairs", "candidates": "an anchor with several negatives", "retrieval": "matches without labels"}
+        is_triplet = self.form == "candidates" and len(self.negatives) == 1
+        return f"{'triplets' if is_triplet else words[self.form]}: {', '.join(self.names)}"
 
 
 @dataclass(frozen=True)
 class Options:
-    "How a user wants a source to be read. Raises `DataError` for options that do not go together."
-    columns: tuple[str, ...] | None
-    group: str | None
-    form: str | None
-    match: object
-    match_from: float | None
-    other_to: float | None
-    scores: tuple[str, str] | None = None # of the base and of the tuned model
+    "Options of a user for reading a source. Raises `DataError` for those that do not go together."
+    columns: tuple[str, ...] = ()
+    group: str | None = None
+    form: str | None = None
+    match: object = None
+    match_from: float | None = None
+    other_to: float | None = None
+    scores: tuple[str, ...] = () # of the base and of the tuned model
     where: str | None = None # COLUMN=VALUE of the rows that are read
+
+    @property
+    def names(self) -> tuple[str, ...]: # of columns
+        return self.columns + self.scores + ((self.group,) if self.group else ())
 
     def __post_init__(self):
         if self.form is not None:
@@ -77,20 +81,23 @@ class Options:
                 raise DataError(f"{option}: a number is expected, got {quoted(value)}")
         if self.other_to is not None and (self.match_from is None or self.other_to >= self.match_from):
             raise DataError("other_to: it needs match_from, and must be below it")
-        names = [*(self.columns or []), *filter(None, [self.group]), *(self.scores or ())]
-        if self.columns and (len(self.columns) < 2 or len(set(names)) < len(names)):
+        if self.columns and (len(self.columns) < 2 or len({*self.names}) < len(self.names)):
             rule = "three different names are needed, left, right and label, or two, anchor and positive"
-            raise DataError(f"columns: {rule}, got {', '.join(names)}")
+            raise DataError(f"columns: {rule}, got {', '.join(self.names)}")
 
-    def check_form(self, name: str, form: str, description: str, has_label: bool = False) -> None:
-        "Check that a source has the form that is expected, and labels where an option reads them."
+    def check_form(self, name: str, columns: Columns | None) -> None: # None: queries, corpus and judgments
+        "Check that a source has the form that is expected, and something that each option reads."
+        form, description = ("retrieval", JUDGMENTS) if columns is None else (columns.form, columns.description)
         if self.form not in (None, form):
-            raise DataError(f"{name}: form {self.form!r} is asked for, and it looks like {form!r} ({description})")
-        has_grades = has_label or description == JUDGMENTS
-        for option, applies in (("match", has_label), ("match_from", has_grades), ("other_to", has_label), ("scores", has_grades), ("where", description != JUDGMENTS)):
-            if getattr(self, option) is not None and not applies:
-                missing = "rows that it could choose" if option == "where" else "labels that it could read"
-                raise DataError(f"{name}: {option} is given, and there are no {missing} ({description})")
+            raise DataError(f"{name}: form {self.form!r} is requested, and it looks like {form!r} ({description})")
+        useless = ["match", "match_from", "other_to", "scores"]
+        if columns is None:
+            useless = ["match", "other_to", "where"]
+        elif columns.label is not None:
+            useless = []
+        for option in useless:
+            if getattr(self, option) not in (None, ()):
+                raise DataError(f"{name}: {option} reads labels or rows of a table, and there are none ({description})")
 
     def describe(self, rows: "Rows") -> str:
         "Say what a match is, and of labeled rows how many there are."
@@ -103,7 +110,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Rows:
-    "What a source holds, once it is read."
+    "Content of a source."
     frame: pd.DataFrame
     left_out: dict[str, int] # what was left out, in words -> how many
     corpus: pd.Series | None = None # of retrieval: every text that is searched, by its id if it has one
@@ -117,43 +124,37 @@ class Rows:
         return None if self.corpus is None else self.corpus.tolist()
 
 
-JUDGMENTS = "queries, corpus and judgments"
-
-
 def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded form
     "Return the columns of each side, whose names differ in a beginning or an ending alone."
     for left, right in SIDES:
-        size = len(left)
-        pairs = [
-            (names[low], names[partner]) for low in names
-            for partner, has_side in ((low[:-size] + right, low.endswith(left)), (right + low[size:], low.startswith(left)))
-            if has_side and partner in names]
+        partners = {low: low[:-len(left)] + right for low in names if low.endswith(left)}
+        partners |= {low: right + low[len(left):] for low in names if low.startswith(left)}
+        pairs = [(names[low], names[partner]) for low, partner in partners.items() if partner in names]
         if pairs:
             return [tuple(zip(*pairs))]
     return []
 
 
-def labels_among(names: dict[str, str]) -> list[str]: # names: by their folded form
+def labels_among(header: Iterable[str]) -> list[str]:
     "Return the columns that are called as labels are."
-    return [names[name] for name in LABEL if name in names] or [name for low, name in names.items() if LABEL_END.fullmatch(low)]
+    names = {fold_name(name): name for name in header}
+    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items() if LABEL_END.fullmatch(low)]
 
 
 def roles(header: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
-    "Return the roles of columns: the label by its name, texts by theirs, or by their order where two stand next to a label."
-    by_name = {}
-    for name in header:
-        by_name.setdefault(fold_name(name), name)
-    labels = labels_among(by_name)
-    negatives = tuple(name for low, name in by_name.items() if NEGATIVE.fullmatch(low))
-    others = {low: name for low, name in by_name.items() if name not in labels and not ROW_ID.fullmatch(low)}
-    matches = [(by_name[one], by_name[other]) for one in ANCHOR for other in POSITIVE if {one, other} <= by_name.keys()]
-    usual = [(by_name[one], by_name[other]) for one, other in zip(LEFT, RIGHT) if {one, other} <= by_name.keys()]
-    sides = [((left,), (right,)) for left, right in matches + usual] or _by_side(others)
+    "Return the roles of columns: the label by its name, texts by theirs, or by their order where two stand with a label."
+    names = {fold_name(name): name for name in header}
+    labels = labels_among(names.values())
+    negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
+    others = {low: name for low, name in names.items() if name not in labels and not ROW_ID.fullmatch(low)}
+    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in POSITIVE if {left, right} <= names.keys()]
+    usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
+    sides = matches + usual or _by_side(others)
     if labels and not sides and len(others) == 2:
         sides = [tuple((name,) for name in others.values())]
     ways = {
         "pairs": [Columns("pairs", *side, label) for side in sides for label in labels],
-        "candidates": [Columns("candidates", (one,), (other,), None, negatives) for one, other in matches if negatives],
+        "candidates": [Columns("candidates", *side, None, negatives) for side in matches if negatives],
         "retrieval": [Columns("retrieval", *side) for side in sides if not negatives],
     }
     return ways.get(form) or ways["pairs"] + ways["candidates"] or ways["retrieval"][:len(matches)]
@@ -162,34 +163,39 @@ def roles(header: list[str], form: str | None = None) -> list[Columns]: # severa
 def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "Return the roles of columns: as they were named, else by their names."
     header = list(frame.columns)
-    ways = roles([column for column in header if column != options.group], options.form)
     there = ", ".join(map(visible, header[:8]))
-    if not options.columns and not ways:
-        without_label = roles(header, "retrieval")
-        advice = "if all pairs match, say form='retrieval'" if without_label else NAME_THEM
-        problem = "neither two texts with a label nor an anchor with its positive"
-        raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
-    if not options.columns and len(ways) > 1:
-        readings = f"as {ways[0].description}, or as {ways[1].description}"
-        first = ",".join(ways[0].names)
-        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
-    for column in [*(options.columns or ways[0].names), *filter(None, [options.group]), *(options.scores or ())]:
-        if UNREAD.search(column):
+    columns = None if options.columns else _only_way(name, [column for column in header if column != options.group], options, there)
+    for column in dict.fromkeys([*(columns.names if columns else ()), *options.names]):
+        if UNREADABLE.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if header.count(column) != 1:
             raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {there}")
-    columns = _assign(name, frame, options) if options.columns else ways[0]
-    if columns.form == "retrieval" and not options.columns and options.form is None:
+    if columns is None:
+        return _assign(name, frame, options)
+    if columns.form == "retrieval" and options.form is None:
         _check_unlabeled(name, frame, columns, options)
-    if columns.form == "pairs" and frame[columns.label].map(lambda cell: isinstance(cell, list)).all():
-        return replace(columns, form="candidates")
     return columns
+
+
+def _only_way(name: str, header: list[str], options: Options, there: str) -> Columns:
+    "Return the roles by names. Raises `DataError` where there are none, or several."
+    ways = roles(header, options.form)
+    if len(ways) == 1:
+        return ways[0]
+    if ways:
+        readings = f"as {ways[0].description}, or as {ways[1].description}"
+        first = ",".join(ways[0].names)
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
+    advice = "if all pairs match, say form='retrieval'" if roles(header, "retrieval") else NAME_THEM
+    problem = "neither two texts with a label nor an anchor with its positive"
+    raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
 
 
 def _further(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
     "Return the columns that have no role and number no rows."
-    used = {*columns.names, options.group, *(options.scores or ()), options.where and options.where.partition("=")[0]}
-    return [cells for column, cells in frame.items() if column not in used and not _numbers_rows(column, cells)]
+    where, *_ = (options.where or "").partition("=")
+    role_names = {*columns.names, *options.names, where}
+    return [cells for column, cells in frame.items() if column not in role_names and not _numbers_rows(column, cells)]
 
 
 def _numbers_rows(column: str, cells: pd.Series) -> bool:
@@ -202,38 +208,34 @@ def _numbers_rows(column: str, cells: pd.Series) -> bool:
 def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> None:
     "Refuse matches without labels next to a column of numbers, or of true and false, which may be their labels."
     for cells in _further(frame, columns, options):
-        values = cells.explode().dropna().map(lambda cell: str(cell).strip().casefold())
-        values = values[values != ""].unique()
-        if len(values) and all(value in ("true", "false") or number_of(value) is not None for value in values):
+        values = {str(cell).strip().casefold() for cell in cells.explode().dropna()} - {""}
+        if values and all(value in ("true", "false") or number_of(value) is not None for value in values):
             names = ",".join([*columns.left, *columns.right])
             labels = f"if {visible(cells.name)!r} holds their labels, say --columns {names},{visible(cells.name)}"
             raise DataError(f"{name}: it looks like {columns.description}; {labels}, else --columns {names}")
 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
-    "Say which columns are not used, with their values where these are few."
+    "List the columns that are not used, with their values where these are few."
     further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
-    if not further:
-        return ""
-    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in one for one in further) else ""
-    return f"not used: {', '.join(further)}{advice}"
+    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in further) else ""
+    return f"not used: {', '.join(further)}{advice}" if further else ""
 
 
 def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
-    "The roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
+    "Return the roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
     left, right, *others = options.columns
     if not others and options.form != "retrieval":
-        others = labels_among({fold_name(column): column for column in frame if column not in options.columns})
+        others = labels_among(column for column in frame if column not in options.columns)
         if len(others) > 1:
             there = " and ".join(map(repr, others))
-            advice = f"name one of them, --columns {left},{right},{others[0]}"
-            raise DataError(f"{name}: the columns {there} may hold labels; {advice}")
+            raise DataError(f"{name}: the columns {there} may hold labels; name one of them, --columns {left},{right},{others[0]}")
     if not others:
         return Columns("retrieval", (left,), (right,))
-    third = fold_name(others[0])
-    is_label = options.form == "pairs" or options.match is not None or options.match_from is not None or labels_among({third: third})
-    long = frame[others[0]].map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
-    texts = not is_label and (NEGATIVE.fullmatch(third) or long.mean() > .5)
-    if options.form == "candidates" or len(others) > 1 or texts:
+    third = frame[others[0]]
+    is_label = options.form == "pairs" or (options.match, options.match_from) != (None, None) or labels_among(others[:1])
+    is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
+    has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
+    if options.form == "candidates" or len(others) > 1 or has_texts:
         return Columns("candidates", (left,), (right,), None, tuple(others))
     return Columns("pairs", (left,), (right,), others[0])

@@ -1,7 +1,7 @@
 "Queries, a corpus and judgments: which files hold them, and which texts are relevant to which query."
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import pandas as pd
 
 from ..checks import quoted, visible
 from .columns import JUDGMENTS, Options, Rows
-from .registry import DataError, bad_lines
-from .tables import UNREAD, check, ending, groups_in, is_text, number_of, read_table, with_title
+from .registry import DataError
+from .tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse, with_title
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
@@ -22,58 +22,61 @@ FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub 
 ROLES = ("corpus", "queries", "judgments")
 HOLDS = "a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet files in folders of these names"
 MOST = 10**6 # of a grade
-NO_MATCH = "such queries are left out by --match-from 1 (match_from=1)"
+NO_MATCH = "; such queries are left out by --match-from 1 (match_from=1)"
 
 
 def tolerated(count: int) -> int: # of judgments or queries
-    "How many may be left out for what is wrong with them: one in a hundred, as in sets that are published."
+    "Return how many may be left out for what is wrong with them: one in a hundred, as in sets that are published."
     return round(count / 100)
 
 
 def as_id(cell) -> str | None: # None: it is none; 7 and "7" are one id, 0042 and 42 are two
     if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
         return str(cell)
-    return (cell.strip() or None) if isinstance(cell, str) and not UNREAD.search(cell) else None
+    return (cell.strip() or None) if isinstance(cell, str) and not UNREADABLE.search(cell) else None
 
 
 # ---------------------------------------------------------------- texts by id, and judgments
 
-def _check_columns(name: str, frame: pd.DataFrame, what: str, *wanted: str) -> None:
-    "Raises `DataError` for a frame that lacks a column."
+def _check_columns(name: str, frame: pd.DataFrame, what: str, columns: list[str]) -> None:
+    "Check that a frame has rows and these columns."
     if not len(frame.columns):
         raise DataError(f"{name}: no {what}")
-    if not {*wanted} <= {*frame}:
+    if not {*columns} <= {*frame}:
         there = ", ".join(map(repr, frame.columns[:8]))
-        raise DataError(f"{name}: {what} are expected, in columns {', '.join(wanted)}; found {there}")
+        raise DataError(f"{name}: {what} are expected, in columns {', '.join(columns)}; found {there}")
 
 
 def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    "Texts by id: columns text, bare (without the title), line and further ones."
-    one = "_id" if "_id" in frame else "id"
-    _check_columns(name, frame, "texts", one, "text")
-    ids = frame[one].map(as_id)
-    check(name, frame[one], ids.notna(), "an id is expected")
-    check(name, frame["text"], frame["text"].map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
-    titles = frame["title"] if "title" in frame else [None] * len(frame)
-    whole = list(map(with_title, titles, frame["text"]))
-    return frame.assign(line=frame.index, bare=frame["text"], text=whole).set_index(ids)
+    "Return texts by id: columns text, bare (without the title), line and further ones."
+    key = "_id" if "_id" in frame else "id"
+    _check_columns(name, frame, "texts", [key, "text"])
+    ids, bare = frame[key].map(as_id), frame["text"]
+    check(name, frame[key], ids.notna(), "an id is expected")
+    check(name, bare, bare.map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
+    whole = list(map(with_title, frame["title"], bare)) if "title" in frame else bare.fillna("").str.strip()
+    return frame.assign(line=frame.index, bare=bare, text=whole).set_index(ids)
 
 
 def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
     "Return each text once. Raises `DataError` for an id with two texts."
-    again = texts.index.duplicated()
-    other = texts[again & (texts.text != texts.text.groupby(level=0).transform("first"))]
-    if len(other):
-        one = other.index[0]
-        raise DataError(f"{name}:{other.line.iloc[0]}: the id {one!r} stands twice, first in line {texts.line.loc[one].iloc[0]}, with another text")
-    texts = texts[~again]
-    texts.attrs |= {"name": name, "repeated": again.sum()}
-    return texts
+    is_copy = texts.index.duplicated()
+    first = texts.groupby(level=0)[["line", "text"]].transform("first")
+
+    def contradiction(row):
+        return f"the id {row.key!r} stands twice, first in line {row.line}, with another text"
+
+    refuse(name, first.assign(key=texts.index).set_index(texts.line), is_copy & (first.text != texts.text), contradiction)
+    unique = texts[~is_copy]
+    unique.attrs |= {"name": name, "copies": is_copy.sum()}
+    return unique
 
 
 def _judgments(name: str, frame: pd.DataFrame) -> pd.DataFrame: # query, document, grade; index: line
-    _check_columns(name, frame, "judgments", "query-id", "corpus-id", "score")
-    return pd.DataFrame({"query": frame["query-id"].map(as_id), "document": frame["corpus-id"].map(as_id), "grade": frame["score"]})
+    columns = ["query-id", "corpus-id", "score"]
+    _check_columns(name, frame, "judgments", columns)
+    judgments = frame[columns].set_axis(["query", "document", "grade"], axis=1)
+    return judgments.assign(query=judgments["query"].map(as_id), document=judgments.document.map(as_id))
 
 
 # ---------------------------------------------------------------- a folder
@@ -83,35 +86,26 @@ def _files_of(folder: Path, role: str) -> list[Path]:
     return [file for file in files if not file.name.startswith(".")]
 
 
-def _split_of(file: Path) -> str: # of test.tsv, test-00000-of-00001.parquet or test/data-00000-of-00001.arrow
-    return file.parent.name if ending(file) == ".arrow" else re.split(r"\.|-\d", file.name)[0]
+def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]:
+    "Return the split that is read and its files, as test.tsv, test-00000-of-00001.parquet or test/data-00000-of-00001.arrow."
+    names = [file.parent.name if ending(file) == ".arrow" else re.split(r"\.|-\d", file.name)[0] for file in files]
+    split = pick_split(path, names, split)
+    return split, [file for file, name in zip(files, names) if name == split]
 
 
-def _of_split(path: Path, files: list[Path], split: str | None, what: str = "judgments") -> tuple[str, list[Path]]:
-    "Return the split, which is `test` where several are there and none is asked for, and its files."
-    splits = [_split_of(file) for file in files]
-    if split is None:
-        split = "test" if len({*splits}) > 1 else splits[0]
-    files = [file for file, own in zip(files, splits) if own == split]
-    if not files:
-        there = ", ".join(map(visible, dict.fromkeys(splits)))
-        raise DataError(f"{path}: no {what} of a split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(splits[0])}")
-    return split, files
-
-
-def read_splits(path: Path, split: str | None) -> tuple[pd.DataFrame, list[Path]] | None:
-    "Return the table of a split and its files, as `datasets` writes them; None for a folder of queries, or of something else."
+def read_splits(path: Path, split: str | None) -> pd.DataFrame | None:
+    "Return the table of a split, as `datasets` writes it; None for a folder of queries, or of something else."
     files = _files_of(path, "tables")
     if not files or _files_of(path, "corpus") or _files_of(path, "queries") or (path / "qrels").exists():
         return None
-    split, files = _of_split(path, files, split, "table")
-    frame = pd.concat([read_table(file) for file in files])
-    frame.attrs["note"] = f"read from {', '.join(str(file.relative_to(path)) for file in files)}"
-    return frame, files
+    _, files = _of_split(path, files, split)
+    frame = pd.concat(map(read_table, files))
+    frame.attrs |= {"note": f"read from {', '.join(str(file.relative_to(path)) for file in files)}", "files": files}
+    return frame
 
 
 def read_folder(path: Path, split: str | None, options: Options) -> Rows:
-    "Queries, corpus and judgments of a folder."
+    "Read queries, corpus and judgments of a folder."
     files = {role: _files_of(path, role) for role in ROLES}
     missing = [role for role, some in files.items() if not some]
     if missing:
@@ -119,12 +113,10 @@ def read_folder(path: Path, split: str | None, options: Options) -> Rows:
         raise DataError(f"{path}: no {' and no '.join(missing)} among its files ({there}); {HOLDS}")
     split, files["judgments"] = _of_split(path, files["judgments"], split)
     names = {role: ", ".join(map(str, some)) for role, some in files.items()}
-    texts = {}
-    for role in ("queries", "corpus"):
-        parts = [_texts(str(file), read_table(file)) for file in files[role]]
-        texts[role] = _by_id(names[role], pd.concat(parts))
-    judgments = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
-    rows = relevance(names["judgments"], **texts, judgments=judgments, options=options)
+    readers = {"corpus": _texts, "queries": _texts, "judgments": _judgments}
+    frames = {role: pd.concat([reader(str(file), read_table(file)) for file in files[role]]) for role, reader in readers.items()}
+    texts = {role: _by_id(names[role], frames[role]) for role in ("queries", "corpus")}
+    rows = relevance(names["judgments"], **texts, judgments=frames["judgments"], options=options)
     return replace(rows, note=f"read as {JUDGMENTS} of the split {split}", files=tuple(chain(*files.values())))
 
 
@@ -133,22 +125,24 @@ def read_folder(path: Path, split: str | None, options: Options) -> Rows:
 def _texts_of(name: str, source) -> pd.DataFrame: # source: id -> text, or title and text
     if not isinstance(source, dict):
         raise DataError(f"{name}: a dict is expected, with the text of each id")
-    rows = [{"id": one, **(text if isinstance(text, dict) else {"text": text})} for one, text in source.items()]
+    rows = [{"id": key, **(text if isinstance(text, dict) else {"text": text})} for key, text in source.items()]
     return _by_id(name, _texts(name, pd.DataFrame(rows, list(map(str, source)), dtype=object)))
 
 
 def read_dicts(name: str, source: dict, options: Options) -> Rows:
+    "Read queries, corpus and relevant_docs."
     label, relevant = f"{name}: relevant_docs", source.get("relevant_docs")
     if not isinstance(relevant, dict):
         raise DataError(f"{name}: queries and corpus without relevant_docs, a dict with the ids of the texts for each query")
     queries, corpus = (_texts_of(f"{name}: {role}", source[role]) for role in ("queries", "corpus"))
-    lines, places = [], {one: place for place, one in enumerate(corpus.index)}
+    places = {key: place for place, key in enumerate(corpus.index)}
+    lines = []
     for query, documents in relevant.items():
         if not isinstance(documents, Iterable) or isinstance(documents, str):
             raise DataError(f"{label}:{query}: ids of texts are expected, found {quoted(documents)}")
         grades = documents if isinstance(documents, dict) else dict.fromkeys(map(as_id, documents), 1)
-        in_order = sorted(grades, key=lambda one: places.get(as_id(one), -1)) # a set has none
-        lines += [(query, as_id(query), as_id(one), grades[one]) for one in in_order]
+        in_order = sorted(grades, key=lambda key: places.get(as_id(key), -1)) # a set has none
+        lines += [(query, as_id(query), as_id(key), grades[key]) for key in in_order]
     judgments = pd.DataFrame(lines, columns=["line", "query", "document", "grade"]).set_index("line")
     rows = relevance(label, queries, corpus, judgments, options)
     frame = rows.frame.assign(line=range(1, len(rows.frame) + 1))
@@ -160,118 +154,98 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
     grades = {float(number) for number in numbers if abs(number) <= MOST}
-    low, high = min(grades, default=0), max(grades, default=0)
-    step = 10. ** np.floor(np.log10(high - low or 1))
-    for size in step / np.array([1, 2, 10, 20, 100, 200]):
-        for place in (0, 1):
-            threshold = float(f"{(round((low + high) / 2 / size) + place) * size:g}")
+    low, below, middle, above, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
+    for digits in range(-6, 7):
+        for threshold in np.round([middle, above, below], digits):
             if low < threshold < high and threshold not in grades:
                 return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
     return ""
 
 
-def refuse(name: str, rows: pd.DataFrame, wrong, describe, more: str = "") -> None: # describe: a row -> what is wrong with it
-    "Raises `DataError` naming lines of judgments or of a run."
-    bad = [(line, describe(row)) for line, row in rows[wrong].iterrows()]
-    if bad:
-        raise DataError(f"{bad_lines(name, bad, len(rows), 'rows')}{more}")
+def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
+    grades = pd.to_numeric(judgments.grade.map(number_of)).astype(float)
+    refuse(name, judgments.grade, ~(grades.abs() <= MOST), lambda cell: f"a grade is expected, found {quoted(cell)}")
+    if options.match_from is None:
+        refuse(name, judgments.grade, grades % 1 != 0, lambda cell: f"grades are whole numbers, found {quoted(cell)}", grades_advice(grades))
+    return grades
 
 
-def _grades(name: str, judgments: pd.DataFrame, whole: bool) -> pd.Series: # whole: grades must be whole numbers
-    grade = pd.to_numeric(judgments.grade.map(number_of)).astype(float)
-    wrong = grade.isna() | (grade.abs() > MOST)
-    refuse(name, judgments, wrong, lambda row: f"a grade is expected, found {quoted(row.grade)}")
-    if whole:
-        advice = grades_advice(grade)
-        refuse(name, judgments, grade % 1 != 0, lambda row: f"grades are whole numbers, found {quoted(row.grade)}{advice}")
-    return grade
-
-
-def _usable(name, queries, corpus, judgments):
-    """Judgments whose query and text are there, with their places; what else there was, in words. Raises `DataError` where it is
-    more than one in a hundred."""
-    no_query, no_text = judgments.asks < 0, judgments.place < 0
-
-    def describe(row):
-        what, one, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
-        return f"{what} {quoted(one)} is not in {table.attrs['name']}, or has nothing to read there"
-
-    wrong = no_query | no_text
-    if wrong.sum() > tolerated(len(judgments)):
-        refuse(name, judgments, wrong, describe, "; up to one in a hundred would be left out")
-    return judgments[~wrong], {
-        "judgments of a query that is not there": no_query.sum(),
-        "judgments of a text that is not there": (no_text & ~no_query).sum()}
-
-
-def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: it stands in no corpus
-    "Where a query itself stands in the corpus: the same id, and the same text, spaces apart."
+def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: there is none
+    "Find the document that is the query itself: the same id and, but for spaces, the same text, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     own = corpus.iloc[place]
-    same = np.zeros(len(queries), bool)
-    for texts in (own.text, own.bare):
-        same |= [str(one).split() == str(other).split() for one, other in zip(queries.text, texts)]
-    return np.where((place >= 0) & same, place, -1)
+    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, own.text, own.bare)]
+    return np.where((place >= 0) & is_same, place, -1)
 
 
-def _placed(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame, options: Options):
-    "Each pair that is judged once, with its places and its grade; and how many judgments there were besides."
-    judgments = judgments.assign(line=judgments.index, grade=_grades(name, judgments, options.match_from is None))
-    judgments = judgments.assign(asks=queries.index.get_indexer(judgments["query"]), place=corpus.index.get_indexer(judgments.document))
-    judgments, counts = _usable(name, queries, corpus, judgments)
+@dataclass(frozen=True)
+class _Placement:
+    "Pairs that are judged once, with the places of query and document, and what was left out."
+    rows: pd.DataFrame
+    left_out: dict[str, int]
+
+
+def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame) -> _Placement:
+    "Find queries and documents of judgments. Raises `DataError` where many are missing, and for two grades of a pair."
+    judgments = judgments.assign(
+        line=judgments.index, asks=queries.index.get_indexer(judgments["query"]), place=corpus.index.get_indexer(judgments.document))
+    no_query = judgments.asks < 0
+    no_text = ~no_query & (judgments.place < 0)
+
+    def lack(row):
+        what, key, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
+        return f"{what} {quoted(key)} is not in {table.attrs['name']}, or has nothing to read there"
+
+    is_lost = no_query | no_text
+    if is_lost.sum() > tolerated(len(judgments)):
+        refuse(name, judgments, is_lost, lack, "; up to one in a hundred would be left out")
+    judgments = judgments[~is_lost]
     first = judgments.groupby(["asks", "place"])[["line", "grade"]].transform("first")
 
     def contradiction(row):
         return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"
 
     refuse(name, judgments.assign(before=first.line), judgments.grade != first.grade, contradiction)
-    again = judgments.duplicated(["asks", "place"])
-    return judgments[~again], counts | {"judgments with the texts of another": again.sum()}
-
-
-def _check_answered(name: str, judgments: pd.DataFrame, unanswered: pd.DataFrame) -> None:
-    "Raises `DataError` where more than one query in a hundred has no relevant text."
-    if unanswered.asks.nunique() > tolerated(judgments.asks.nunique()):
-        row = unanswered.iloc[0]
-        grades = f"none of its {(judgments.asks == row.asks).sum():,} grades is 1 or more"
-        raise DataError(f"{name}:{row.line}: query {quoted(row['query'])} has no relevant text: {grades}; {NO_MATCH}")
+    is_copy = judgments.duplicated(["asks", "place"])
+    return _Placement(judgments[~is_copy], {
+        "judgments of a query that is not there": no_query.sum(), "judgments of a text that is not there": no_text.sum(),
+        "judgments with the texts of another": is_copy.sum()})
 
 
 def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame, options: Options) -> Rows:
-    """Queries with their relevant texts; queries and corpus by id, `judgments` have query, document and grade. Raises `DataError`
-    naming lines of unknown ids, of what is no grade, and of a query without a relevant text."""
+    """Return queries with their relevant texts; queries and corpus are by id, `judgments` have query, document and grade.
+
+    Raises `DataError` naming lines of unknown ids, of what is no grade, and of queries without a relevant text."""
     least = 1 if options.match_from is None else options.match_from
     texts = len(corpus)
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))
-    judgments, counts = _placed(name, queries, corpus, judgments, options)
-    whole = (judgments.grade % 1 == 0).all()
+    placement = _place(name, queries, corpus, judgments.assign(grade=_grades(name, judgments, options)))
+    judgments = placement.rows
     itself = _own_place(queries, corpus)
-    relevant = judgments.grade >= least
-    own = relevant & (judgments.place == itself[judgments.asks])
-    unanswered = judgments[~relevant.groupby(judgments.asks).transform("any")]
-    if options.match_from is None:
-        _check_answered(name, judgments, unanswered)
-    counts |= {
-        f"judgments with a grade below {least:g}": (~relevant).sum(),
-        "judgments of a query's own text": own.sum(),
-        "queries with the id and the text of another": queries.attrs["repeated"],
-        "texts of the corpus with the id and the text of another": corpus.attrs["repeated"],
-        f"queries without a grade of {least:g} or more": unanswered.asks.nunique(),
+    is_relevant = judgments.grade >= least
+    is_own = is_relevant & (judgments.place == itself[judgments.asks])
+    no_answer = judgments[~is_relevant.groupby(judgments.asks).transform("any")].drop_duplicates("asks")
+    if options.match_from is None and len(no_answer) > tolerated(judgments.asks.nunique()):
+        refuse(name, no_answer, [True] * len(no_answer), lambda row: f"query {quoted(row['query'])} has no relevant text", NO_MATCH)
+    left_out = placement.left_out | {
+        f"judgments with a grade below {least:g}": (~is_relevant).sum(),
+        "judgments of a query's own text": is_own.sum(),
+        "queries with the id and the text of another": queries.attrs["copies"],
+        "texts of the corpus with the id and the text of another": corpus.attrs["copies"],
+        f"queries without a grade of {least:g} or more": len(no_answer),
         "queries without a judgment": len(queries) - judgments.asks.nunique(),
         "texts of the corpus with nothing to read": texts - len(corpus),
     }
-    rows = judgments[relevant & ~own].sort_values("asks", kind="stable").reset_index(drop=True)
+    rows = judgments[is_relevant & ~is_own].sort_values("asks", kind="stable").reset_index(drop=True)
     if rows.empty:
         raise DataError(f"{name}: no query with a relevant text")
-    frame = pd.DataFrame({"left": queries.text.to_numpy()[rows.asks], "right": corpus.text.to_numpy()[rows.place]})
-    frame["line"] = rows.line
-    frame["label"] = rows.grade.clip(lower=1).astype(int) if whole else 1
-    frame["query"] = pd.factorize(rows.asks)[0]
-    frame["document"] = rows.place
-    frame["query_id"] = queries.index.to_numpy()[rows.asks]
-    frame["itself"] = itself[rows.asks]
+    is_whole = (judgments.grade % 1 == 0).all()
+    frame = pd.DataFrame({
+        "left": queries.text.to_numpy()[rows.asks], "right": corpus.text.to_numpy()[rows.place], "line": rows.line,
+        "label": rows.grade.clip(lower=1).astype(int) if is_whole else 1, "query": pd.factorize(rows.asks)[0], "document": rows.place,
+        "query_id": queries.index.to_numpy()[rows.asks], "itself": itself[rows.asks]})
     if options.group:
         if options.group not in queries:
             raise DataError(f"{queries.attrs['name']}: no column {options.group!r}")
         frame["group"] = groups_in(queries.attrs["name"], queries[options.group]).to_numpy()[rows.asks]
-    return Rows(frame, {what: int(count) for what, count in counts.items() if count}, corpus.text)
+    return Rows(frame, left_out, corpus.text)

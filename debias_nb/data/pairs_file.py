@@ -11,13 +11,13 @@ import pandas as pd
 
 from ..checks import ConfigError, counted, nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import JUDGMENTS, NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
+from .columns import NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
 from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
-from .tables import FORMATS, LINE_END, SEEN, check, check_file, check_lines, decoded, ending, floats, groups_in, in_memory
-from .tables import is_retrieval, is_text, number_of, path_and_part, read_table, rows_where, spread, texts_in
+from .tables import FORMATS, LINE_END, VISIBLE, check, check_file, check_lines, ending, groups_in, in_memory, is_retrieval
+from .tables import finite, is_text, named_values, number_of, path_and_part, read_table, read_text, rows_where, spread, texts_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +67,17 @@ class PairFile:
             content += [self.form, *places, self.corpus]
         return fingerprint(content)
 
+
 # ---------------------------------------------------------------- labeled pairs
 
+UNLABELED_CELLS = ("", "-", "none", "nan")
+LISTS = (
+    "columns {0} and {1} hold lists of texts and of their labels: frame.explode(['{0}', '{1}']) makes labeled pairs of them, "
+    "and columns query, pos and neg with the texts of each kind make candidates")
+
+
 def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series:
-    "The texts of a side; several columns are joined."
+    "Return the texts of a side; several columns are joined."
     texts = frame[columns[0]]
     if len(columns) > 1:
         cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
@@ -81,47 +88,35 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
         raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
     return texts
 
-UNLABELED = ("", "-", "none", "nan")
-
 
 def _label(cell: str, options: Options) -> float | None: # 0 or 1; nan where a pair is left out, None: no label
     word, number = cell.strip().casefold(), number_of(cell)
     if options.match is not None:
         match = str(options.match).strip().casefold()
-        if word in UNLABELED and word != match:
+        if word in UNLABELED_CELLS and word != match:
             return np.nan
-        numbers = (number, number_of(match))
-        return word == match if None in numbers else numbers[0] == numbers[1]
+        return word == match or number is not None and number == number_of(match)
     if options.match_from is None:
         return word == "true" if word in ("true", "false") else number if number in (0, 1) else None
     if number is None:
         return None
-    between = options.other_to is not None and options.other_to < number < options.match_from
-    return np.nan if between else number >= options.match_from
+    is_between = options.other_to is not None and options.other_to < number < options.match_from
+    return np.nan if is_between else number >= options.match_from
 
 
-def labels_of(name: str, cells: pd.Series, options: Options) -> tuple[pd.Series, dict[str, int]]:
-    "Labels as the options say, nan where a pair is left out; and how many are."
+def labels_of(name: str, cells: pd.Series, options: Options) -> pd.Series:
+    "Return labels as the options say, nan where a pair is left out."
     texts = cells.map(str)
     readings = {cell: _label(cell, options) for cell in texts.unique()}
-    no_labels = [cell for cell, label in readings.items() if label is None]
-    rule = "labels are 0 or 1" if options.match_from is None else "a grade is expected"
-    try:
-        check(name, cells, ~texts.isin(no_labels), rule)
-    except DataError as e:
-        raise DataError(f"{e}{_advice(texts.value_counts()) if options.match_from is None else ''}") from None
-    labels = texts.map(readings).astype(float)
-    left_out = int(labels.isna().sum())
-    if not left_out:
-        return labels, {}
-    why = "pairs without a label"
-    if options.match_from is not None:
-        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
-    return labels, {why: left_out}
+    is_label = texts.map(lambda cell: readings[cell] is not None)
+    if options.match_from is None:
+        check(name, cells, is_label, "labels are 0 or 1", "" if is_label.all() else _advice(texts.value_counts()))
+    check(name, cells, is_label, "a grade is expected")
+    return texts.map(readings).astype(float)
 
 
 def _advice(counts: pd.Series) -> str: # how many rows have each label
-    "Explain how labels that are none of 0 and 1 can be read."
+    "Explain how labels other than 0 and 1 can be read."
     numbers = {*map(number_of, counts.index)}
     if None not in numbers and numbers != {-1, 1}:
         return grades_advice(numbers)
@@ -130,18 +125,23 @@ def _advice(counts: pd.Series) -> str: # how many rows have each label
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    lists = [columns.right[0], columns.label]
+    if frame[lists].map(lambda cell: isinstance(cell, list)).all(axis=None):
+        raise DataError(f"{name}: {LISTS.format(*lists)}")
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
-    labels, left_out = labels_of(name, frame[columns.label], options)
+    labels = labels_of(name, frame[columns.label], options)
+    why = "pairs without a label"
+    if options.other_to is not None:
+        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
+    left_out = {why: labels.isna().sum()}
     pairs = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
     if options.group:
         pairs["group"] = groups_in(name, frame[options.group])
-    for model, column in zip(MODELS, options.scores or ()):
-        pairs[model] = floats(frame[column])
-        check(name, frame[column], np.isfinite(pairs[model]), "a finite score is expected")
+    for model, column in zip(MODELS, options.scores):
+        pairs[model] = finite(name, frame[column], f"column {column!r}: a finite score is expected")
     pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if pairs.empty:
-        reasons = ", ".join(counted(count, what) for what, count in left_out.items())
-        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {reasons}")
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
     if pairs.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
         raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
@@ -151,68 +151,52 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
 # ---------------------------------------------------------------- queries with candidates, or with the matches of all
 
 def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> pd.DataFrame:
-    "A row a query and text, positives first: row, left, right, label, line, group."
+    "Return a row for each query and text, positives first: row, left, right, label, line, group."
     left = one_text(name, frame, columns.left)
     parts = []
     for column in (*columns.right, *columns.negatives):
-        side = texts_in(name, frame[column])
-        parts.append(pd.DataFrame({"row": side.index, "right": side.to_numpy(), "label": int(column in columns.right)}))
+        texts = texts_in(name, frame[column])
+        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
     has_match = np.isin(np.arange(len(frame)), parts[0].row)
     check(name, frame[columns.right[0]], has_match, "a query without a match")
-    texts = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
-    texts.insert(1, "left", left.to_numpy()[texts.row])
-    texts["line"] = frame.index.to_numpy()[texts.row]
+    rows = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
+    of_query = {"left": left, "line": frame.index}
     if options.group:
-        texts["group"] = groups_in(name, frame[options.group]).to_numpy()[texts.row]
-    return texts
-
-
-def _labeled_lists(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    "Read lists of texts next to lists of their labels: as `_long`, and what was left out."
-    lists = [columns.right[0], columns.label]
-    lengths = frame[lists].map(lambda cell: len(cell) if isinstance(cell, list) else -1)
-    check(name, frame[columns.label], lengths.nunique(axis=1) == 1, f"as many labels as {lists[0]} are expected")
-    rows = _pairs(name, frame.explode(lists), columns, options)
-    texts = rows.frame.assign(row=pd.factorize(rows.frame.line)[0])
-    has_match = texts.label.groupby(texts.row).transform("max") > 0
-    missing = len(frame) - texts.row[has_match].nunique()
-    left_out = rows.left_out | ({"queries without a match": missing} if missing else {})
-    return replace(rows, frame=texts[has_match].sort_values(["row", "label"], ascending=[True, False], kind="stable"), left_out=left_out)
+        of_query["group"] = groups_in(name, frame[options.group])
+    queries = pd.DataFrame(of_query).set_axis(range(len(frame)))
+    return rows.join(queries, on="row")
 
 
 def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    rows = Rows(_long(name, frame, columns, options), {}) if columns.label is None else _labeled_lists(name, frame, columns, options)
-    texts = rows.frame
+    texts = _long(name, frame, columns, options)
     queries = texts.row.nunique()
-    twice = texts.duplicated(["row", "right", "label"])
-    texts = texts[~twice]
-    good = pd.MultiIndex.from_frame(texts[texts.label == 1][["left", "right"]])
-    matching = (texts.label == 0) & pd.MultiIndex.from_frame(texts[["left", "right"]]).isin(good)
-    texts = texts[~matching]
-    with_negative = texts.row.isin(texts.row[texts.label == 0])
-    counts = {
-        "negatives with the text of a match": int(matching.sum()), "texts with the text of another in their row": int(twice.sum()),
-        "queries without a negative": queries - texts.row[with_negative].nunique()}
-    texts = texts[with_negative].reset_index(drop=True)
+    is_copy = texts.duplicated(["row", "right", "label"])
+    texts = texts[~is_copy]
+    pairs = pd.MultiIndex.from_frame(texts[["left", "right"]])
+    is_match = (texts.label == 0) & pairs.isin(pairs[texts.label == 1])
+    texts = texts[~is_match]
+    has_negative = texts.label.groupby(texts.row).transform("min") == 0
+    texts = texts[has_negative].reset_index(drop=True)
     if texts.empty:
         raise DataError(f"{name}: no query with a negative")
     texts["query"] = pd.factorize(texts.row)[0]
-    return Rows(texts.drop(columns="row"), rows.left_out | {what: count for what, count in counts.items() if count})
+    return Rows(texts.drop(columns="row"), {
+        "negatives with the text of a match": is_match.sum(), "texts with the text of another in their row": is_copy.sum(),
+        "queries without a negative": queries - texts.row.nunique()})
 
 
 def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    texts = _long(name, frame, columns, options)
-    place, corpus = pd.factorize(texts.right)
-    itself = texts.left == texts.right
-    twice = texts.duplicated(["left", "right"]) & ~itself
-    at = pd.Index(corpus).get_indexer(texts.left)
-    texts = texts.assign(document=place, itself=at)[~itself & ~twice]
+    texts = _long(name, frame, columns, options).drop(columns="row")
+    texts["document"], corpus = pd.factorize(texts.right)
+    texts["itself"] = pd.Index(corpus).get_indexer(texts.left)
+    is_itself = texts.left == texts.right
+    is_copy = texts.duplicated(["left", "right"]) & ~is_itself
+    texts = texts[~is_itself & ~is_copy]
     if texts.empty:
         raise DataError(f"{name}: no pair of two different texts")
-    first = pd.factorize(texts.left)[0]
-    texts = texts.assign(query=first).sort_values("query", kind="stable").reset_index(drop=True).drop(columns="row")
-    counts = {"pairs of a text with itself": int(itself.sum()), "pairs with the texts of another": int(twice.sum())}
-    return Rows(texts, {what: count for what, count in counts.items() if count}, pd.Series(corpus))
+    texts = texts.assign(query=pd.factorize(texts.left)[0]).sort_values("query", kind="stable").reset_index(drop=True)
+    left_out = {"pairs of a text with itself": is_itself.sum(), "pairs with the texts of another": is_copy.sum()}
+    return Rows(texts, left_out, pd.Series(corpus))
 
 
 # ---------------------------------------------------------------- any of them
@@ -239,8 +223,8 @@ def read_pairs_file(
     - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
       texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name, right_name`,
       `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and signs do not count;
-    - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; `query,
-      positive_passages, negative_passages`; or a query, a list of texts and a list of their labels;
+    - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; or `query,
+      positive_passages, negative_passages`;
     - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
       than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
       alone, where all positives are searched; a column of numbers next to them may hold labels, and is refused unless
@@ -303,9 +287,9 @@ def read_pairs_file(
     if isinstance(source, PairFile):
         return source
     names = columns.split(",") if isinstance(columns, str) else columns
-    options = Options(tuple(names) if names else None, group or None, form, match, match_from, other_to, scores, where)
+    options = Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
     if not isinstance(source, (str, os.PathLike)):
-        rows = _rows(name, in_memory(name or "pairs", source), options)
+        rows = _rows(name or "pairs", in_memory(name or "pairs", source), options)
         content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
         return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
     path = str(source)
@@ -324,76 +308,71 @@ def read_pairs_file(
 def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:
     "Read a folder of queries, or of tables by split."
     table = read_splits(folder, split)
-    if table is not None:
-        return replace(_rows(name, table[0], options), files=tuple(table[1]))
-    options.check_form(name, "retrieval", JUDGMENTS)
-    return read_folder(folder, split, options)
+    if table is None:
+        options.check_form(name, None)
+        return read_folder(folder, split, options)
+    return replace(_rows(name, table, options), files=tuple(table.attrs["files"]))
 
 
-def _rows(name: str | None, table: pd.DataFrame | dict, options: Options) -> Rows:
-    "The rows of a table, whose columns tell its form, or of queries with a corpus."
+def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
+    "Read the rows of a table, whose columns tell its form, or of queries with a corpus."
     if is_retrieval(table):
-        options.check_form(name or "queries", "retrieval", JUDGMENTS)
-        return read_dicts(name or "queries", table, options)
-    label = name or "data frame"
+        options.check_form(name, None)
+        return read_dicts(name, table, options)
     if table.empty:
-        raise DataError(f"{label}: no pairs")
+        raise DataError(f"{name}: no pairs")
+    notes = [table.attrs.get("note")]
     if options.where is not None:
-        table = rows_where(label, table, options.where)
-    if not options.columns and not roles([*map(str, table)]):
+        rows = rows_where(name, table, options.where)
+        notes.append(f"{len(rows):,} of {len(table):,} rows, where {options.where}")
+        table = rows
+    if not options.columns and not roles([*table]):
         table = spread(table)
-    columns = columns_of(label, table, options)
-    options.check_form(label, columns.form, columns.description, columns.label is not None)
-    usual = columns.form == "pairs" and (options.columns or columns.names == ("left", "right", "label"))
-    notes = [table.attrs.get("note"), "" if usual else f"read as {columns.description}", describe_unused(table, columns, options)]
-    rows = OF_FORM[columns.form](name or "pairs", table, columns, options)
+    columns = columns_of(name, table, options)
+    options.check_form(name, columns)
+    if columns.form != "pairs" or not options.columns and columns.names != ("left", "right", "label"):
+        notes.append(f"read as {columns.description}")
+    notes.append(describe_unused(table, columns, options))
+    rows = OF_FORM[columns.form](name, table, columns, options)
     return replace(rows, note="; ".join(filter(None, notes)), columns=columns)
 
 
 def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Options) -> PairFile:
     form, columns = (rows.columns.form, rows.columns.names) if rows.columns else ("retrieval", ())
-    ids = rows.corpus.index if "query_id" in rows.frame else None
     note = "; ".join(filter(None, [options.describe(rows), rows.note]))
-    matching = {key: value for key in ("match", "match_from", "other_to") if (value := getattr(options, key)) is not None}
+    left_out = {what: int(count) for what, count in rows.left_out.items() if count}
+    ids = rows.corpus.index if "query_id" in rows.frame else None
+    matching = {option: getattr(options, option) for option in ("match", "match_from", "other_to") if getattr(options, option) is not None}
     return PairFile(
-        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, rows.left_out, ids, options.scores, matching)
+        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None, matching)
 
 
 # ---------------------------------------------------------------- what the command line gives
 
-def named_tests(given: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Files and folders by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
-    tests = {}
-    for text in given:
-        name, sign, path = text.partition("=")
-        if not (name and sign and path):
-            raise ConfigError(f"{option} wants NAME=PATH, got {text!r}")
-        if name in tests:
-            raise ConfigError(f"{option} {name} is given twice")
+def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
+    "Return files and folders by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
+    tests = named_values(option, arguments, "NAME=PATH")
+    for path in tests.values():
         check_file(path)
-        tests[name] = path
     return tests
 
 
-def columns_by_name(given: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]:
-    "Columns of all files that are not named, and by the name of a file, of `a,b,c` or `NAME=a,b,c`. Raises `ConfigError`."
-    by_name = {}
-    for text in given:
-        name, sign, names = text.rpartition("=")
-        columns = tuple(part.strip() for part in names.split(","))
-        if (sign and not name) or len(columns) < 2 or not all(columns):
-            raise ConfigError(f"--columns wants names separated by commas, or NAME=names, got {text!r}")
-        if (name or None) in by_name:
-            raise ConfigError(f"--columns {name} is given twice")
-        by_name[name or None] = columns
-    return by_name.pop(None, None), by_name
+def columns_by_name(arguments: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]: # of `a,b,c` or `NAME=a,b,c`
+    "Return columns of all files that are not named, and by the name of a file. Raises `ConfigError`."
+    form = "names separated by commas, or NAME=names"
+    values = named_values("--columns", arguments, form, needs_name=False)
+    by_name = {name: tuple(map(str.strip, names.split(","))) for name, names in values.items()}
+    for name, columns in by_name.items():
+        if len(columns) < 2 or not all(columns):
+            raise ConfigError(f"--columns wants {form}, got {values[name]!r}")
+    return by_name.pop("", None), by_name
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
-    "A file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
-    before, colon, behind = str(source).rpartition(":")
+    "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
+    before, _, behind = str(source).rpartition(":")
     path, column = Path(source), "text"
-    if colon and not path.exists() and ending(before) in FORMATS:
+    if ending(before) in FORMATS and not path.exists():
         path, column = Path(before), behind
     if ending(path) in FORMATS:
         check_file(path)
@@ -406,12 +385,12 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: 
 
 @pd.option_context("mode.string_storage", "python")
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
-    "Texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
+    "Read texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
     if column is None:
-        text = decoded(path)
+        text = read_text(path)
         check_lines(f"texts of {path}", text)
-        return [line for line in LINE_END.split(text) if SEEN.search(line)]
+        return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
     table = read_table(path)
     if table.empty:
         raise DataError(f"texts of {path}: no texts")

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from io import StringIO
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import counted, nearest, quoted, visible
+from ..checks import ConfigError, closest, counted, nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
@@ -30,10 +30,11 @@ MOST_UNPACKED = 200 # times what is packed, of texts
 JSON_LINE = re.compile(r'\s*(\{\s*"|\[\s*["\[{])')
 NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
-UNREAD = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
-SEEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
+UNREADABLE = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
+VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
 NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
-QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+QUOTED_CELL = re.compile(r'"((?:[^"]|"")*)"')
+BLANKS = re.compile(r"[ \t\r\n]*") # of JSON
 LINE_END = re.compile("\r\n|\r|\n") # no other character ends a line
 csv.field_size_limit(2**28) # bytes
 DECODER = json.JSONDecoder(object_pairs_hook=each_key_once)
@@ -47,28 +48,50 @@ def ending(path: str | os.PathLike) -> str: # `.csv` of `new.CSV.gz`
 
 def path_and_part(source: str | os.PathLike) -> tuple[Path, str | None]:
     "Return the path and the part of `FOLDER:dev`, `FILE.json:dev` or `FILE:split=dev`."
-    before, colon, part = str(source).rpartition(":")
-    if colon and part and not os.path.exists(source) and os.path.exists(before):
-        if "=" in part or os.path.isdir(before) or ending(before) == ".json":
-            return Path(before), part
+    path, _, part = str(source).rpartition(":")
+    is_divided = part and not os.path.exists(source) and os.path.exists(path)
+    if is_divided and ("=" in part or os.path.isdir(path) or ending(path) == ".json"):
+        return Path(path), part
     return Path(source), None
 
 
 def check_file(path: str | os.PathLike) -> None:
-    "Raises `DataError` for a name with another ending, and for a file that is not there. A folder may have any name."
+    "Check the ending of a file's name, and that the file is there; a folder may have any name."
     path, _ = path_and_part(path)
-    if ending(path) in ENDINGS:
-        if not os.path.exists(path): # False for names that cannot be, too
-            near = os.listdir(path.parent) if os.path.isdir(path.parent) else []
-            raise DataError(f"{visible(str(path))}: no such file{nearest(path.name, near) if near else ''}")
-        check_regular(path, DataError)
-    elif not os.path.isdir(path):
-        known = ", ".join(ENDINGS)
-        raise DataError(f"{path}: the name must end in one of {known}, with or without .gz, or be that of a folder")
+    if os.path.isdir(path):
+        return
+    if ending(path) not in ENDINGS:
+        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, with or without .gz, or be that of a folder")
+    if not os.path.exists(path): # False for names that cannot be, too
+        names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
+        raise DataError(f"{visible(str(path))}: no such file{closest(path.name, names)}")
+    check_regular(path, DataError)
 
 
-def decoded(path: Path) -> str:
-    "A text without the mark before it. Raises `DataError` naming the line that is not UTF-8."
+def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]: # form: of an argument
+    "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
+    values = {}
+    for text in arguments:
+        name, sign, value = text.partition("=") if "=" in text else ("", "", text)
+        is_wrong = not value or not name and (sign or needs_name)
+        if is_wrong or name in values:
+            raise ConfigError(f"{option} wants {form}, each once, got {text!r}")
+        values[name] = value
+    return values
+
+
+def pick_split(path: Path, names: list[str], split: str | None) -> str:
+    "Return the split that is read: `test` where several are there and none is requested."
+    if split is None:
+        split = "test" if len({*names}) > 1 else names[0]
+    if split not in names:
+        there = ", ".join(map(visible, dict.fromkeys(names)))
+        raise DataError(f"{path}: no split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(names[0])}")
+    return split
+
+
+def read_text(path: Path) -> str:
+    "Read a text in UTF-8, packed or not, without a byte order mark."
     try:
         most = MOST_UNPACKED * max(path.stat().st_size, 2**20)
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
@@ -83,23 +106,31 @@ def decoded(path: Path) -> str:
         raise DataError(f"{path}:{line}: not UTF-8 ({e.reason}); write the file again as UTF-8") from None
 
 
-def _between_tabs(line: str) -> list[str]: # quotation marks around a whole cell are taken off; others are but letters
-    cells = line.split(TAB)
-    if '"' in line:
-        cells = [cell[1:-1].replace('""', '"') if QUOTED.fullmatch(cell) else cell for cell in cells]
-    return cells
+def refuse(name: str | Path, rows: pd.Series | pd.DataFrame, wrong, describe: Callable, advice: str = "") -> None:
+    "Raise `DataError` naming the lines of wrong rows; `describe` says of a cell, or of a row, what is wrong."
+    lines = rows[np.asarray(wrong, bool)].T # whose columns are the rows of a frame
+    bad = [(line, describe(row)) for line, row in lines.items()]
+    if bad:
+        raise DataError(f"{bad_lines(name, bad, len(rows), 'rows')}{advice}")
 
 
-def _rows_of(path: str | Path, text: str, delimiter: str):
-    "Iterate over the line where each row begins, and its cells."
-    if delimiter == TAB:
-        yield from enumerate(map(_between_tabs, LINE_END.split(text)), 1)
-        return
-    has_blanks = f'{delimiter} "' in text # before quotation marks
-    begin, reader = 1, csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=has_blanks)
+# ---------------------------------------------------------------- cells between signs
+
+def _unquote(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if QUOTED_CELL.fullmatch(cell) else cell
+
+
+def _rows_between(path: str | Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    "Yield the line where each row begins, and its cells; between tabs, quotation marks within a cell are letters."
+    is_tab = delimiter == TAB
+    reader = csv.reader(
+        StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=f'{delimiter} "' in text,
+        quoting=csv.QUOTE_NONE if is_tab else csv.QUOTE_MINIMAL)
+    begin = 1
     try:
         for row in reader:
-            yield begin, row
+            if any(map(str.strip, row)):
+                yield begin, list(map(_unquote, row)) if is_tab else row
             begin = reader.line_num + 1
     except csv.Error as e:
         raise DataError(f"{path}:{begin}: {e}") from None
@@ -107,64 +138,72 @@ def _rows_of(path: str | Path, text: str, delimiter: str):
 
 def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     "Return the fraction of the first rows that have as many cells as the header, where these are several."
-    counts = []
-    try:
-        for _, row in islice(_rows_of(path, text, delimiter), FIRST_ROWS):
-            counts += [len(row)] if any(map(str.strip, row)) else []
-    except DataError: # told when the rows are read
-        pass
-    header, *others = counts or [0]
+    sizes = []
+    with suppress(DataError): # raised again when all rows are read
+        for _, row in islice(_rows_between(path, text[:FIRST_CHARACTERS], delimiter), FIRST_ROWS):
+            sizes.append(len(row))
+    header, *others = sizes or [0]
     return others.count(header) / len(others) if others and header > 1 else 0
 
 
-def _delimited(path: Path) -> pd.DataFrame:
-    "Return the cells between the sign by which header and first rows have equally many."
-    text = decoded(path)
+def _read_delimited(path: Path) -> pd.DataFrame:
+    "Read the cells between the sign by which header and first rows have equally many."
+    text = read_text(path)
     usual = "," if ending(path) == ".csv" else TAB
     sep = SEP.match(text)
     if sep:
         delimiter, text = sep[1], text[sep.end():]
     else:
-        head = text[:FIRST_CHARACTERS]
-        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(path, head, sign)) # of equals the first
+        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(path, text, sign)) # of equals the first
     sign = DELIMITERS.get(delimiter, quoted(delimiter))
-    rows = {line: row for line, row in _rows_of(path, text, delimiter) if any(map(str.strip, row))}
+    rows = pd.Series(dict(_rows_between(path, text, delimiter)), dtype=object)
     if len(rows) < 2:
         return pd.DataFrame()
-    header = [name.strip() for name in rows.pop(min(rows))]
-    expected = f"cells between {sign}, the header has {len(header)}"
-    bad = [(line, counted(len(row), expected)) for line, row in rows.items() if len(row) != len(header)]
-    if bad:
-        why = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
-        raise DataError(f"{bad_lines(path, bad, len(rows))}{why if delimiter == TAB else ''}")
-    frame = pd.DataFrame(list(rows.values()), [*rows], header, dtype=object)
+    header, rows = list(map(str.strip, rows.iloc[0])), rows.iloc[1:]
+    expectation = f"cells between {sign}, the header has {len(header)}"
+    advice = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL" if delimiter == TAB else ""
+    refuse(path, rows, rows.map(len) != len(header), lambda row: counted(len(row), expectation), advice)
+    frame = pd.DataFrame(rows.tolist(), rows.index, header, dtype=object)
     if delimiter != usual:
         frame.attrs["note"] = f"{sign} stand between its cells"
     return frame
 
 
-def json_values(path: Path, text: str) -> pd.Series: # index: the line; in one list or object the place
-    "The values of JSON, one a line or all in one list."
-    number, found = 1, {}
-    try:
-        whole = DECODER.decode(text)
-        rows = whole if isinstance(whole, list) else [whole]
-        return pd.Series(rows, range(1, len(rows) + 1), dtype=object)
-    except json.JSONDecodeError as e:
-        if text.strip() and e.msg != "Extra data": # which is a second line
-            raise DataError(f"{path}:{e.lineno}: {e.msg}") from None
-    except (ValueError, RecursionError) as e:
-        raise DataError(f"{path}: {e}") from None
-    try:
-        for number, line in enumerate(LINE_END.split(text), 1):
-            if line.strip():
-                found[number] = DECODER.decode(line)
-    except (ValueError, RecursionError) as e:
-        raise DataError(f"{path}:{number}: {getattr(e, 'msg', e)}") from None
-    return pd.Series(found, dtype=object)
+def check_lines(name: str, text: str) -> None:
+    "Refuse texts whose lines are rows of a table, or of JSON."
+    bare = QUOTED_CELL.sub("", text) # prose has a blank behind its commas
+    signs = [sign for sign in DELIMITERS if sign in "\t|" or f"{sign} " not in bare]
+    words = [f", with cells between {DELIMITERS[sign]}" for sign in signs if _agreement(name, text, sign) > .9]
+    if words or JSON_LINE.match(text):
+        raise DataError(f"{name}: its lines look like rows of a table{[*words, ' of JSON'][0]}; {NAME_A_COLUMN}")
 
 
-def _arrow(path: Path) -> pd.DataFrame:
+# ---------------------------------------------------------------- JSON and Parquet
+
+def json_values(path: str | Path, text: str) -> pd.Series: # index: the line; in one list the place
+    "Read the values of JSON, one after another or all in one list."
+    values, lines, begin, end, line = [], [], 0, 0, 1
+    try:
+        while (following := BLANKS.match(text, end).end()) < len(text):
+            line += text.count("\n", begin, following)
+            begin = following
+            value, end = DECODER.raw_decode(text, begin)
+            values.append(value)
+            lines.append(line)
+    except (ValueError, RecursionError) as e:
+        place = line if values else getattr(e, "lineno", line)
+        raise DataError(f"{path}:{place}: {getattr(e, 'msg', e)}") from None
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0]
+        lines = range(1, len(values) + 1)
+    return pd.Series(values, lines, dtype=object)
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
+    return frame.set_axis(range(1, len(frame) + 1))
+
+
+def _read_arrow(path: Path) -> pd.DataFrame:
     "Read Parquet, or a file that `datasets` keeps on disk."
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -182,67 +221,50 @@ def _arrow(path: Path) -> pd.DataFrame:
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
 
 
-def check_lines(name: str, text: str) -> None:
-    "Refuse texts whose lines are rows of a table, or of JSON."
-    bare = QUOTED.sub("", text) # prose has a blank behind its commas
-    tables = [word for sign, word in DELIMITERS.items() if (sign in "\t|" or f"{sign} " not in bare) and _agreement(name, text, sign) > .9]
-    if tables or JSON_LINE.match(text):
-        between = f", with cells between {tables[0]}" if tables else " of JSON"
-        raise DataError(f"{name}: its lines look like rows of a table{between}; {NAME_A_COLUMN}")
-
-
-def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2, ...
-    return frame.set_axis(range(1, len(frame) + 1))
-
-
 def read_table(path: Path, split: str | None = None) -> pd.DataFrame | dict:
     "Read a frame, or a dict with queries and a corpus."
     check_file(path)
     if ending(path) in (".parquet", ".arrow"):
-        return _arrow(path)
+        return _read_arrow(path)
     if ending(path) in (".csv", ".tsv", ".txt"):
-        return _delimited(path)
-    rows = json_values(path, decoded(path))
-    if len(rows) and rows.map(lambda row: isinstance(row, list)).all(): # cells without names
+        return _read_delimited(path)
+    rows = json_values(path, read_text(path))
+    kinds = rows.map(type)
+    if {*kinds} == {list}: # cells without names
         return pd.DataFrame({"texts": rows}, dtype=object)
-    wrong = rows[~rows.map(lambda row: isinstance(row, dict)).astype(bool)]
-    if len(wrong):
-        bad = [(line, f"an object is expected, found {type(row).__name__}") for line, row in wrong.items()]
-        raise bad_lines(path, bad, len(rows))
-    if ending(path) == ".json" and (len(rows) == 1 or split):
-        return in_memory(str(path), _of_object(path, rows.iloc[0], split))
-    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all():
+    refuse(path, rows, [kind is not dict for kind in kinds], lambda row: f"an object is expected, found {type(row).__name__}")
+    if ending(path) == ".json" and len(rows) == 1:
+        return _read_object(path, rows.iloc[0], split)
+    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all(): # such as {"set": {"query": ..., ...}}
         rows = rows.map(lambda row: next(iter(row.values())))
     return pd.DataFrame(rows.tolist(), rows.index, dtype=object)
 
 
-DEDUPE = ( # a line of Python
+TURNS = { # keys of an object of JSON -> what it is, and a line of Python that makes a table of it
+    ("columns", "data"): "what pandas writes with orient='split'. This makes a table of it: import pandas; "
+    "pandas.read_json({!r}, orient='split').to_csv('pairs.csv', index=False)",
+    ("distinct", "match"):
     "examples of dedupe, two records each. This makes pairs of them: import json, pandas; examples = json.load(open({!r})); "
     "pandas.DataFrame([[' '.join(str(cell) for cell in record.values() if cell) for record in pair['__value__']] + [int(name == 'match')] "
-    "for name, pairs in examples.items() for pair in pairs], columns=['left', 'right', 'label']).to_csv('pairs.csv', index=False)")
+    "for name, pairs in examples.items() for pair in pairs], columns=['left', 'right', 'label']).to_csv('pairs.csv', index=False)",
+}
 
 
-def _of_object(path: Path, whole: dict, split: str | None) -> dict | pd.DataFrame | list:
-    "Return the table that one object of JSON holds: of columns, of rows by id, or of one of several splits."
-    values = [*whole.values()]
-    if {"distinct", "match"} == whole.keys():
-        raise DataError(f"{path}: {DEDUPE.format(str(path))}")
-    if {"columns", "data"} <= whole.keys():
-        try:
-            return pd.DataFrame(whole["data"], columns=whole["columns"], dtype=object)
-        except (ValueError, TypeError) as e:
-            raise DataError(f"{path}: {e}") from None
-    has_splits = all(one and (is_rows(one) or isinstance(one, dict) and all(isinstance(cell, list) for cell in one.values())) for one in values)
-    if split and not has_splits:
-        raise DataError(f"{path}: a file without splits, and {split!r} is asked for")
-    if has_splits:
-        if split not in whole:
-            there = ", ".join(map(visible, whole))
-            raise DataError(f"{path}: a file with the splits {there}: name one of them, e.g. {path}:{visible(next(iter(whole)))}")
-        return whole[split]
-    if all(isinstance(one, dict) for one in values) and not is_retrieval(whole):
-        return values if all(map(str.isdigit, whole)) else {name: pd.Series(cells, dtype=object) for name, cells in whole.items()}
-    return whole
+def _read_object(path: Path, content: dict, split: str | None) -> pd.DataFrame | dict:
+    "Return the table that one object of JSON holds: of columns, of rows by their numbers, or of one of several splits."
+    for keys, advice in TURNS.items():
+        if content.keys() >= {*keys}:
+            raise DataError(f"{path}: {advice.format(str(path))}")
+    tables = [is_rows(one) or isinstance(one, dict) and all(isinstance(cells, list) for cells in one.values()) for one in content.values()]
+    if all(tables):
+        split = pick_split(path, [*content], split)
+        frame = in_memory(str(path), content[split])
+        frame.attrs["note"] = f"read from the split {split}"
+        return frame
+    if all(isinstance(one, dict) for one in content.values()) and not is_retrieval(content): # as pandas writes it
+        orient = "index" if all(map(str.isdigit, content)) else "columns"
+        return in_order(pd.DataFrame.from_dict(content, orient, dtype=object))
+    return in_memory(str(path), content)
 
 
 # ---------------------------------------------------------------- tables in memory
@@ -251,48 +273,46 @@ def is_rows(source) -> bool:
     return isinstance(source, list) and all(isinstance(row, dict) for row in source)
 
 
-def is_retrieval(given) -> bool:
-    return isinstance(given, dict) and {"queries", "corpus"} <= given.keys()
+def is_retrieval(source) -> bool:
+    return isinstance(source, dict) and {"queries", "corpus"} <= source.keys()
 
 
 def _column(name: str, key, cells) -> list | pd.Series:
-    "Raises `DataError` for what is no column, as one of several splits."
-    is_table = hasattr(cells, "columns") or hasattr(cells, "column_names")
+    "Return the cells of a column. Raises `DataError` for what is none, as one of several splits."
+    is_table = len(getattr(cells, "shape", ())) > 1
     if is_table or isinstance(cells, (str, dict)) or not isinstance(cells, Iterable):
-        split = f": pass it alone, as in ds[{key!r}]" if is_table else ""
-        raise DataError(f"{name}: a list of cells is expected, and {key!r} is a {type(cells).__name__}{split}")
+        raise DataError(f"{name}: a list of cells is expected, and {key!r} is a {type(cells).__name__}; a table is passed alone, as in ds[{key!r}]")
     return cells if isinstance(cells, pd.Series) else list(cells)
 
 
 def in_memory(name: str, source) -> pd.DataFrame | dict:
-    "The same of a table in memory: a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts."
+    "Return a frame of a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts; a dict with a corpus as it is."
     if is_retrieval(source):
         return source
     if isinstance(source, dict):
-        columns = {str(key): _column(name, key, cells) for key, cells in source.items()}
-        try:
-            source = pd.DataFrame(columns, dtype=object)
-        except ValueError as e: # of several lengths
-            raise DataError(f"{name}: {e}") from None
-    elif is_rows(source):
-        source = pd.DataFrame(source, dtype=object)
+        source = {key: _column(name, key, cells) for key, cells in source.items()}
     elif hasattr(source, "to_pandas"):
         source = source.to_pandas()
-    if not isinstance(source, pd.DataFrame):
-        got = type(source).__name__
-        raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {got}")
-    return in_order(source.astype(object)).set_axis(list(map(str, source.columns)), axis=1)
+    if not isinstance(source, (dict, pd.DataFrame)) and not is_rows(source):
+        kind = type(source).__name__
+        raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {kind}")
+    try:
+        frame = pd.DataFrame(source, dtype=object)
+    except ValueError as e: # of several lengths
+        raise DataError(f"{name}: {e}") from None
+    return in_order(frame).set_axis(list(map(str, frame.columns)), axis=1)
 
 
 def spread(frame: pd.DataFrame) -> pd.DataFrame:
     "Give each cell of lists of two or three a column of its own, named by what it holds."
     for column, cells in frame.items():
         sizes = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
-        if sizes <= {2, 3} and len(sizes) == 1:
+        if sizes in ({2}, {3}):
             wide = pd.DataFrame(cells.tolist(), frame.index, dtype=object)
-            has_label = not wide[max(sizes) - 1].map(is_text).any()
-            names = ("left", "right", "label") if has_label else ("anchor", "positive", "negative")
-            return pd.concat([wide.set_axis(names[:max(sizes)], axis=1), frame.drop(columns=column)], axis=1)
+            has_texts = wide.iloc[:, -1].map(is_text).any()
+            names = ["anchor", "positive", "negative"] if has_texts else ["left", "right", "label"]
+            wide.columns = names[:wide.shape[1]]
+            return wide.join(frame.drop(columns=column))
     return frame
 
 
@@ -306,21 +326,19 @@ def describe_values(cells: pd.Series) -> str:
 def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
     "Return the rows in which a column has a value."
     column, _, value = where.partition("=")
-    if [*frame.columns].count(column) != 1:
+    if [*frame].count(column) != 1:
         raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, frame.columns)}")
     rows = frame[frame[column].map(str).str.strip() == value.strip()]
     if rows.empty:
         raise DataError(f"{name}: no row where {where}{describe_values(frame[column])}")
-    note = f"{len(rows):,} of {len(frame):,} rows, where {where}"
-    rows.attrs["note"] = "; ".join(filter(None, [frame.attrs.get("note"), note]))
     return rows
 
 
 # ---------------------------------------------------------------- what a cell is
 
 def is_text(cell) -> bool:
-    "Whether a cell is a text that a tokenizer can read."
-    return isinstance(cell, str) and bool(SEEN.search(cell)) and not UNREAD.search(cell)
+    "Tell whether a cell is a text that a tokenizer can read."
+    return isinstance(cell, str) and bool(VISIBLE.search(cell)) and not UNREADABLE.search(cell)
 
 
 def number_of(cell) -> Decimal | None: # None: it is no number
@@ -338,13 +356,16 @@ def floats(cells: pd.Series) -> pd.Series:
     return cells.map(number).astype(float)
 
 
-def check(name: str, cells: pd.Series, right, expected: str) -> None: # right: (n,) booleans
-    "Raises `DataError` naming file, lines and column of cells that are not right."
-    wrong = cells[~np.asarray(right, bool)]
-    if wrong.empty:
-        return
-    bad = [(line, f"column {cells.name!r}: {expected}, found {quoted(cell)}") for line, cell in wrong.items()]
-    raise bad_lines(name, bad, len(cells), "rows")
+def finite(name: str, cells: pd.Series, rule: str) -> pd.Series:
+    "Read finite numbers. Raises `DataError` naming file and line of what is none."
+    numbers = floats(cells)
+    refuse(name, cells, ~np.isfinite(numbers), lambda cell: f"{rule}, found {quoted(cell)}")
+    return numbers
+
+
+def check(name: str, cells: pd.Series, right, rule: str, advice: str = "") -> None: # right: (n,) booleans
+    "Check the cells of a column. Raises `DataError` naming file, lines and column of those that are not right."
+    refuse(name, cells, ~np.asarray(right, bool), lambda cell: f"column {cells.name!r}: {rule}, found {quoted(cell)}", advice)
 
 
 def with_title(title, text) -> str:
@@ -352,7 +373,7 @@ def with_title(title, text) -> str:
 
 
 def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
-    "The texts of cells, which may be lists of texts, or of passages with title and text."
+    "Return the texts of cells, which may be lists of texts, or of passages with title and text."
     texts = cells.set_axis(range(len(cells))).explode().dropna()
     texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
     check(name, texts.set_axis(cells.index[texts.index]), texts.map(is_text), "a text is expected")
@@ -360,6 +381,6 @@ def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
 
 
 def groups_in(name: str, cells: pd.Series) -> pd.Series:
-    "Names of groups, which may be missing."
-    check(name, cells, ~cells.map(str).str.contains(UNREAD), "a name of a group is expected")
+    "Return names of groups, which may be missing."
+    check(name, cells, ~cells.map(str).str.contains(UNREADABLE), "a name of a group is expected")
     return cells.map(str).str.strip().where(cells.notna(), "").replace("", "(none)")
