@@ -17,11 +17,11 @@ from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
 from debias_nb.explain.evidence import below_chance, doubts, flaws
-from debias_nb.explain.given import ask_given, given_scores
+from debias_nb.explain.external_scores import ask_given, given_scores
 from debias_nb.explain.methods import Method, settings_for
 from debias_nb.explain.page import cell, coded
 from debias_nb.explain.recommendation import recommend, trade_points
-from debias_nb.explain.tests import as_test
+from debias_nb.explain.test_sets import as_test
 
 BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
 WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}

@@ -41,7 +41,7 @@ from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
 from debias_nb.explain.programs import LOSSES, OF_MATCHES
 from debias_nb.explain.recommendations import GENERAL
-from debias_nb.explain.tests import as_test
+from debias_nb.explain.test_sets import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP

@@ -34,7 +34,7 @@ from debias_nb.explain.inputs import read_files
 from debias_nb.explain.page import tables as by_test
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
-from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
+from debias_nb.explain.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.measures.rankings import corpus_levels
@@ -228,7 +228,7 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
     whole = average_precision(labels, scores, weights)
-    monkeypatch.setattr("debias_nb.explain.tests.AT_ONCE", at_once)
+    monkeypatch.setattr("debias_nb.explain.test_sets.AT_ONCE", at_once)
     assert np.array_equal(average_precision(labels, scores, weights), whole)
     assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 

@@ -15,7 +15,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.explain.demo import offers, small_encoder
 from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.given import NO_WEIGHTS, score_pairs
+from debias_nb.explain.external_scores import NO_WEIGHTS, score_pairs
 from debias_nb.explain.models import load_model, pair_scores
 from debias_nb.repro.cli import app
 

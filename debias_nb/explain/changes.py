@@ -10,7 +10,7 @@ __all__ = ['LEVEL', 'MARGIN', 'WHOLE', 'NEW', 'VERDICT', 'MANY', 'side_of', 'poi
 import numpy as np
 import pandas as pd
 
-from .tests import TITLES, Test, TooSmall, difference, figures, level
+from .test_sets import TITLES, Test, TooSmall, difference, figures, level
 from ..measures.stats import Paired, judge
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9

@@ -18,7 +18,7 @@ import pandas as pd
 
 from .changes import MARGIN, NEW, WHOLE, change_of, parts_of, points
 from .recommendations import GENERAL
-from .tests import TITLES, Test, figures
+from .test_sets import TITLES, Test, figures
 from ..measures.stats import WORDS, judge
 
 # %% ../../nbs/explain/05_decision.ipynb #f0fc98ec

@@ -22,13 +22,13 @@ from .decision import LIKE, Averaged, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
 from .evidence import OF_TRAINING, below_chance, candidate_words, doubts, flaws, flips, reversal
 from .evidence import ranked_words, shortcuts, slices
-from .given import NO_WEIGHTS, Given, ask_given, given_scores
+from .external_scores import NO_WEIGHTS, Given, ask_given, given_scores
 from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
 from .scores import rank_moves, thresholds
-from .tests import RESAMPLES, PairTest, Test, TooSmall, as_test, check_metric, suspects
+from .test_sets import RESAMPLES, PairTest, Test, TooSmall, as_test, check_metric, suspects
 from .words import importance_by_word, label_ties, word_importance, word_pairs, words_of
 
 # %% ../../nbs/explain/11_diagnose.ipynb #2d4d16e7

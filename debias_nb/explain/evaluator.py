@@ -8,7 +8,7 @@ __all__ = ['DiagnosisEvaluator']
 # %% ../../nbs/explain/17_evaluator.ipynb #d4f32c4b
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .tests import as_test, check_metric
+from .test_sets import as_test, check_metric
 from .inputs import read_files
 from .models import Model, load_model
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.pairs import word_overlap
-from .tests import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, difference, figures, level, split_halves
+from .test_sets import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, difference, figures, level, split_halves
 from .models import Scorer, pair_scores
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of

@@ -9,11 +9,11 @@ from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.kinds import check_apart
-from .given import Given
+from .external_scores import Given
 from .methods import HeldTexts
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
-from .tests import Test
+from .test_sets import Test
 
 def check_named(option: str, files) -> None:
     "Raises `DataError` for files without names."

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from .tests import FIRST, PairTest, QueryTest, Test, first_rank, level
+from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
 from ..measures.metrics import with_itself
 
 # %% ../../nbs/explain/06_scores.ipynb #ff6928d5

@@ -14,7 +14,7 @@ from ..data.registry import DataError
 from ..data.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
-from .tests import RetrievalTest, Test
+from .test_sets import RetrievalTest, Test
 from ..measures.rankings import NOWHERE, Levels, candidate_levels
 
 NO_WEIGHTS = "Scores were given, not models: words, averaged weights and what models do not read need the weights (--base and --tuned), and are left out."
