@@ -70,7 +70,7 @@ def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_ar
 def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():
     row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell", "counted": "queries", "found": 1.16}
     assert _change_sentence(row).endswith("; too few queries to tell") and cell(row, "found") == "too few to tell"
-    assert _change_sentence(row | {"found": .5}).endswith("a change of 50.0 points would have been found four times in five")
+    assert _change_sentence(row | {"found": .5}).endswith("detectable change (80% power): 50.0 points")
 
 
 @pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])
