@@ -114,8 +114,8 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
     found = diagnose(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed}, progress=False)
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
-        f"new: 1 of 40 queries have no text in {changed}, and count as 0.", f"new: 1 texts that {changed} ranks are not in the corpus.",
-        f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+        f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out.",
+        f"new: 1 of 40 queries have no text in {changed}, and count as 0."]
     assert sum(found.ranks["new"]["moves"].values()) == 40, "what neither model ranks stays where it is"
     shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
     values = shallow.verdicts.set_index("metric").base

@@ -1,7 +1,7 @@
-"Scores that were given in place of models, as tests take them: runs of a search, or two columns of a table of pairs."
+"Scores in place of models: runs of a search, or two columns of a table of pairs."
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -21,47 +21,56 @@ NO_WEIGHTS = "Scores were given, not models: words, averaged weights and what mo
 
 
 @dataclass(frozen=True)
-class Given:
-    "Where the scores of one model are."
-    runs: dict[str, Run]    # of tests of retrieval
-    names: dict[str, str]   # of these, and the columns of tests of pairs
+class ExternalScores:
+    "Scores of one model that were computed elsewhere."
+    runs: dict[str, Run]     # of tests of retrieval
+    names: dict[str, str]    # of these, and the columns of tests of pairs
     source: list[str] | None # as the command takes the runs; None: one is in memory
 
-    def facts(self) -> dict: # as of a `Scorer`
+    def facts(self) -> dict:
+        "Return what a page says of it, as of a `Scorer`."
         hashes = [fingerprint(run) if isinstance(run, dict) else sha256_file(run) for run in self.runs.values()]
-        named = ", ".join(dict.fromkeys(self.names.values()))
-        return {"name": named, "kind": "scores", "fingerprint": fingerprint(hashes), "prompt": "", "source": self.source}
+        names = ", ".join(dict.fromkeys(self.names.values()))
+        return {"name": names, "kind": "scores", "fingerprint": fingerprint(hashes), "prompt": "", "source": self.source}
 
 
-def given_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, Given]: # scores: of each model a run, or runs by test
-    "Find where the scores of each model are. Raises `ConfigError` for what is missing, or has no use."
-    searched = [name for name, file in files.items() if file.form == "retrieval"]
+@dataclass(frozen=True)
+class Remarks:
+    "Sentences about the scores, for a page."
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _of_model(model: str, scores: Run | dict[str, Run] | None, files: dict[str, PairFile], searches: list[str]) -> ExternalScores:
+    "Find the scores of one model, given as a run, or as runs by test."
+    by_test = isinstance(scores, dict) and (scores.keys() <= files.keys() or any(isinstance(run, (str, os.PathLike)) for run in scores.values()))
+    runs = scores if by_test else dict.fromkeys(searches, scores)
+    for name in runs:
+        check_known("test with queries, corpus and qrels that is called", name, searches, ConfigError)
+    lacking = [name for name in searches if runs.get(name) is None]
+    if lacking:
+        raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
+    options = dict.fromkeys(f"{model}:{name}={run}" if by_test else f"{model}={run}" for name, run in runs.items())
+    in_memory = {name: f"a run of the {model} model" for name, run in runs.items() if isinstance(run, dict)}
+    columns = {name: file.scores[MODELS.index(model)] for name, file in files.items() if file.scores}
+    return ExternalScores(runs, {name: str(run) for name, run in runs.items()} | in_memory | columns, None if in_memory else [*options])
+
+
+def find_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, ExternalScores]:
+    "Find the scores of each model, and check that every test has them."
+    searches = [name for name, file in files.items() if file.form == "retrieval"]
     for name, file in files.items():
-        if name in searched and file.ids is None:
+        if name in searches and file.ids is None:
             raise ConfigError(f"{name}: a folder with queries, corpus and qrels is expected, whose ids a run can name")
-        if name not in searched and file.scores is None:
+        if name not in searches and file.scores is None:
             raise ConfigError(f"{name}: two models are expected, or labeled pairs with two columns of scores: --columns left,right,label,base,tuned")
-    for model in scores or {}:
+    runs = scores or {}
+    for model in runs:
         check_known("model of scores", model, MODELS, ConfigError)
-    if scores and not searched:
+    if runs and not searches:
         columns = ", ".join(column for file in files.values() for column in file.scores)
         raise ConfigError(f"scores: a run is for a test with queries, corpus and qrels; the scores of pairs are their columns {columns}")
-    found = {}
-    for place, model in enumerate(MODELS):
-        own = (scores or {}).get(model)
-        by_test = isinstance(own, dict) and (own.keys() <= files.keys() or any(isinstance(run, (str, os.PathLike)) for run in own.values()))
-        runs = own if by_test else dict.fromkeys(searched, own)
-        for name in runs:
-            check_known("test with queries, corpus and qrels that is called", name, searched, ConfigError)
-        lacking = [name for name in searched if runs.get(name) is None]
-        if lacking:
-            raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
-        in_memory = any(isinstance(run, dict) for run in runs.values())
-        options = dict.fromkeys(f"{model}:{name}={run}" if by_test else f"{model}={run}" for name, run in runs.items())
-        names = {name: f"a run of the {model} model" if isinstance(run, dict) else str(run) for name, run in runs.items()}
-        names |= {name: file.scores[place] for name, file in files.items() if file.scores}
-        found[model] = Given(runs, names, None if in_memory else [*options])
-    return found
+    return {model: _of_model(model, runs.get(model), files, searches) for model in MODELS}
 
 
 def score_pairs(
@@ -119,77 +128,79 @@ def score_pairs(
     return replace(file, frame=frame, path=None, scores=MODELS)
 
 
-def _placed(test: RetrievalTest, run: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]: # query, document, score by place
-    "What a run ranks for the queries of a test, a text that is not in the corpus at no place, and what to know of the rest."
+def _placements(test: RetrievalTest, run: pd.DataFrame, name: str, remarks: Remarks) -> pd.DataFrame:
+    "Number the queries and texts of a run as a test does (columns query, document, score); -1 is a text that is not in the corpus."
     queries = test.file.frame.drop_duplicates("query")
-    query = pd.Index(queries.query_id).get_indexer(run["query"])
-    known = run[query >= 0]
-    if known.empty:
+    numbers = pd.Index(queries.query_id).get_indexer(run["query"])
+    rows = run[numbers >= 0]
+    if rows.empty:
         raise DataError(f"{name}:{run.index[0]}: query {run['query'].iloc[0]!r} is not in {test.name}, and no other of the run is")
-    placed = pd.DataFrame({"query": query[query >= 0], "document": test.file.ids.get_indexer(known.document), "score": known.score.to_numpy()})
-    outside = np.flatnonzero(placed.document < 0)
-    if len(outside) > tolerated(len(placed)):
-        row = known.iloc[outside[0]]
-        raise DataError(f"{name}:{row.name}: text {row.document!r} is not in the corpus of {test.name}; {len(outside):,} of {len(known):,} are not")
-    counts = {"texts that {} ranks are not in the corpus": len(outside),
-              "queries of {} have no relevant text there, and are left out": run["query"][query < 0].nunique()}
+    placements = pd.DataFrame({
+        "query": numbers[numbers >= 0], "document": test.file.ids.get_indexer(rows.document), "score": rows.score.to_numpy()})
+    outside = rows[placements.document.to_numpy() < 0]
+    if len(outside) > tolerated(len(rows)):
+        raise DataError(f"{name}:{outside.index[0]}: text {outside.document.iloc[0]!r} is not in the corpus of {test.name}; "
+                        f"{len(outside):,} of {len(rows):,} are not")
+    counts = {f"texts that {name} ranks are not in the corpus": len(outside),
+              f"queries of {name} have no relevant text there, and are left out": run["query"][numbers < 0].nunique()}
+    remarks.warnings.extend(f"{test.name}: {count:,} {what}." for what, count in counts.items() if count)
     if "itself" in queries: # which no search by weights ranks either
-        itself = queries["itself"].to_numpy()[placed["query"]]
-        placed = placed[(itself < 0) | (placed.document != itself)]
-    return placed, [f"{test.name}: {count:,} {what.format(name)}." for what, count in counts.items() if count]
+        itself = queries["itself"].to_numpy()[placements["query"]]
+        placements = placements[(itself < 0) | (placements.document != itself)]
+    return placements
 
 
-def _levels(test: RetrievalTest, placed: pd.DataFrame) -> Levels:
-    "Where the relevant texts of each query stand in a run; those that are not ranked stand nowhere."
-    relevant = test.file.frame[["query", "document", "label"]]
-    rows = placed.merge(relevant, "outer", ["query", "document"])
-    found = candidate_levels(rows["query"].to_numpy(), rows.label.fillna(0).to_numpy(), rows.score.fillna(-np.inf).to_numpy())
-    best = placed.sort_values("score", ascending=False, kind="stable").drop_duplicates("query").set_index("query").document
+def _levels(test: RetrievalTest, placements: pd.DataFrame) -> Levels:
+    "Find where a run ranks the relevant texts of each query; those that are not ranked stand nowhere."
+    rows = placements.merge(test.file.frame[["query", "document", "label"]], "outer", ["query", "document"])
+    levels = candidate_levels(rows["query"].to_numpy(), rows.label.fillna(0).to_numpy(), rows.score.fillna(-np.inf).to_numpy())
+    best = placements.sort_values("score", ascending=False, kind="stable").drop_duplicates("query").set_index("query").document
     first = best.reindex(range(len(test.cases)), fill_value=-1).to_numpy()
-    return replace(found, first=first[:, None])
+    return replace(levels, first=first[:, None])
 
 
-def _depths(test: RetrievalTest, placed: dict[str, pd.DataFrame], names: dict[str, str]) -> tuple[list[str], list[str]]: # warnings, notes
-    "How much the runs rank, and what ties. Raises `DataError` where they answer different queries."
-    depths = {model: rows["query"].value_counts().reindex(range(len(test.cases)), fill_value=0) for model, rows in placed.items()}
-    warnings, notes = [], []
+def _remark_on_depths(test: RetrievalTest, placements: dict[str, pd.DataFrame], names: dict[str, str], remarks: Remarks) -> None:
+    "Say how much the runs rank, and what ties; they must answer the same queries."
+    depths = {model: np.bincount(rows["query"], minlength=len(test.cases)) for model, rows in placements.items()}
     for model, other in zip(MODELS, MODELS[::-1]):
-        none = depths[model] == 0
-        alone = none & (depths[other] > 0)
-        if alone.sum() > tolerated(len(none)):
-            query = test.cases.query_id[alone.idxmax()]
-            raise DataError(f"{test.name}: {names[model]} ranks nothing for {alone.sum():,} queries that {names[other]} answers, such as {query!r}")
-        if none.any():
-            warnings.append(f"{test.name}: {none.sum():,} of {len(none):,} queries have no text in {names[model]}, and count as 0.")
-        found = test.scores[model]
-        tied = found.query[(found.tied > found.right) & (found.above < NOWHERE)]
-        if len(tied):
-            notes.append(f"{test.name}: in {names[model]} another text has the score of a relevant one for {len(set(tied)):,} queries. A metric is the "
-                         "mean over all orders of equal scores; trec_eval and what is built on it take one, by ids.")
-        if depths[model].min() < len(test.file.corpus):
-            notes.append(f"{test.name}: {names[model]} ranks {depths[model].min():,} to {depths[model].max():,} of {len(test.file.corpus):,} texts "
-                         "for a query; a relevant text that is not ranked counts as not found.")
-    return warnings, notes
+        depth, name = depths[model], names[model]
+        alone = np.flatnonzero((depth == 0) & (depths[other] > 0))
+        if len(alone) > tolerated(len(depth)):
+            query = test.cases.query_id[alone[0]]
+            raise DataError(f"{test.name}: {name} ranks nothing for {len(alone):,} queries that {names[other]} answers, such as {query!r}")
+        if not depth.all():
+            remarks.warnings.append(f"{test.name}: {(depth == 0).sum():,} of {len(depth):,} queries have no text in {name}, and count as 0.")
+        levels = test.scores[model]
+        ties = levels.query[(levels.tied > levels.right) & (levels.above < NOWHERE)]
+        if len(ties):
+            remarks.notes.append(f"{test.name}: in {name} another text has the score of a relevant one for {len(set(ties)):,} queries. A metric is the "
+                                 "mean over all orders of equal scores; trec_eval and what is built on it take one, by ids.")
+        if depth.min() < len(test.file.corpus):
+            remarks.notes.append(f"{test.name}: {name} ranks {depth.min():,} to {depth.max():,} of {len(test.file.corpus):,} texts "
+                                 "for a query; a relevant text that is not ranked counts as not found.")
 
 
-def ask_given(test: Test, given: dict[str, Given]) -> tuple[list[str], list[str]]: # warnings, notes
-    "Fill the scores of a test. Raises `DataError` for what is no run of this test, and where both models say the same."
-    warnings, notes = [], []
+def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> dict[str, pd.DataFrame]:
+    "Fill the scores of a test from runs, and return what these rank."
+    names = {model: one.names[test.name] for model, one in models.items()}
+    placements = {}
+    for model, name in names.items():
+        run = read_run(models[model].runs[test.name], name)
+        if run.attrs.get("by rank"):
+            remarks.warnings.append(
+                f"{test.name}: {name} has one score for all texts of {run.attrs['by rank']:,} queries: these are in the order of ranks.")
+        placements[model] = _placements(test, run, name, remarks)
+        test.scores[model] = _levels(test, placements[model])
+    _remark_on_depths(test, placements, names, remarks)
+    return placements
+
+
+def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) -> None:
+    "Fill the scores of a test with external ones, which must differ."
     if test.file.scores:
-        placed = {model: test.file.frame[model] for model in MODELS}
-        test.scores |= {model: scores.to_numpy() for model, scores in placed.items()}
+        scores = {model: test.file.frame[model].to_numpy() for model in MODELS}
+        test.scores |= scores
     else:
-        names = {model: one.names[test.name] for model, one in given.items()}
-        placed, told = {}, []
-        for model, one in given.items():
-            run = read_run(one.runs[test.name], names[model])
-            if run.attrs.get("by rank"):
-                told.append(f"{test.name}: {names[model]} has one score for all texts of {run.attrs['by rank']:,} queries: these are in the order of ranks.")
-            placed[model], strange = _placed(test, run, names[model])
-            test.scores[model] = _levels(test, placed[model])
-            told += strange
-        warnings, notes = _depths(test, placed, names)
-        warnings += told
-    if np.array_equal(placed["base"], placed["tuned"]):
+        scores = _score_by_runs(test, models, remarks)
+    if np.array_equal(scores["base"], scores["tuned"]):
         raise DataError(f"{test.name}: base and tuned have the same scores: one of the names is wrong, or fine-tuning changed nothing")
-    return warnings, notes
