@@ -20,7 +20,7 @@ from ..encoders.kinds import has_template
 from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Decision, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
-from .evidence import OF_TRAINING, below_chance, candidate_words, doubts, flaws, flips, reversal
+from .evidence import MOST_LOST, OF_TRAINING, below_chance, candidate_words, doubts, flaws, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
 from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, setting_differences
@@ -49,11 +49,6 @@ def flat_scores(
         elif model in cosines and spread <= min(.001, .01 * other):
             messages[model] = f"{test.name}: all scores{where} of the {model} model lie within {spread:.2g} of each other."
     return messages
-
-
-def _of_cosines(scorers: dict[str, Scorer]) -> list[str]:
-    "Name the models whose scores are cosines."
-    return [name for name, scorer in scorers.items() if scorer.similarity == "cosine"]
 
 
 def _overlap(table: pd.DataFrame) -> dict[str, int]:
@@ -128,7 +123,7 @@ LONGEST_SHOWN = 400 # characters of a text on the page
 
 def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]:
     "List the cases of each test that fine-tuning lost most, and the importance of their words to each of the models, if any."
-    tables = flips(tests)
+    tables = {test.name: test.lost(MOST_LOST) for test in tests}
     for table in tables.values():
         for side in ("left", "right"):
             texts = table[side].tolist()
@@ -282,7 +277,7 @@ class Findings:
 
     @property
     def cosines(self) -> list[str]: # of `flat_scores`
-        return _of_cosines(self.scorers)
+        return [name for name, scorer in self.scorers.items() if scorer.similarity == "cosine"]
 
 
 def _of_scores(models: dict[str, ExternalScores], tests: list[Test]) -> Findings:

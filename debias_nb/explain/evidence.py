@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'LEAST_PAIRS', 'EXAMPLES', 'OF_TRAINING', 'COPIES',
-           'FLIPS', 'range_names', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
+           'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
            'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs', 'below_chance', 'reversal', 'doubts',
-           'flaws', 'flips']
+           'flaws']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -265,9 +265,4 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd
     return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
 
 # %% ../../nbs/explain/04_evidence.ipynb #591a8f0b
-FLIPS = 20
-
-
-def flips(tests: list[Test]) -> dict[str, pd.DataFrame]: # of each test `FLIPS` at most, the worst first
-    "List the cases of each test that fine-tuning lost most."
-    return {test.name: test.lost(FLIPS) for test in tests}
+MOST_LOST = 20 # cases of a test that a page shows

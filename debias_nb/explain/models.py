@@ -256,23 +256,18 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
     out = {}
     for group in _alike(scorers):
         before, behind = next(iter(group.values())).prefixes
-        if before == behind:
-            numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
-            lefts, rights = np.split(numbers, 2)
-            of_left = of_right = vectors_of(group, texts.tolist(), 0, bar)
-        else:
-            lefts, left_texts = pd.factorize(np.array(left, dtype=object))
-            rights, right_texts = pd.factorize(np.array(right, dtype=object))
-            of_left = vectors_of(group, left_texts.tolist(), 0, bar)
-            of_right = vectors_of(group, right_texts.tolist(), 1, bar)
+        sides = [[*left, *right]] if before == behind else [left, right]
+        numbers, texts = zip(*(pd.factorize(np.array(side, dtype=object)) for side in sides))
+        lefts, rights = np.split(np.concatenate(numbers), 2)
+        vectors = [vectors_of(group, distinct.tolist(), side, bar) for side, distinct in enumerate(texts)]
         for name, scorer in group.items():
-            parts = []
+            parts = [np.empty(0)]
             for rows in range(0, len(lefts), BLOCK):
-                one = of_left[name][lefts[rows:rows + BLOCK]]
-                other = of_right[name][rights[rows:rows + BLOCK]]
+                one = vectors[0][name][lefts[rows:rows + BLOCK]]
+                other = vectors[-1][name][rights[rows:rows + BLOCK]]
                 scores = (one * other).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(one, other)
                 parts.append(round_scores(scores, scorer.similarity))
-            out[name] = np.concatenate([np.empty(0), *parts])
+            out[name] = np.concatenate(parts)
     return out
 
 # %% ../../nbs/explain/01_models.ipynb #79cb0944
@@ -332,16 +327,14 @@ def search_corpus(
         if scorer.similarity not in PRODUCTS:
             raise EncoderError(f"{name}: a corpus is not text_vectors by {scorer.similarity} distance; give the run of a search (--scores)")
     rows = file.frame
-    queries = rows.drop_duplicates("query").left.tolist()
-    itself = None
-    if "itself" in rows:
-        itself = rows.drop_duplicates("query")["itself"].to_numpy()
-    relevant = rows["query"].to_numpy(), rows.document.to_numpy(), rows.label.to_numpy()
+    queries = rows.drop_duplicates("query")
+    itself = queries["itself"].to_numpy() if "itself" in rows else None
+    relevant = [rows[column].to_numpy() for column in ("query", "document", "label")]
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
     with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
-            query_vectors = vectors_of(group, queries, 0, bar)
+            query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)
             for name, scorer in group.items():
                 one, other = query_vectors.pop(name), text_vectors.pop(name)

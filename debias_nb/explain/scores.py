@@ -101,15 +101,14 @@ def thresholds(
 
 def threshold_sentence(table: pd.DataFrame) -> str: # of `thresholds`, of one test
     "Say what becomes of the cut-off."
-    of = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
-    before, after = of["base", "kept"], of["tuned", "kept"]
-    sentence = (f"At the base's threshold, {before['threshold']:.3f}, {100 * after['false positives']:.1f}% of the other pairs pass after fine-tuning "
-            f"(before: {100 * before['false positives']:.1f}%), and {100 * after['recall']:.0f}% of the matches are found "
-            f"(before: {100 * before['recall']:.0f}%)")
-    again = of.get(("tuned", "set again"))
+    rows = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
+    before, after = rows["base", "kept"], rows["tuned", "kept"]
+    sentence = (f"At the base's threshold, {before['threshold']:.3f}, {after['false positives']:.1%} of the other pairs pass after fine-tuning "
+                f"(before: {before['false positives']:.1%}), and {after['recall']:.0%} of the matches are found (before: {before['recall']:.0%}).")
+    again = rows.get(("tuned", "set again"))
     if again is None:
-        return f"{sentence}."
-    return f"{sentence}. Set at {again['threshold']:.3f}, {100 * again['false positives']:.1f}% pass and {100 * again['recall']:.0f}% are found."
+        return sentence
+    return f"{sentence} Set at {again['threshold']:.3f}, {again['false positives']:.1%} pass and {again['recall']:.0%} are found."
 
 # %% ../../nbs/explain/06_scores.ipynb #495689d9
 MOVES = ("up more than 10", "up 4 to 10", "up 1 to 3", "same rank", "down 1 to 3", "down 4 to 10", "down more than 10")

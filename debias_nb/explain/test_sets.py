@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.random import default_rng
+from scipy.stats import rankdata
 
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
@@ -141,10 +142,9 @@ class Test:
         "Measure one of the models, once on all cases."
         if rows is not None:
             return self.measured(self.scores[model], metric, rows)
-        key = (model, metric)
-        if key not in self._measurements:
-            self._measurements[key] = self.measured(self.scores[model], metric)
-        return self._measurements[key]
+        if (model, metric) not in self._measurements:
+            self._measurements[model, metric] = self.measured(self.scores[model], metric)
+        return self._measurements[model, metric]
 
     def check_rows(self, rows) -> None:
         "Check that some of the cases are enough for an interval."
@@ -233,12 +233,12 @@ PAIR_COLUMNS = ["line", "label", "left", "right"]
 def wrong_side(scores: np.ndarray, labels: np.ndarray) -> np.ndarray: # (n,) in [0, 1]
     "Compute for each pair the fraction of the other class on its wrong side; ties count half."
     out = np.empty(len(scores))
+    ranks = rankdata(scores)
     for label in (0, 1):
         own = labels == label
-        others = np.sort(scores[~own])
-        below = np.searchsorted(others, scores[own], "left") + np.searchsorted(others, scores[own], "right")
-        share = below / (2 * len(others))
-        out[own] = 1 - share if label else share
+        below = ranks[own] - rankdata(scores[own]) # of the other class
+        fraction = below / (~own).sum()
+        out[own] = 1 - fraction if label else fraction
     return out
 
 
