@@ -16,12 +16,12 @@ from debias_nb.explain.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
-from debias_nb.explain.evidence import below_chance, doubts, flaws
-from debias_nb.explain.given import ask_given, given_scores
+from debias_nb.explain.evidence import below_chance, doubts
+from debias_nb.explain.external_scores import Remarks, find_scores, score_test
 from debias_nb.explain.methods import Method, settings_for
 from debias_nb.explain.page import cell, coded
 from debias_nb.explain.recommendation import recommend, trade_points
-from debias_nb.explain.tests import as_test
+from debias_nb.explain.test_sets import as_test
 
 BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
 WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}
@@ -59,10 +59,10 @@ def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
 def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
     results = [result("like", BETTER), replace(result("new", UNSURE), low=-.015)]
     assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
-    excluded = "On `new` a loss of more than 3.0 points is excluded; to find a change of 1 point takes "
+    excluded = "On `new` a loss of more than 3.0 points is excluded; to detect a change of 1 point takes "
     for found, words in ((.04, f"{excluded}about 7,500 more pairs."), (.004, f"{excluded}more pairs."),
-                         (1.2, "`new` has too few pairs to tell; to find a change of 1 point takes about 7,199,500 more pairs."),
-                         (np.nan, "`new` has too few pairs to tell; to find a change of 1 point takes more pairs.")):
+                         (1.2, "`new` has too few pairs to tell; to detect a change of 1 point takes about 7,199,500 more pairs."),
+                         (np.nan, "`new` has too few pairs to tell; to detect a change of 1 point takes more pairs.")):
         told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
         assert told.endswith(words) and "about -" not in told
 
@@ -70,7 +70,7 @@ def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_ar
 def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():
     row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell", "counted": "queries", "found": 1.16}
     assert _change_sentence(row).endswith("; too few queries to tell") and cell(row, "found") == "too few to tell"
-    assert _change_sentence(row | {"found": .5}).endswith("a change of 50.0 points would have been found four times in five")
+    assert _change_sentence(row | {"found": .5}).endswith("detectable change (80% power): 50.0 points")
 
 
 @pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])
@@ -216,7 +216,7 @@ def scored(form, base, tuned):
             run.setdefault(str(one), {})[str(place)] = score
         runs[model] = run
     test = as_test("new", file)
-    ask_given(test, given_scores(runs, {"new": file}))
+    score_test(test, find_scores(runs, {"new": file}), Remarks())
     return test
 
 
@@ -231,14 +231,13 @@ def test_distances_and_labels_the_other_way_round_are_told_in_each_form(form):
     both, one, none = (below_chance(scored(form, *scores)) for scores in ((-good, -far), (-good, far), (noise, good)))
     assert both.keys() == {"base", "tuned"} and one.keys() == {"base"} and none == {} and max(both.values()) < .3
     test = scored(form, -good, -far)
-    flawed = flaws(None, [test], np.empty(0, int))
     found = verdicts([test])
-    decision = decide(results_of(found[found.decides]), [], **_unusable([test], flawed, {}, []))
+    decision = decide(results_of(found[found.decides]), [], **_unusable([test], {}, {}, []))
     assert decision.call == "cannot tell" and "The scores are distances, or labels the other way round?" in decision.heading
     assert decision.heading.startswith("Cannot tell. new: by base and tuned ") and decision.verdict().startswith("VERDICT: cannot-tell |")
     assert decision.failing(True, .01) == ["new"] and decision.failing(False, .01) == [], "as the line says"
     (warning,) = doubts(scored(form, -good, far), 0)
-    assert warning.startswith("new: by base ") and "?" not in warning and _unusable([scored(form, -good, far)], flawed, {}, []) == {"unusable": {}, "broken": False}
+    assert warning.startswith("new: by base ") and "?" not in warning and _unusable([scored(form, -good, far)], {}, {}, []) == {"unusable": {}, "broken": False}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -257,7 +256,7 @@ def test_the_line_and_the_exit_have_one_source():
     better = [result("like", BETTER), result("new", NONE)]
     broken = decide(better, [], unusable={"new": "new: all scores are the same."}, broken=True)
     assert broken.verdict().startswith("VERDICT: worse |") and broken.failing(False, .01) == broken.failing(True, .01) == ["new"]
-    lost = decide([result("like", WORSE)], [], unusable={"like": "like: all of its pairs stand in the training file."})
+    lost = decide([result("like", WORSE)], [], unusable={"like": "like: all of its pairs also occur in the training file."})
     assert lost.verdict().startswith("VERDICT: cannot-tell |") and (lost.failing(False, .01), lost.failing(True, .01)) == ([], ["like"])
 
 

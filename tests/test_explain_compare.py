@@ -41,7 +41,7 @@ from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
 from debias_nb.explain.programs import LOSSES, OF_MATCHES
 from debias_nb.explain.recommendations import GENERAL
-from debias_nb.explain.tests import as_test
+from debias_nb.explain.test_sets import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
 from debias_nb.repro.commands.own import METHODS_HELP
@@ -784,10 +784,10 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     found = compared(encoder, (train, {"leaked": half}), methods="base,plain")
     told = found.warnings()
     assert told[0].startswith("Provisional: 2 seeds")
-    assert told[1].startswith("leaked: 100 of 200 pairs stand in the training file too")
+    assert told[1].startswith("leaked: 100 of 200 pairs also occur in the training file")
     assert told[0] in repr(found) and json.loads(found.json())["warnings"] == told
     some = compared(encoder, (train, {"leaked": half}), methods="base,plain", sample=120).warnings()
-    shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "stand in the training file too" in text)
+    shared, of = next(map(int, re.findall(r"\d+", text)) for text in some if "also occur in the training file" in text)
     assert shared < .8 * of <= .8 * 120, "of those that are drawn"
 
 

@@ -34,7 +34,8 @@ from debias_nb.explain.inputs import read_files
 from debias_nb.explain.page import tables as by_test
 from debias_nb.explain.programs import NO_HARM
 from debias_nb.explain.models import cutting, load_model, pair_scores
-from debias_nb.explain.tests import Measured, as_test, average_precision, difference, figures, sampling_units
+from debias_nb.explain.scores import thresholds
+from debias_nb.explain.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.measures.rankings import corpus_levels
@@ -108,7 +109,7 @@ def noise_tests(count):
 def test_noise_is_called_noise_and_harm_harm():
     tests = noise_tests(2)
     said = [sentence(rows) for rows in rows_of(tests)]
-    assert all(text.count("cannot tell") == 1 and text.count("found four times in five") == 2 for text in said)
+    assert all(text.count("cannot tell") == 1 and text.count("detectable change (80% power)") == 2 for text in said)
     (harmed,) = noise_tests(1)
     harmed.scores["tuned"] = harmed.scores["tuned"] - 1.7 * harmed.labels
     assert verdicts([harmed]).verdict[0] == "worse"
@@ -172,7 +173,7 @@ def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch,
     noise = {model: rng.normal(size=600) for model in ("base", "tuned")}
     test = distinct("new", labels, {model: .3 * labels + noise[model] for model in noise})
     now = {"base": (.3 + gain) * labels + noise["base"], "tuned": 2.8 * labels + noise["tuned"]}
-    monkeypatch.setattr(evidence, "_rescored", lambda *_: (np.arange(600), now))
+    monkeypatch.setattr(evidence, "_rescore", lambda *_: now)
     pairs = word_pairs(test.left, test.right, test.labels)
     (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, {"others": ["red"]}).to_dict("records")
     assert row["goes with"] == "others" and row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
@@ -183,8 +184,7 @@ def test_pairs_whose_texts_changed_are_scored_again(monkeypatch):
     test = distinct("new", np.arange(20) < 5, {"base": np.zeros(20), "tuned": np.ones(20)})
     left = ["another text" if place == 3 else text for place, text in enumerate(test.left)]
     monkeypatch.setattr(evidence, "pair_scores", lambda scorers, left, *_: {name: np.full(len(left), 9.) for name in scorers})
-    rows, scores = evidence._rescored(test, {"base": None, "tuned": None}, left, test.right, "", False)
-    assert rows.tolist() == [3]
+    scores = evidence._rescore(test, {"base": None, "tuned": None}, left, test.right, False)
     assert {name: own.tolist() for name, own in scores.items()} == {"base": [0] * 3 + [9] + [0] * 16, "tuned": [1] * 3 + [9] + [1] * 16}
 
 
@@ -228,7 +228,7 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
     whole = average_precision(labels, scores, weights)
-    monkeypatch.setattr("debias_nb.explain.tests.AT_ONCE", at_once)
+    monkeypatch.setattr("debias_nb.explain.test_sets.AT_ONCE", at_once)
     assert np.array_equal(average_precision(labels, scores, weights), whole)
     assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 
@@ -444,7 +444,7 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
     found = diagnose(folders["table"], dead, train, tests, progress=False)
     for said in (
         "new: all scores are the same in the tuned model.",
-        "half: 30 of 150 pairs stand in the training file too, and say nothing of new data.",
+        "half: 30 of 150 pairs also occur in the training file, and say nothing of new data.",
     ):
         assert any(text.startswith(said) for text in found.warnings)
     assert not any("base model" in text for text in found.warnings)
@@ -596,6 +596,15 @@ def test_page_and_twin_have_the_same_numbers(tables):
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
     assert all(0 <= float(place) <= 100 for place in re.findall(r'="(-?[\d.]+)%"', page)), "all stands inside of its picture"
+
+
+def test_a_threshold_that_lets_more_than_255_other_pairs_through_is_set_again_at_their_rate():
+    rng = np.random.default_rng(0)
+    labels = np.arange(2000) % 4 == 0
+    scores = {"base": .4 + .12 * rng.normal(size=2000), "tuned": .6 + .12 * rng.normal(size=2000)}
+    test = distinct("new", labels, scores)
+    rates = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])["false positives"]
+    assert rates["base", "kept"] > .4 and rates["tuned", "set again"] == pytest.approx(rates["base", "kept"], abs=.001)
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):

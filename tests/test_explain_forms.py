@@ -19,7 +19,7 @@ from debias_nb.explain.compare import compare
 from debias_nb.explain.decision import LARGE
 from debias_nb.explain.diagnose import diagnose
 from debias_nb.explain.methods import training_rows
-from debias_nb.explain.tests import TITLES, as_test
+from debias_nb.explain.test_sets import TITLES, as_test
 from debias_nb.explain.comparison import part_name
 
 torch.set_num_threads(1)

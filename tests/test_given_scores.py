@@ -15,7 +15,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.explain.demo import offers, small_encoder
 from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.given import NO_WEIGHTS, score_pairs
+from debias_nb.explain.external_scores import NO_WEIGHTS, score_pairs
 from debias_nb.explain.models import load_model, pair_scores
 from debias_nb.repro.cli import app
 
@@ -114,8 +114,8 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
     found = diagnose(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed}, progress=False)
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
-        f"new: 1 of 40 queries have no text in {changed}, and count as 0.", f"new: 1 texts that {changed} ranks are not in the corpus.",
-        f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+        f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out.",
+        f"new: 1 of 40 queries have no text in {changed}, and count as 0."]
     assert sum(found.ranks["new"]["moves"].values()) == 40, "what neither model ranks stays where it is"
     shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
     values = shallow.verdicts.set_index("metric").base

@@ -10,7 +10,7 @@ __all__ = ['LEVEL', 'MARGIN', 'WHOLE', 'NEW', 'VERDICT', 'MANY', 'side_of', 'poi
 import numpy as np
 import pandas as pd
 
-from .tests import TITLES, Test, TooSmall, difference, figures, level
+from .test_sets import TITLES, Test, TooSmall, difference, figures, level
 from ..measures.stats import Paired, judge
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
@@ -21,14 +21,14 @@ NEW = "no text of training"  # those of its cases that share no text with traini
 
 
 def side_of(low: float, high: float) -> str: # better, worse or nothing
-    "Which way a change goes by its interval alone."
+    "Return which way a change goes by its interval alone: better, worse or nothing."
     if low > 0:
         return "better"
     return "worse" if high < 0 else ""
 
 
 def points(value: float) -> str:
-    "A difference of fractions in points."
+    "Write a difference of fractions in points."
     return f"{100 * value:+.1f}".replace("-", "−")
 
 # %% ../../nbs/explain/03_changes.ipynb #b0c492c8
@@ -39,12 +39,12 @@ VERDICT = [ # columns of `verdicts`
 
 
 def parts_of(test: Test, apart: dict[str, np.ndarray] | None) -> dict: # part -> rows of the cases; None: all
-    "All cases of a test, and those that share no text with training where others do."
+    "Return all cases of a test, and those that share no text with training where others do."
     return {WHOLE: None} | ({NEW: apart[test.name]} if test.name in (apart or {}) else {})
 
 
 def change_of(test: Test, model: str, metric: str, rows=None) -> Paired | None: # rows: of the cases; None: all
-    "The change of a metric from the base; none where the rows are too few."
+    "Compare a metric with the base, or return None where the rows are too few."
     try:
         if rows is not None:
             test.check_rows(rows)
@@ -53,8 +53,8 @@ def change_of(test: Test, model: str, metric: str, rows=None) -> Paired | None: 
         return None
 
 
-def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict: # of `verdicts`, with the change as `paired`
-    "Both levels and the change of a metric on a part of a test."
+def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict:
+    "Measure both models on a part of a test, with the change as `paired`."
     cases = len(test.cases) if rows is None else int(rows.sum())
     decides = metric == test.metric
     row = {
@@ -73,41 +73,41 @@ def verdicts(
     apart: dict[str, np.ndarray] | None = None, # of each test that shares texts with training, the cases that do not
     margin: float = MARGIN,
 ) -> pd.DataFrame: # a row a test, part and metric
-    """What fine-tuning did to each test, and to the cases that share no text with training where others do; p has Holm's
-    correction over the tests, for each metric and part by itself."""
+    """Judge what fine-tuning did to each test, and to the cases that share no text with training where others do.
+
+    p has Holm's correction over the tests, for each metric and part by itself."""
     rows = []
     for test in tests:
         for part, own in parts_of(test, apart).items():
             metrics = sorted(test.metrics, key=lambda name: name != test.metric)
             rows += [_row(test, len(tests), part, own, metric) for metric in metrics]
     table = pd.DataFrame(rows, columns=[*VERDICT, "paired"]).astype({"verdict": object, "decides": bool})
-    known = table[table.paired.notna()]
-    for _, family in known.groupby(["part", known.metric.mask(known.decides, "")]): # what decides is corrected together
-        judged = judge([*family.paired], margin)
-        table.loc[family.index, ["p", "found"]] = judged[["p", "found"]].to_numpy()
-        table.loc[family.index, "verdict"] = judged.word.to_numpy()
+    compared = table[table.paired.notna()]
+    for _, family in compared.groupby(["part", compared.metric.mask(compared.decides, "")]): # what decides is corrected together
+        judgments = judge([*family.paired], margin)
+        table.loc[family.index, ["p", "found", "verdict"]] = judgments[["p", "found", "word"]].to_numpy()
     return table.drop(columns="paired")
 
 # %% ../../nbs/explain/03_changes.ipynb #297efd28
-def _change_sentence(row: dict) -> str: # row: of `verdicts`
-    "What a metric was, and is."
-    told = f"{100 * row['base']:.1f} before, {100 * row['tuned']:.1f} after, {points(row['change'])} points"
-    told += f", 95% confidence interval {points(row['low'])} to {points(row['high'])}"
+def _change_sentence(row: dict) -> str:
+    "Say what a metric was, and is."
+    text = f"{100 * row['base']:.1f} before, {100 * row['tuned']:.1f} after, {points(row['change'])} points"
+    text += f", 95% confidence interval {points(row['low'])} to {points(row['high'])}"
     if row["verdict"] in ("better", "worse"):
-        return told
+        return text
     if row["low"] > 0 or row["high"] < 0:
-        told += f", which leaves out zero, but p = {row['p']:.3f} when corrected for {row['tests']} tests"
+        text += f", which leaves out zero, but p = {row['p']:.3f} when corrected for {row['tests']} tests"
     if row["found"] >= 1:
-        return f"{told}; too few {row['counted']} to tell"
+        return f"{text}; too few {row['counted']} to tell"
     if row["found"] > 0:
-        return f"{told}; a change of {100 * row['found']:.1f} points would have been found four times in five"
+        return f"{text}; detectable change (80% power): {100 * row['found']:.1f} points"
     if row["base"] > 0:
-        return f"{told}; it is the same for both models in every resample"
-    return f"{told}; in both models no match is among the pairs that score highest"
+        return f"{text}; it is the same for both models in every resample"
+    return f"{text}; in both models no match is among the pairs that score highest"
 
 
-def _words_sentence(rows: list[dict]) -> str: # rows: of one test and part
-    "The word of a test; where its metrics differ, that of each."
+def _words_sentence(rows: list[dict]) -> str:
+    "Return the verdict of a test; where its metrics differ, that of each."
     by_word = {}
     for row in rows:
         by_word.setdefault(row["verdict"], []).append(TITLES[row["metric"]])
@@ -117,43 +117,41 @@ def _words_sentence(rows: list[dict]) -> str: # rows: of one test and part
 
 
 def capital(text: str) -> str:
-    "With a capital letter, as at the beginning of a sentence."
+    "Begin a text with a capital letter; nDCG stays."
     return text if text[1:2].isupper() else text[:1].upper() + text[1:] # nDCG stays
 
 
-MANY = 2 # metrics, beyond which only those are told in full that decide, or say something else
+MANY = 2 # metrics, beyond which only those are written in full that decide, or say something else
 
 
 def sentence(rows: list[dict]) -> str: # of `verdicts`, all metrics of all of one test, the one that decides first
-    "The verdict on one test."
+    "Say the verdict on one test."
     first = rows[0]
     full = [row for row in rows if len(rows) <= MANY or row is first or row["verdict"] != first["verdict"]]
-    told = [f"{first['test']}: {_words_sentence(rows)}."]
-    told += [f"{capital(TITLES[row['metric']])}: {_change_sentence(row)}." for row in full]
-    return " ".join(told)
+    parts = [f"{capital(TITLES[row['metric']])}: {_change_sentence(row)}." for row in full]
+    return " ".join([f"{first['test']}: {_words_sentence(rows)}.", *parts])
 
 # %% ../../nbs/explain/03_changes.ipynb #a255a3f4
 def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
-    "All that is said of one test: of all its cases, and of those that share no text with training where others do."
+    """Say all of one test.
+
+    That is all of its cases, and those that share no text with training where others do."""
     whole, new = (table[table.part == part].to_dict("records") for part in (WHOLE, NEW))
-    told = [sentence(whole)]
-    if new:
-        first = new[0]
-        count = f"{first['test']}: {first['cases']:,} of {whole[0]['cases']:,} {first['counted']} share no text with training"
-        if pd.isna(first["change"]):
-            told.append(f"{count}, too few to say what fine-tuning does to new texts.")
-        else:
-            told.append(f"{count}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}.")
-    return told
+    if not new:
+        return [sentence(whole)]
+    first = new[0]
+    text = f"{first['test']}: {first['cases']:,} of {whole[0]['cases']:,} {first['counted']} share no text with training"
+    if pd.isna(first["change"]):
+        return [sentence(whole), f"{text}, too few to say what fine-tuning does to new texts."]
+    return [sentence(whole), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
 
 # %% ../../nbs/explain/03_changes.ipynb #89ac99c4
 def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and metric; fractions
-    "Every scorer on every test, with intervals over the test's cases."
+    "Measure every scorer on every test, with intervals over the test's cases."
     rows = []
     for test in tests:
         for name in test.scores:
             for metric in test.metrics:
-                measured = test.of(name, metric)
-                found = level([measured.value], [measured.resampled], measured.units)
-                rows.append({"test": test.name, "scorer": name, "metric": metric} | {key: found[key] for key in ("value", "low", "high")})
-    return pd.DataFrame(rows)
+                value, resamples, units = test.of(name, metric)
+                rows.append({"test": test.name, "scorer": name, "metric": metric} | level([value], [resamples], units))
+    return pd.DataFrame(rows).drop(columns=["std", "n"])

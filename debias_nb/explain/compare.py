@@ -25,7 +25,7 @@ from .methods import DEFAULTS, HOW, HeldTexts, Method, fitting, general_notes, m
 from .methods import read_methods, settings_for, training_rows, untested
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .programs import OfLabels, OfMatches, usual_loss
-from .tests import Test, TooSmall, as_test, check_metric
+from .test_sets import Test, TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
 from ..runs.config import TrainConfig
 from ..runs.matching import Course, make_loss

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE
-from .tests import TITLES, figures, level
+from .test_sets import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture

@@ -18,7 +18,7 @@ import pandas as pd
 
 from .changes import MARGIN, NEW, WHOLE, change_of, parts_of, points
 from .recommendations import GENERAL
-from .tests import TITLES, Test, figures
+from .test_sets import TITLES, Test, figures
 from ..measures.stats import WORDS, judge
 
 # %% ../../nbs/explain/05_decision.ipynb #f0fc98ec
@@ -29,13 +29,13 @@ MARKS = dict(zip(WORDS, "▲▼=?")) # how a page shows a word
 
 @dataclass(frozen=True)
 class Result:
-    "What a test found in a metric, on all of it or on what shares no text with training."
+    "Result of a test in a metric, on all of it or on what shares no text with training."
     test: str
     word: str              # of `WORDS`
     change: float
     low: float
     high: float
-    found: float = math.nan # the change that would have been found four times in five
+    found: float = math.nan # the detectable change (80% power)
     cases: int = 0
     counted: str = "pairs"
     part: str = WHOLE       # of the test, or `NEW`: what shares no text with training
@@ -62,21 +62,20 @@ class Result:
         return self.share >= LARGE or self.word == "worse"
 
     def may_lose(self, margin: float) -> bool:
-        "Whether a loss of the margin is not excluded; a small part must have lost."
+        "Tell whether a loss of the margin is not excluded; a small part must have lost."
         return self.word == "worse" if self.share < LARGE else not self.low > -margin
 
 
 def results_of(verdicts: pd.DataFrame, like: str = LIKE) -> list[Result]: # in the order of its rows
-    "What each test found in each metric; a test that shares texts with training has two results."
-    known = verdicts.dropna(subset="change").rename(columns={"verdict": "word", "tuned": "value"})
-    return [
-        Result(row.test, row.word, row.change, row.low, row.high, row.found, row.cases, row.counted, row.part, row.test == like,
-               row.share, row.metric, row.value) for row in known.itertuples()]
+    "Read the result of each test in each metric; a test that shares texts with training has two."
+    table = verdicts.dropna(subset="change").rename(columns={"verdict": "word", "tuned": "value"})
+    columns = ["test", "word", "change", "low", "high", "found", "cases", "counted", "part", "share", "metric", "value"]
+    return [Result(**row, like=row["test"] == like) for row in table[columns].to_dict("records")]
 
 # %% ../../nbs/explain/05_decision.ipynb #82a9c7f5
 @dataclass(frozen=True)
 class Averaged:
-    "What a share of the tuned weights does."
+    "Averaged weights, by the share of the tuned ones."
     share: float
     mean: float           # of the metrics that decide, over the tests
     results: list[Result] # against the base, p corrected over all of them; of parts the large ones
@@ -88,20 +87,21 @@ def averaged(
     apart: dict[str, np.ndarray] | None = None, # as of `verdicts`
     margin: float = MARGIN,
 ) -> list[Averaged]:
-    "What each share between the two ends does."
+    "Measure what each share between the two ends does."
     large = {name: rows for name, rows in (apart or {}).items() if rows.mean() >= LARGE}
-    places = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
-    found = []
+    parts = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
+    steps = []
     for name, share in shares.items():
-        changes = [change_of(test, name, test.metric, rows) for test, _, rows in places]
+        changes = [change_of(test, name, test.metric, rows) for test, _, rows in parts]
         results = []
-        for (test, part, rows), change, word in zip(places, changes, judge(changes, margin).word):
+        for (test, part, rows), change, word in zip(parts, changes, judge(changes, margin).word):
             value = test.of(name, test.metric, rows).value
-            moved = {key: of for key, of in figures(change).items() if key != "p"}
-            results.append(Result(test.name, word, **moved, part=part, metric=test.metric, value=value))
+            interval = figures(change)
+            del interval["p"]
+            results.append(Result(test.name, word, **interval, part=part, metric=test.metric, value=value))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
-        found.append(Averaged(share, mean, results))
-    return found
+        steps.append(Averaged(share, mean, results))
+    return steps
 
 # %% ../../nbs/explain/05_decision.ipynb #01ca1f40
 Call = Literal["ship", "ship averaged", "do not ship", "either", "cannot tell"]
@@ -110,13 +110,15 @@ OTHER_WORDS = dict(zip(WORDS, ("WIN", "REGRESSION", "MARGINAL", "MARGINAL"))) # 
 
 
 def overall(results: list[Result]) -> str: # one of `WORDS`
-    "Several tests of one encoder in one word: the worst that one of them says."
-    found = {result.word for result in results if result.counts}
-    return next((word for word in ("worse", "cannot tell", "better", "within the margin") if word in found), "cannot tell")
+    "Sum up several tests of one encoder in one word: the worst that one of them says."
+    words = {result.word for result in results if result.counts}
+    return next((word for word in ("worse", "cannot tell", "better", "within the margin") if word in words), "cannot tell")
 
 
 def verdict_line(results: list[Result], word: str, words: bool = False) -> str: # words: those of the scripts of sentence-transformers' users
-    "The line that a monitor reads: the word, and the test that says it most. Fractions, and - for what is not known."
+    """Write the line that a monitor reads: the word, and the test that says it most.
+
+    Numbers are fractions, and - is what is not known."""
     saying = [result for result in results if result.counts and result.word == word] or results
     parts = dict.fromkeys(("metric", "base", "tuned", "change", "interval", "test"), "-")
     if saying:
@@ -124,16 +126,16 @@ def verdict_line(results: list[Result], word: str, words: bool = False) -> str: 
         change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high)) # 0. is no -0.
         parts = {"metric": worst.metric, "base": f"{worst.value - worst.change:.4f}", "tuned": f"{worst.value:.4f}",
                  "change": change, "interval": f"[{low}, {high}]", "test": worst.name.replace("`", "")}
-    shown = OTHER_WORDS[word] if words else word.replace("within the", "within").replace(" ", "-")
+    verdict = OTHER_WORDS[word] if words else word.replace("within the", "within").replace(" ", "-")
     line = "VERDICT: {word} | metric={metric} | base={base} | tuned={tuned} | change={change} {interval} | test={test}"
     if words:
         line = "VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | metric={metric} | test={test}"
-    return line.format(word=shown, **parts)
+    return line.format(word=verdict, **parts)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Say whether to ship the tuned encoder.
+    """Decision whether to ship the tuned encoder.
 
     Parameters
     ----------
@@ -178,39 +180,43 @@ class Decision:
         return [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
 
     def verdict(self, words: bool = False) -> str:
-        "The `verdict_line` of the tuned encoder."
+        "Write the `verdict_line` of the tuned encoder."
         return verdict_line(self.results, self.word, words)
 
 
 def listed(names: list[str]) -> str:
-    "`a`, `a and b`, or `a, b and c`."
+    "Write a list: `a`, `a and b`, or `a, b and c`."
     distinct = list(dict.fromkeys(names))
     return " and ".join([", ".join(distinct[:-1]), distinct[-1]]) if len(distinct) > 1 else distinct[0]
 
 
 def named(results: list[Result], be: bool = False) -> str:
-    "Tests by name, with `is` or `are`; one that is named on all of it is not named again for what shares no text with training."
+    """Name tests, with `is` or `are`.
+
+    One that is named on all of it is not named again for what shares no text with training."""
     whole = {result.test for result in results if result.part == WHOLE}
     names = dict.fromkeys(result.name for result in results if result.part == WHOLE or result.test not in whole)
     return listed([*names]) + be * (" are" if len(names) > 1 else " is")
 
 # %% ../../nbs/explain/05_decision.ipynb #d5b8ddc4
 def fits(results: list[Result], margin: float) -> bool: # against the base
-    "Whether something is better than the base on a test, and loses the margin on none."
+    "Tell whether something is better than the base on a test, and loses the margin on none."
     return any(result.word == "better" for result in results) and not any(result.may_lose(margin) for result in results)
 
 
 def margin_sentence(margin: float) -> str:
+    "Write a margin in points."
     return f"{100 * margin:g} {'point' if margin == .01 else 'points'}"
 
 
 def most_lost(results: list[Result]) -> str:
-    "How much may have been lost at most, and where."
+    "Say how much may have been lost at most, and where."
     worst = min(results, key=lambda result: result.low)
     return f"may have lost up to {-100 * worst.low:.1f} points on {worst.name}"
 
 
 def _did(better: list[Result], worse: list[Result]) -> str:
+    "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
         if results:
@@ -220,7 +226,7 @@ def _did(better: list[Result], worse: list[Result]) -> str:
 
 
 def excluded(result: Result) -> str:
-    "Say which loss the interval of a test leaves out, where a change within the scale would have been found."
+    "Say which loss the interval of a test excludes, where a change within the scale is detectable."
     if not result.found < 1:
         return f"{result.name} has too few {result.counted} to tell"
     return f"On {result.name} a loss of more than {max(0, -100 * result.low):.1f} points is excluded"
@@ -230,27 +236,27 @@ def _more(results: list[Result], margin: float) -> str:
     "Say what tests that cannot tell do exclude, and what else it takes."
     parts = []
     for result in results:
-        wanted = result.cases * (result.found / margin) ** 2 - result.cases
-        more = f"about {math.ceil(wanted / 100) * 100:,} more {result.counted}" if 0 < wanted < math.inf else f"more {result.counted}"
-        parts.append(f"{excluded(result)}; to find a change of {margin_sentence(margin)} takes {more}.")
+        lacking = result.cases * (result.found / margin) ** 2 - result.cases
+        more = f"about {math.ceil(lacking / 100) * 100:,} more {result.counted}" if 0 < lacking < math.inf else f"more {result.counted}"
+        parts.append(f"{excluded(result)}; to detect a change of {margin_sentence(margin)} takes {more}.")
     return " ".join(parts)
 
 
 def _not_on_new_texts(results: list[Result]) -> list[str]:
-    "Gains that what shares no text with training does not show."
+    "Say which gains are not shown on what shares no text with training."
     better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
     return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain is not shown."
             for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 
 def contradicting(results: list[Result], others: list[Result], words: tuple[str, ...]) -> list[Result]:
-    "What metrics that do not decide show, and those that do not."
-    decided = {(result.test, result.word) for result in results}
-    return [result for result in others if result.word in words and (result.test, result.word) not in decided]
+    "Find the results by other metrics that no deciding metric shows."
+    deciding = {(result.test, result.word) for result in results}
+    return [result for result in others if result.word in words and (result.test, result.word) not in deciding]
 
 
 def by_others(results: list[Result]) -> str: # of metrics that do not decide
-    "What they show."
+    "Say what other metrics show."
     parts = []
     for metric in dict.fromkeys(result.metric for result in results):
         own = [result for result in results if result.metric == metric]
@@ -260,14 +266,14 @@ def by_others(results: list[Result]) -> str: # of metrics that do not decide
     return "; ".join(parts)
 
 
-def not_by_all(results: list[Result], shown: list[Result]) -> str: # shown: of `contradicting`
-    "What a heading says besides."
-    return f" That is by {listed([TITLES[result.metric] for result in results])}; {by_others(shown)}." if shown else ""
+def not_by_all(results: list[Result], against: list[Result]) -> str: # against: of `contradicting`
+    "Say in a heading which metrics decide, and what others show."
+    return f" That is by {listed([TITLES[result.metric] for result in results])}; {by_others(against)}." if against else ""
 
 # %% ../../nbs/explain/05_decision.ipynb #be900570
 @dataclass(frozen=True)
 class Evidence:
-    "What tests and averaged weights show, sorted by what it says."
+    "Evidence of tests and averaged weights, sorted by what it says."
     results: list[Result]          # of the metric that decides
     shares: list[Averaged] | None  # empty where weights cannot be averaged, None where they are not there
     others: list[Result] = ()      # of the other metrics
@@ -353,8 +359,8 @@ class Evidence:
     @property
     def more(self) -> str:
         "What tests would need that no other metric decides."
-        decided = {result.test for result in contradicting(self.results, self.others, ("better", "worse"))}
-        return _more([result for result in self.unsure or self.risky if result.test not in decided], self.margin)
+        clear = {result.test for result in contradicting(self.results, self.others, ("better", "worse"))}
+        return _more([result for result in self.unsure or self.risky if result.test not in clear], self.margin)
 
 
 RETRAIN = f"Next: train again with {GENERAL.title}, or on unlabeled texts like the new data where you have some."
@@ -398,7 +404,7 @@ def decide(
     others: list[Result] = (),   # of the other metrics
     broken: bool = False,        # whether that is since the tuned encoder is
 ) -> Decision:
-    "The case that fits, in words; and what other metrics say against it."
+    "Find the case that fits, and say it in words, with what other metrics say against it."
     evidence = Evidence(results, shares, others, margin, unusable or {}, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
@@ -418,19 +424,21 @@ def decide(
 
 # %% ../../nbs/explain/05_decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> list[dict]: # use: of each test, what becomes of it
-    "A card a test, and one for averaged weights: role, name, word, results, notes and foot; of a test both levels too."
+    """Return a card a test, and one for averaged weights, with role, name, word, results, notes and foot.
+
+    The card of a test has both levels too."""
     rows = verdicts[verdicts.decides & (verdicts.part == WHOLE)].set_index("test")
-    found = []
+    deck = []
     for result in decision.results: # what shares no text with training stands behind all of its test
         if result.part == NEW:
             new = f"On the {result.cases:,} {result.counted} that share no text with training: {result.sentence}, {result.word}."
-            found[-1]["notes"].insert(0, new)
+            deck[-1]["notes"].insert(0, new)
             continue
         row = rows.loc[result.test]
         foot = f"{result.cases:,} {result.counted}"
         if row.form == "pairs":
             foot += f", {row.matches:,} of them matches"
-        found.append({
+        deck.append({
             "role": "Like training" if result.like else "New data",
             "name": result.name,
             "word": result.word,
@@ -443,7 +451,7 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> li
             "foot": foot,
         })
     if decision.averaged:
-        found.append({
+        deck.append({
             "role": "Averaged weights",
             "name": f"share {decision.averaged.share:g} of the tuned",
             "word": "",
@@ -452,5 +460,5 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str]) -> li
             "notes": [],
             "foot": "Points against the base. No training.",
         })
-    return found
+    return deck
 

@@ -1,4 +1,4 @@
-"""The parts of a diagnosis, what is said of each in a sentence, and the files and pages that they are written to."""
+"""The parts of a diagnosis, a sentence on each, and the files and pages that they are written to."""
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,38 +27,39 @@ WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs tha
 
 
 def reason(row: dict) -> str: # of `shortcuts`
-    "Why a test may have become worse, and how much of what it lost that explains."
+    "Say why a test may have become worse, and how much of what it lost that explains."
     words = row["words"]
-    named = ", ".join(words[:NAMED])
+    names = ", ".join(words[:NAMED])
     if len(words) > NAMED:
-        named += f" and {len(words) - NAMED} more"
-    moved = {name: points(row[name]) for name in ("change", "base change", "more", "more low", "more high")}
-    told = REASON.format(**row | moved, named=named, what=WHAT[row["goes with"]])
+        names += f" and {len(words) - NAMED} more"
+    changes = {name: points(row[name]) for name in ("change", "base change", "more", "more low", "more high")}
+    text = REASON.format(**row | changes, named=names, what=WHAT[row["goes with"]])
     if row["lost"] > 0:
-        told += f" Fine-tuning lost {100 * row['lost']:.1f} points here."
-    return told
+        text += f" Fine-tuning lost {100 * row['lost']:.1f} points here."
+    return text
 
 
 def slices_sentence(table: pd.DataFrame) -> str: # of `slices`, of one test
-    "How many slices got better and worse, the lowest and the highest."
+    "Say how many slices got better and worse, the lowest and the highest."
     rows = table.sort_values("change")
     worst, best = (rows.kind + " " + rows.slice + " (" + rows.change.map(points) + ")").iloc[[0, -1]]
     return f"Of {len(rows)} slices {(rows.low > 0).sum()} got better and {(rows.high < 0).sum()} worse, from {worst} to {best}."
 
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
-    "Which words an encoder looks at more, and which less."
+    "Say which words an encoder looks at more, and which less."
     gained, lost = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
     return f"The tuned encoder looks more at {gained}, and less at {lost}."
 
 
 def ranks_sentence(moved: dict) -> str: # moved: of `rank_moves`
-    "How many queries won and lost."
+    "Say how many queries won and lost."
     total = moved["won"] + moved["same"] + moved["lost"]
     return f"Of {total:,} queries {moved['won']:,} won, {moved['lost']:,} lost and {moved['same']:,} stayed as they were."
 
 
 def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
+    "Say how many checks of the data found something."
     return f"{(table['count'] > 0).sum()} of {len(table)} checks found something."
 
 
@@ -67,7 +68,7 @@ RULE = (
     "lies within the margin of zero. Cannot tell: none of these; it does not mean that there is no change. Ship: a test is better, none is worse, "
     "and no interval reaches below minus the margin. Either: no test is better, and all intervals lie within the margin. Ship averaged: neither of "
     "these holds, but a share of averaged weights has no interval below minus the margin on any test, and is better on one, whatever the tuned "
-    "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test shares texts with training, the rest counts too if it is "
+    "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also occur in training, the rest counts too if it is "
     "worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. What shares texts and what does not are two "
     "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
     "harm found is not harm ruled out. Where both models score matches below other pairs, a model has one score alone, or all pairs stand in "
@@ -118,7 +119,7 @@ STEPS = { # of each answer
 
 @dataclass(eq=False)
 class Diagnosis:
-    """Say what fine-tuning did, part by part.
+    """Diagnosis of a fine-tuning, part by part.
 
     Metrics, rates and their changes are fractions; `html` and `json` write all parts.
 
@@ -190,7 +191,7 @@ class Diagnosis:
         return cards(self.verdicts, self.decision, use)
 
     def sections(self) -> list[Section]:
-        "The parts of the page."
+        "Return the parts of the page."
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
         programs = {"averaged": self.snippet}
         trade = self.trade()
@@ -200,11 +201,11 @@ class Diagnosis:
         sections = []
         for key, title, sentence, columns in PARTS:
             parts = tables(frames[key])
-            said = answers.get(key, [])
+            texts = answers.get(key, [])
             if sentence:
-                said = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
+                texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
             sections.append(Section(
-                key, title, said, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), HOW_TO_READ.get(key, "")))
+                key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), HOW_TO_READ.get(key, "")))
         return [*sections, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
@@ -232,7 +233,7 @@ class Diagnosis:
         )
 
     def trade(self) -> list[dict]: # as of `trade_points`
-        "Along the averaged weights: what is gained on the test that is like training, and on the new test that lost most."
+        "List what each share gains on the test that is like training, and on the new test that lost most."
         like = {result.test for result in self.decision.results if result.like}
         results = {}
         for row in self.averaged.to_dict("records"):
@@ -253,24 +254,24 @@ class Diagnosis:
     def to_model_card(self, folder: str | Path) -> None: # of a saved model
         "Put the decision and a table of the tests into the card of a model, in place of those that are there."
         path = Path(folder) / "README.md"
-        told = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
+        block = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
                       version=self.facts["versions"]["debias-nb"])
         card = path.read_text("utf-8") if path.exists() else ""
         before, _, rest = card.partition("<!-- debias-nb -->")
         behind = rest.partition("<!-- /debias-nb -->")[2].lstrip("\n")
-        write_whole(path, f"{before.rstrip()}\n\n{told.strip()}\n{behind}".lstrip())
+        write_whole(path, f"{before.rstrip()}\n\n{block.strip()}\n{behind}".lstrip())
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
-        told = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
-        return "\n".join([f"{self.decision.heading} {self.decision.reason}", *told])
+        sentences = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
+        return "\n".join([f"{self.decision.heading} {self.decision.reason}", *sentences])
 
     def _repr_html_(self) -> str:
-        "The decision and a card a test, as a notebook shows them."
+        "Show the decision and a card a test, as a notebook does."
         return screen(self.decision, self.cards)
 
     def save(self, folder: str | Path) -> Path: # of the page
-        "Write page, numbers and tables into a folder, which may be there. Raises `ConfigError` where it cannot be written."
+        "Write page, numbers and tables into a folder, which may be there."
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in self.files().items():
@@ -283,5 +284,5 @@ class Diagnosis:
         or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the
         tests that are unusable, as the verdict line has it. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
-        failed = self.decision.failing(on == "unsure", margin)
-        return [*dict.fromkeys(failed), *(self.left_out if on == "unsure" else ())]
+        names = self.decision.failing(on == "unsure", margin)
+        return [*dict.fromkeys(names), *(self.left_out if on == "unsure" else ())]

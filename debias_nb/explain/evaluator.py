@@ -8,7 +8,7 @@ __all__ = ['DiagnosisEvaluator']
 # %% ../../nbs/explain/17_evaluator.ipynb #d4f32c4b
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .tests import as_test, check_metric
+from .test_sets import as_test, check_metric
 from .inputs import read_files
 from .models import Model, load_model
 
@@ -66,7 +66,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         self.name = name
         self.primary_metric = "worst_change"
 
-    def _value(self, test, scorer) -> float: # of the metric that decides
+    def _value(self, test, scorer) -> float:
         scores = test.asked({"it": scorer})["it"]
         return test.measured(scores, test.metric).value
 
@@ -74,9 +74,9 @@ class DiagnosisEvaluator(SentenceEvaluator):
         scorer = load_model(model)
         values = {test: self._value(own, scorer) for test, own in self.tests.items()}
         changes = {test: value - self.base[test] for test, value in values.items()}
-        found = {"worst_change": min(changes.values())}
+        metrics = {"worst_change": min(changes.values())}
         for test, own in self.tests.items():
-            found |= {f"{test}_{own.metric}": values[test], f"{test}_change": changes[test]}
-        found = self.prefix_name_to_metrics(found, self.name)
-        self.store_metrics_in_model_card_data(model, found, epoch, steps)
-        return found
+            metrics |= {f"{test}_{own.metric}": values[test], f"{test}_change": changes[test]}
+        metrics = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
+        return metrics

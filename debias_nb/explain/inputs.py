@@ -9,11 +9,11 @@ from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..encoders.kinds import check_apart
-from .given import Given
+from .external_scores import ExternalScores
 from .methods import HeldTexts
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
-from .tests import Test
+from .test_sets import Test
 
 def check_named(option: str, files) -> None:
     "Raises `DataError` for files without names."
@@ -133,7 +133,7 @@ def options_of(columns, prompts: tuple[str, str] | None, **options) -> dict:
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict[str, Scorer] | dict[str, Given],
+    scorers: dict[str, Scorer] | dict[str, ExternalScores],
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
@@ -144,7 +144,7 @@ def made_of(
     facts = {name: file_facts(file) for name, file in files.items()}
     sources = {name: scorer.source for name, scorer in scorers.items()}
     asked = sources
-    if any(isinstance(one, Given) for one in scorers.values()):
+    if any(isinstance(one, ExternalScores) for one in scorers.values()):
         asked = {"scores": [text for own in sources.values() for text in own or ()]}
     train = files["train"].path if "train" in files else None
     given = {"train": train, "test": [f"{name}={files[name].path}" for name in tests], **options, "texts": texts and texts.path}

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['QUERIES', 'DOCUMENTS', 'Model', 'BLOCK', 'AT_ONCE', 'DECIMALS', 'NO_LIMIT', 'PRODUCTS', 'SHARE_NAMED', 'UNKNOWN',
            'Scorer', 'side_prompts', 'prompts_by_name', 'prompt_notes', 'kind_of', 'load_model', 'layers', 'limit',
-           'cutting', 'vectors_of', 'round_scores', 'pair_scores', 'check_finite', 'search_corpus', 'reading_warnings',
-           'scoring_notes', 'mixed_scorer']
+           'Cutting', 'cutting', 'vectors_of', 'round_scores', 'pair_scores', 'check_finite', 'search_corpus',
+           'reading_warnings', 'scoring_notes', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    "A model that scores pairs."
+    "Model that scores pairs."
     name: str     # as it was asked for
     model: object # sentence-transformers' SentenceTransformer
     kind: str     # static or transformer
@@ -75,7 +75,7 @@ class Scorer:
         return encoder_fingerprint(self.model)
 
     def facts(self) -> dict:
-        "What a page says of it."
+        "Return what a page says of it."
         return {
             "name": self.name, "kind": self.kind, "fingerprint": self.fingerprint, "prompt": self.prompt,
             "source": self.source,
@@ -87,7 +87,7 @@ DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `
 
 
 def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where there is none
-    "The default prompt of a model for both, or those by which `encode_query` and `encode_document` go."
+    "Return the default prompt of a model for both sides, or those of `encode_query` and `encode_document`."
     own = default_prompt(model)
     if own:
         return own, own
@@ -96,21 +96,22 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-def prompts_by_name(model, asked: tuple[str, str], known=()) -> tuple[str, str]: # known: names that another model has
-    """Prompts before left and right texts, each by its name or as it is; none for a name that only another model has.
-    Raises `ConfigError` for what is neither: a word alone, which is no name."""
-    own = dict.fromkeys(known, "") | (getattr(model, "prompts", None) or {})
-    found = []
-    for text in asked:
-        name = text.strip()
-        if name and name not in own and not re.search(r"[\s:]", text.lstrip()):
+def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[str, str]: # other_names: those that another model has
+    """Return the prompts before left and right texts, each given by its name or as it is.
+
+    A name that only another model has is no prompt here; a word alone that is no name is refused."""
+    own = dict.fromkeys(other_names, "") | (getattr(model, "prompts", None) or {})
+    texts = []
+    for prompt in prompts:
+        name = prompt.strip()
+        if name and name not in own and not re.search(r"[\s:]", prompt.lstrip()):
             raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, own)}; a prompt itself ends in a colon or a blank")
-        found.append(own[name] or "" if name in own else text.lstrip())
-    return tuple(found)
+        texts.append(own[name] or "" if name in own else prompt.lstrip())
+    return tuple(texts)
 
 
 def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of each model, as `Scorer.prompt`
-    "What a model reads before texts."
+    "Note what a model reads before texts."
     notes = []
     for name, prompt in prompts.items():
         if isinstance(prompt, dict):
@@ -121,17 +122,14 @@ def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of ea
 
 
 def kind_of(model) -> str: # static or transformer
-    "What a model is. Raises `EncoderError` for one that is no sentence encoder, for a Router, and for a tokenizer of an unknown kind."
+    "Return the kind of a model; refuse what is no sentence encoder, a Router, and an unknown tokenizer."
     from sentence_transformers import SentenceTransformer
     if not isinstance(model, SentenceTransformer):
-        found = type(model).__name__
-        raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {found}; {BY_SCORES}")
+        raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {type(model).__name__}; {BY_SCORES}")
     if type(model[0]).__name__ == "Router": # which reads texts in several ways, of which a score would take one
         raise EncoderError(ROUTER)
     special_ids(model) # raises where the tokenizer is of an unknown kind
-    if is_static(model):
-        return "static"
-    return "transformer"
+    return "static" if is_static(model) else "transformer"
 
 # %% ../../nbs/explain/01_models.ipynb #b47740c3
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
@@ -185,27 +183,34 @@ NO_LIMIT = 2**30 # tokens
 
 
 def layers(scorer: Scorer) -> list[tuple[str, dict]]: # of a class its name and settings
-    "The modules that make a vector of a text, from its tokenizer to pooling, in their order, and what is unusual behind them."
-    found = [(type(module).__name__, getattr(module, "get_config_dict", dict)()) for module in scorer.model.children()]
+    "List the modules that make a vector of a text, in their order, and unusual settings behind them."
+    modules = [(type(module).__name__, getattr(module, "get_config_dict", dict)()) for module in scorer.model.children()]
     if getattr(scorer.model, "truncate_dim", None) is not None:
-        found.append(("truncate_dim", {"kept": scorer.model.truncate_dim}))
+        modules.append(("truncate_dim", {"kept": scorer.model.truncate_dim}))
     if scorer.similarity != "cosine":
-        found.append(("similarity", {"name": scorer.similarity}))
-    return found
+        modules.append(("similarity", {"name": scorer.similarity}))
+    return modules
 
 
 def limit(scorer: Scorer) -> int | None: # tokens; None where there is no limit
-    "How much of a text a model reads."
+    "Return how many tokens of a text a model reads."
     longest = scorer.model.max_seq_length # infinity in a static embedding model, a huge number in some tokenizers
     return int(longest) if longest is not None and longest < NO_LIMIT else None
 
 
-def cutting(scorer: Scorer) -> tuple: # equal where texts are cut into the same tokens
-    "What decides how a text becomes tokens."
+class Cutting(NamedTuple):
+    "What decides how a text becomes tokens; equal where texts are cut into the same tokens."
+    kind: str
+    rules: str
+    prefixes: tuple[str, str]
+    limit: int | None
+    settings: str
+
+
+def cutting(scorer: Scorer) -> Cutting:
+    "Return what decides how a text becomes tokens."
     _, settings = layers(scorer)[0] # of the module that reads texts
-    told = json.dumps(settings, sort_keys=True, default=str)
-    length = limit(scorer)
-    return scorer.kind, scorer.rules, scorer.prefixes, length, told
+    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer), json.dumps(settings, sort_keys=True, default=str))
 
 # %% ../../nbs/explain/01_models.ipynb #2446e821
 def vectors_of(
@@ -214,22 +219,22 @@ def vectors_of(
     side: int,                  # whose prompt stands before the texts: 0 of left texts, 1 of right texts
     bar: tqdm | None = None,
 ) -> dict[str, torch.Tensor]: # (n, d) of each model
-    "Vectors of texts, which are cut into tokens once for all models."
+    "Encode texts, which are cut into tokens once for all models."
     first = next(iter(scorers.values()))
     prefix = first.prefixes[side]
-    found = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension()) for name, scorer in scorers.items()}
+    vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension()) for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
-        some = texts[start:start + BLOCK]
-        tokens = tokenize(first.model, some, prompt=prefix)
+        stretch = texts[start:start + BLOCK]
+        tokens = tokenize(first.model, stretch, prompt=prefix)
         for name, scorer in scorers.items():
-            found[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
+            vectors[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
         if bar is not None:
-            bar.update(len(some) * len(scorers))
-    return found
+            bar.update(len(stretch) * len(scorers))
+    return vectors
 
 
 def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:
-    "Models that cut texts alike, together."
+    "Group the models that cut texts alike."
     groups = {}
     for name, scorer in scorers.items():
         groups.setdefault((cutting(scorer), leaves_prompts_out(scorer.model)), {})[name] = scorer
@@ -237,7 +242,7 @@ def _alike(scorers: dict[str, Scorer]) -> list[dict[str, Scorer]]:
 
 
 def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
-    "Scores to what float32 can tell apart."
+    "Round scores to what float32 can tell apart."
     scores = scores.double().numpy()
     if similarity == "cosine":
         return scores.round(DECIMALS)
@@ -247,27 +252,22 @@ def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
 
 # %% ../../nbs/explain/01_models.ipynb #5115ef55
 def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.ndarray]:
-    "Scores of one stretch of pairs, each distinct text encoded once."
+    "Score one stretch of pairs, each distinct text encoded once."
     out = {}
     for group in _alike(scorers):
         before, behind = next(iter(group.values())).prefixes
-        if before == behind:
-            numbers, texts = pd.factorize(np.array([*left, *right], dtype=object))
-            lefts, rights = np.split(numbers, 2)
-            of_left = of_right = vectors_of(group, texts.tolist(), 0, bar)
-        else:
-            lefts, left_texts = pd.factorize(np.array(left, dtype=object))
-            rights, right_texts = pd.factorize(np.array(right, dtype=object))
-            of_left = vectors_of(group, left_texts.tolist(), 0, bar)
-            of_right = vectors_of(group, right_texts.tolist(), 1, bar)
+        sides = [[*left, *right]] if before == behind else [left, right]
+        numbers, texts = zip(*(pd.factorize(np.array(side, dtype=object)) for side in sides))
+        lefts, rights = np.split(np.concatenate(numbers), 2)
+        vectors = [vectors_of(group, distinct.tolist(), side, bar) for side, distinct in enumerate(texts)]
         for name, scorer in group.items():
-            parts = []
+            parts = [np.empty(0)]
             for rows in range(0, len(lefts), BLOCK):
-                one = of_left[name][lefts[rows:rows + BLOCK]]
-                other = of_right[name][rights[rows:rows + BLOCK]]
+                one = vectors[0][name][lefts[rows:rows + BLOCK]]
+                other = vectors[-1][name][rights[rows:rows + BLOCK]]
                 scores = (one * other).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(one, other)
                 parts.append(round_scores(scores, scorer.similarity))
-            out[name] = np.concatenate([np.empty(0), *parts])
+            out[name] = np.concatenate(parts)
     return out
 
 # %% ../../nbs/explain/01_models.ipynb #79cb0944
@@ -278,9 +278,10 @@ def pair_scores(
     what: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
-    """Scores of pairs by each model's own similarity; those that float32 cannot tell apart are equal. Raises `ValueError`
-    for one text in place of a list, and for sides of different length, `EncoderError` for a model whose scores are not
-    finite."""
+    """Score pairs by each model's own similarity.
+
+    Scores that float32 cannot tell apart are equal. Raises `ValueError` for one text in place of a list, and for sides of
+    different length, `EncoderError` for a model whose scores are not finite."""
     left = several_texts(left, "left")
     right = several_texts(right, "right")
     if len(left) != len(right):
@@ -293,16 +294,16 @@ def pair_scores(
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
                 parts[name].append(values)
-            done = min(start + step, len(left))
-            bar.update(2 * done * len(scorers) - bar.n) # texts that stand twice are read once
-    found = {name: np.concatenate(values) for name, values in parts.items()}
-    for name, scores in found.items():
-        check_finite(name, scores)
-    return found
+            end = min(start + step, len(left))
+            bar.update(2 * end * len(scorers) - bar.n) # texts that stand twice are read once
+    scores = {name: np.concatenate(values) for name, values in parts.items()}
+    for name, values in scores.items():
+        check_finite(name, values)
+    return scores
 
 
 def check_finite(name: str, scores: np.ndarray) -> None:
-    "Raises `EncoderError` for a model whose scores are not finite."
+    "Check that the scores of a model are finite."
     bad = ~np.isfinite(scores)
     if bad.any():
         why = "its training diverged, or its weights are damaged"
@@ -319,29 +320,28 @@ def search_corpus(
     progress: bool = False,
     first: int = 0,             # how many of the first texts of each query to keep
 ) -> dict[str, Levels]: # of each model
-    """Where the relevant texts of each query stand in the corpus, by each model's own similarity. Raises `EncoderError`
-    for a similarity that is no product, and for scores that are not finite."""
+    """Find where the relevant texts of each query stand in the corpus, by each model's own similarity.
+
+    Raises `EncoderError` for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
         if scorer.similarity not in PRODUCTS:
-            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a search (--scores)")
+            raise EncoderError(f"{name}: a corpus is not text_vectors by {scorer.similarity} distance; give the run of a search (--scores)")
     rows = file.frame
-    queries = rows.drop_duplicates("query").left.tolist()
-    itself = None
-    if "itself" in rows:
-        itself = rows.drop_duplicates("query")["itself"].to_numpy()
-    relevant = rows["query"].to_numpy(), rows.document.to_numpy(), rows.label.to_numpy()
+    queries = rows.drop_duplicates("query")
+    itself = queries["itself"].to_numpy() if "itself" in rows else None
+    relevant = [rows[column].to_numpy() for column in ("query", "document", "label")]
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
-    found = {}
+    levels = {}
     with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
-            asked = vectors_of(group, queries, 0, bar)
-            searched = vectors_of(group, file.corpus, 1, bar)
+            query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
+            text_vectors = vectors_of(group, file.corpus, 1, bar)
             for name, scorer in group.items():
-                one, other = asked.pop(name), searched.pop(name)
+                one, other = query_vectors.pop(name), text_vectors.pop(name)
                 check_finite(name, one.sum(1).numpy())
                 check_finite(name, other.sum(1).numpy())
-                found[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), progress=bar.update)
-    return {name: found[name] for name in scorers}
+                levels[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), progress=bar.update)
+    return {name: levels[name] for name in scorers}
 
 # %% ../../nbs/explain/01_models.ipynb #7d0c2a11
 SHARE_NAMED = .01 # of the pairs of a test, from which on a sentence names them
@@ -349,7 +349,7 @@ UNKNOWN = "have a text with at least half of its tokens outside the vocabulary"
 
 
 def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int]:
-    "How many pairs have a text of more tokens than the model reads, and how many one whose tokens are mostly unknown."
+    "Count the pairs that have a text of more tokens than the model reads, and those with mostly unknown tokens."
     longest = limit(scorer)
     tokenizer = scorer.model.tokenizer
     if scorer.kind == "static":
@@ -372,38 +372,36 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int
 def reading_warnings(
     scorers: dict[str, Scorer],
     tests, # with `name`, `left` and `right`
-) -> dict[str, float]: # what is said -> share of the pairs that hold mostly unknown words
-    "What to know of models before a result is believed: what they do not read."
-    told = {}
+) -> dict[str, float]: # sentence -> fraction of the pairs that hold mostly unknown words
+    "Warn of what models do not read."
+    warnings = {}
     for test in tests:
-        known = {} # of models that cut texts alike
-        found = {} # what is said, and of how many pairs -> names of the models
-        for name, scorer in scorers.items():
-            alike = cutting(scorer)
-            if alike not in known:
-                starts = range(0, len(test.left), BLOCK)
-                some = [_unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK]) for start in starts]
-                known[alike] = np.sum(some, axis=0)
+        total = len(test.left)
+        names = {} # what is said, and of how many pairs -> of which models
+        for group in _alike(scorers):
+            scorer = next(iter(group.values()))
+            counts = np.zeros(2, int)
+            for start in range(0, total, BLOCK):
+                counts += _unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK])
             too_long = f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read"
-            for what, count in zip((too_long, UNKNOWN + " of {models}"), known[alike]):
-                found.setdefault((what, count), []).append(name)
-        for (what, count), names in found.items():
-            if count and count >= SHARE_NAMED * len(test.left):
-                models = " and ".join(f"the {name} model" for name in names)
-                unknown = count / len(test.left) if UNKNOWN in what else 0.
-                told[f"{test.name}: {count:,} of {len(test.left):,} pairs {what.format(models=models)}."] = unknown
-    return told
+            for what, count in zip((too_long, UNKNOWN + " of {models}"), counts.tolist()):
+                names.setdefault((what, count), []).extend(group)
+        for (what, count), own in names.items():
+            if count and count >= SHARE_NAMED * total:
+                models = " and ".join(f"the {name} model" for name in scorers if name in own)
+                warnings[f"{test.name}: {count:,} of {total:,} pairs {what.format(models=models)}."] = count / total if UNKNOWN in what else 0.
+    return warnings
 
 
 def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
-    "How a pair gets its score, and behind which prompts its texts are read."
+    "Note how a pair gets its score, and behind which prompts its texts are read."
     notes = []
     similarities = {name: scorer.similarity for name, scorer in scorers.items()}
     if set(similarities.values()) == {"cosine"}:
         notes.append("A pair's score is the cosine of its two vectors.")
     else:
-        told = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
-        notes.append(f"A pair's score is the similarity that each model's settings name: {told}.")
+        names = ", ".join(f"{similarity} for the {name} model" for name, similarity in similarities.items())
+        notes.append(f"A pair's score is the similarity that each model's settings name: {names}.")
     notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})
     if any(isinstance(scorer.prompt, dict) for scorer in scorers.values()):
         notes.append("Words are read without prompts that differ from side to side.")
@@ -415,6 +413,8 @@ def mixed_scorer(
     tuned: Scorer,
     share: float, # alpha, of the tuned weights, in [0, 1]
 ) -> Scorer:
-    "A new model with weights between two. Raises `ValueError` for a share outside [0, 1] or models of different make."
+    """Make a model with weights between two.
+
+    Raises `ValueError` for a share outside [0, 1] or models of different make."""
     model = wise_ft(base.model, tuned.model, share)
     return replace(tuned, name=f"{share:g} of {tuned.name}", model=model, source=None)

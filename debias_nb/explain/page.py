@@ -19,7 +19,7 @@ from .. import __version__, files
 from ..checks import ConfigError, counted
 from .changes import points, side_of
 from ..data.pairs_file import PairFile
-from .tests import TITLES
+from .test_sets import TITLES
 from .words import WORD
 
 

@@ -34,7 +34,7 @@ from .methods import HeldTexts, Method, file_tokens, grid_of
 from .models import NO_LIMIT, Scorer, cutting, layers, limit
 from .page import versions
 from .programs import OF_MATCHES, folder_name
-from .tests import RESAMPLES, Test, has_one_score
+from .test_sets import RESAMPLES, Test, has_one_score
 
 TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # packages whose versions a run depends on
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training

@@ -32,13 +32,13 @@ WORD = re.compile(rf"{_RUN}(?:[-'’.]{_RUN})*")
 
 
 def _key(word: str) -> str:
-    "What two ways to write a word have in common."
+    "Return what two ways to write a word have in common."
     return unicodedata.normalize("NFC", word).casefold()
 
 
 @lru_cache(maxsize=200_000)
 def words_of(text: str) -> tuple[str, ...]:
-    "The words of a text in their order, case apart."
+    "List the words of a text in their order, in lower case."
     return tuple(map(_key, WORD.findall(text))) # letters as ΐ fall apart when case is folded
 
 
@@ -46,7 +46,7 @@ def replace_words(
     text: str,
     others: dict[str, str], # word -> what takes its place; nothing does where that is a space
 ) -> str: # the text itself where it has none of the words
-    "A text with other words; what stands between words stays."
+    "Replace words of a text; what is between words stays."
     if others.keys().isdisjoint(words_of(text)):
         return text
 
@@ -54,13 +54,14 @@ def replace_words(
         word = match.group()
         return others.get(_key(word), word)
 
-    changed = WORD.sub(other, text)
-    return " ".join(changed.split())
+    text_after = WORD.sub(other, text)
+    return " ".join(text_after.split())
 
 # %% ../../nbs/explain/02_words.ipynb #97f42c6c
 def word_owners(scorer: Scorer, texts: list[str], tokens) -> np.ndarray: # (n, L) number of the word, -1 for none
-    """Which word of its text each token belongs to; `texts` with the model's own prompt, `tokens` made of them.
-    Raises `EncoderError` for tokens that are not those of the texts."""
+    """Find which word of its text each token belongs to.
+
+    `texts` have the model's own prompt, and `tokens` are made of them."""
     places = [] # of each character the word's number, -1 between words
     for text in texts:
         owner = [-1] * len(text)
@@ -78,8 +79,8 @@ TEXTS_AT_ONCE = 256
 WORDS_AT_ONCE = 2**14 # each text counted as the longest beside it
 
 
-def _stretches(texts: list[str]): # -> lists of texts, in their order
-    "As many texts at a time as memory should hold; a long one stands alone."
+def _stretches(texts: list[str]):
+    "Split texts into as many at a time as memory should hold; a long one is alone."
     some = []
     longest = 0
     for text in texts:
@@ -94,8 +95,8 @@ def _stretches(texts: list[str]): # -> lists of texts, in their order
         yield some
 
 
-def _table_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (n, most)
-    "Importance under a mean of token vectors."
+def _table_word_importance(scorer, tokens, owner, most: int) -> np.ndarray:
+    "Measure importance under a mean of token vectors."
     vectors = table_vectors(scorer.model, tokens).cpu()
     n, _, width = vectors.shape
     slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
@@ -106,21 +107,21 @@ def _table_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (n
     return (1 - torch.cosine_similarity(whole, rest, dim=2)).numpy()
 
 
-def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray: # (n, most)
-    "Importance from one forward pass for each word of each text."
+def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray:
+    "Measure importance by one forward pass for each word of each text."
     out = np.full((len(owner), most), np.nan)
     if not most:
         return out
     rows, columns = np.nonzero(owner >= 0)
     row, word = np.unique([rows, owner[rows, columns]], axis=1)
-    repeated = tokens[torch.from_numpy(row)]
-    chosen = torch.from_numpy((owner[row] == word[:, None])[:, :repeated.ids.shape[1]]) # which may be shorter than all
+    copies = tokens[torch.from_numpy(row)]
+    is_masked = torch.from_numpy((owner[row] == word[:, None])[:, :copies.ids.shape[1]]) # which may be shorter than all
     try:
         mask_id(scorer.model)
         way = "mask"
     except EncoderError: # there is no token for it
         way = "delete"
-    without = embed(scorer.model, intervene(scorer.model, repeated, chosen, way))
+    without = embed(scorer.model, intervene(scorer.model, copies, is_masked, way))
     cosines = (embed(scorer.model, tokens)[row] * without).sum(1)
     out[row, word] = 1 - cosines.numpy()
     return out
@@ -133,7 +134,7 @@ def word_importance(
     what: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> list[np.ndarray]: # of each text (words,), shares that sum to 1; nan for words that the model does not see
-    "The share of a text's importance that falls on each of its words, in the order of `words_of`."
+    "Measure the fraction of a text's importance that falls on each of its words, in the order of `words_of`."
     texts = several_texts(texts)
     out = []
     measure = _table_word_importance if is_plain_table(scorer.model) else _masked_word_importance
@@ -145,9 +146,9 @@ def word_importance(
             values = measure(scorer, tokens, owners, most)
             for text, row, owner in zip(some, values, owners):
                 shares = np.full(len(words_of(text)), np.nan)
-                seen = np.unique(owner[owner >= 0])
-                seen = seen[seen < len(shares)]
-                shares[seen] = np.maximum(row[seen], 0)
+                visible = np.unique(owner[owner >= 0])
+                visible = visible[visible < len(shares)]
+                shares[visible] = np.maximum(row[visible], 0)
                 total = np.nansum(shares)
                 out.append(shares / total if total > 0 else shares)
             bar.update(len(some))
@@ -162,7 +163,7 @@ def importance_by_word(
     before: list[np.ndarray], # shares of each text's words, by the base
     after: list[np.ndarray],  # and by the tuned model
 ) -> pd.DataFrame: # rows: words, the largest gain first; `places`, `base`, `tuned`, `change`, `moved`
-    "Mean share of a text's importance that falls on each word."
+    "Average the fraction of a text's importance that falls on each word."
     words = list(chain.from_iterable(map(words_of, texts)))
     nothing = np.empty(0)
     shares = {"base": np.concatenate([*before, nothing]), "tuned": np.concatenate([*after, nothing])}
@@ -177,7 +178,7 @@ def importance_by_word(
 # %% ../../nbs/explain/02_words.ipynb #b28b635e
 @dataclass(frozen=True, eq=False)
 class WordPairs:
-    "Which pairs have which words on which sides."
+    "Words of pairs: which pairs have which words on which sides."
     vocabulary: dict[str, int]
     left: csr_matrix   # (pairs, words) 1 where the left text has the word
     right: csr_matrix
@@ -185,7 +186,7 @@ class WordPairs:
 
 
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
-    "The words of pairs."
+    "Find the words of pairs."
     from sklearn.preprocessing import MultiLabelBinarizer
     sides = [list(map(words_of, texts)) for texts in (left, right)]
     has = MultiLabelBinarizer(sparse_output=True).fit(chain(*sides))
@@ -196,22 +197,20 @@ def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPai
 def label_ties(
     pairs: WordPairs,
     words: list[str],
-) -> pd.DataFrame: # a row a word: pairs that have it on `both` sides or `one`, and the share of matches among these
-    "How words go with the label; the share is nan where there is no such pair."
+) -> pd.DataFrame: # a row a word: pairs that have it on `both` sides or `one`, and the fraction of matches among these
+    "Count how words go with the label; the fraction is nan where there is no such pair."
     both = pairs.left.multiply(pairs.right).tocsr()
     one = pairs.left + pairs.right - 2 * both
     table = pd.DataFrame(index=list(pairs.vocabulary))
-    every = np.ones(len(pairs.labels))
     for name, has in (("both", both), ("one", one)):
-        total = has.T @ every
-        table[name] = total.astype(int)
+        total = has.T @ np.ones(len(pairs.labels))
+        table[name] = total
         table[f"matches {name}"] = (has.T @ pairs.labels) / np.where(total, total, np.nan)
-    asked = table.reindex(words).fillna({"both": 0, "one": 0})
-    return asked.astype({"both": int, "one": int})
+    return table.reindex(words).fillna({"both": 0, "one": 0}).astype({"both": int, "one": int})
 
 
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
-    "How often pairs that share at least one of some words are matches."
+    "Count the pairs that share at least one of some words, and the fraction of matches among them."
     places = [pairs.vocabulary[word] for word in words if word in pairs.vocabulary]
     both = pairs.left[:, places].multiply(pairs.right[:, places])
     count = both @ np.ones(len(places))
