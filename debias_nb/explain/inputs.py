@@ -36,16 +36,16 @@ def read_files(
     for name in tests:
         if not is_text(name):
             raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
-    of_file = columns if isinstance(columns, dict) else {}
+    of_file = columns if isinstance(columns, dict) else {None: columns}
     for name in of_file.keys() - {None, "train", *tests}:
         raise DataError(f"columns: there is no file called {name!r}")
-    usual = of_file.get(None) if isinstance(columns, dict) else columns
     files = {}
-    for name, source in [*([] if train is None else [("train", train)]), *tests.items()]:
-        own, scores = of_file.get(name, usual), ()
+    sources = tests if train is None else {"train": train} | tests
+    for name, source in sources.items():
+        own, scores = of_file.get(name, of_file.get(None)), None
         if scored and own is not None and len(own) == 5:
-            own, scores = own[:3], own[3:]
-        of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None, "where": where}
+            own, scores = own[:3], tuple(own[3:])
+        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
         file = read_pairs_file(source, own, name=name, **of_test, **how)
         files[name] = file if name == "train" else with_copies(file)
     return files
