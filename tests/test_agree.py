@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.repro.agree import apart, why_not_compared
+from debias_nb.repro.reproduce import apart, why_not_compared
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -35,7 +35,7 @@ from debias_nb.explain.changes import NEW, WHOLE
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import ABOUT, DEFAULTS, GRIDS, RANKING_GRIDS, REGULARIZERS, STRENGTH, HeldTexts, read_method, read_methods
+from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, HeldTexts, MethodSpec, read_method, read_methods
 from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
@@ -44,7 +44,6 @@ from debias_nb.explain.recommendations import GENERAL
 from debias_nb.explain.test_sets import as_test
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.cli import app
-from debias_nb.repro.commands.own import METHODS_HELP
 from debias_nb.measures.stats import WORDS
 from debias_nb.runs.config import MethodConfig
 from debias_nb.runs.matching import Course
@@ -115,12 +114,21 @@ def test_a_strength_stands_behind_the_name():
     assert {name: read_method(name).strength for name in strengths} == strengths
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     assert [method.name for method in read_methods("outreg")] == ["base", "plain", "outreg"]
-    others = {name: strength for name, strength in STRENGTH.items() if strength != .1}
-    assert others == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8}
-    assert all(STRENGTH[name] in GRIDS[name] for name in REGULARIZERS), "what is tried has the strength where none is asked for"
-    for grid in (GRIDS, RANKING_GRIDS):
-        assert all(read_method(f"{name}:{one!r}").strength == one for name in grid for one in grid[name])
-    assert "0.1; of wise-ft 0.5, of l2sp 1e-6, lora rank 8" in METHODS_HELP
+    strengths = {name: spec.strength for name, spec in METHODS.items() if spec.strength is not None}
+    assert {name: strength for name, strength in strengths.items() if strength != .1} == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8}
+    assert all(strengths[name] in METHODS[name].grid for name in REGULARIZERS), "what is tried has the strength where none is asked for"
+    grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
+    assert all(read_method(f"{name}:{one!r}").strength == one for name, grid in grids.items() for one in grid)
+
+
+def test_a_method_is_added_in_one_place(monkeypatch):
+    monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25))
+    monkeypatch.setenv("COLUMNS", "300")
+    text = CliRunner().invoke(app, ["compare", "--help"]).output
+    assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
+    assert read_method("madeup").title == "Made up, 0.25"
+    with pytest.raises(ConfigError, match="did you mean 'madeup'"):
+        read_methods("madeupp")
 
 
 @pytest.mark.parametrize("name, words", [
@@ -315,7 +323,7 @@ def test_what_few_seeds_do_not_find_is_told():
     rows = {found.seeds: found.differences() for found in (two, three, four)}
     assert rows[2].found.min() > rows[3].found.max() > rows[3]["found at best"].max() > 0
     assert rows[3].found.min() > rows[4].found.max()
-    assert f"a difference of {rows[2].found.min():.1f}" in two.found()["new"] and "than these 2 would" in two.found()["new"]
+    assert f"(80% power) is {rows[2].found.min():.1f}" in two.found()["new"] and "than these 2 would" in two.found()["new"]
     assert "than these 3 would" in three.found()["new"] and "More seeds" not in four.found()["new"]
     said = [found.warnings() for found in (two, three, four)]
     assert said[0][0].startswith("Provisional: 2 seeds say too little") and said[1:] == [[], []]
@@ -488,7 +496,7 @@ def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, t
     drawn = {tuple(own.values()) for own in trained.values()}
     assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(drawn) == 2, "two seeds, two draws"
     assert all(90 <= own["pairs"] <= 100 for own in trained.values()), "of 200"
-    assert any("its own 50%" in note for note in found.notes)
+    assert any("random sample of its own, 50%" in note for note in found.notes)
     on_all = compared(encoder, pairs, methods="base,plain,outreg")
     assert any("same pairs" in note for note in on_all.notes)
     assert not np.allclose(found.results.value, on_all.results.value)
@@ -499,7 +507,7 @@ def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, t
 def test_what_shares_texts_is_drawn_together():
     chains = [(f"lamp {i}{a}", f"lamp {i}{b}", i % 2) for i in range(40) for a, b in ((0, 1), (1, 2))]
     file = read_pairs_file(pd.DataFrame(chains, columns=["left", "right", "label"]))
-    some, others = (trying.drawn(file, .5, seed) for seed in (0, 1))
+    some, others = (trying.sample(file, .5, seed) for seed in (0, 1))
     assert len(some) == len(others) == 40 and some.rows_sha256 != others.rows_sha256
     for own in (some, others):
         assert pd.Series(own.left).str[:-1].value_counts().eq(2).all()
@@ -612,6 +620,26 @@ def test_after_an_interruption_the_same_command_goes_on(files, tmp_path, monkeyp
     assert len(records_in(tmp_path)) == 3 and kept.items() <= bytes_in(tmp_path / "runs").items() and written_in(tmp_path) == WRITTEN
 
 
+def test_without_a_folder_finished_trials_are_kept_until_all_are_done(encoder, pairs, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
+    seeds = []
+
+    def interrupted_at_the_second(*asked, **_):
+        seeds.append(asked[5])
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        return Course(0)
+
+    monkeypatch.setattr(trying, "fine_tune", interrupted_at_the_second)
+    options = {"methods": "base,plain", "workers": 1, "progress": True}
+    with pytest.raises(KeyboardInterrupt):
+        compared(encoder, pairs, **options)
+    [folder] = (tmp_path / "comparisons").iterdir()
+    assert f"kept in {folder} until all are done" in capsys.readouterr().err and len(records_in(folder)) == 2
+    compared(encoder, pairs, **options)
+    assert seeds == [0, 1, 1] and not folder.exists()
+
+
 # ---- strengths that are chosen
 
 @pytest.mark.slow
@@ -622,7 +650,7 @@ def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encode
     asked = {"methods": "base,plain,wise-ft,outreg,outreg:1", "validation": {"kept": kept}, "folder": tmp_path}
     found = compared(encoder, pairs, **asked)
     assert found.tried.groupby("method", sort=False).strength.apply(list).to_dict() == {
-        "wise-ft": list(GRIDS["wise-ft"]), "outreg": list(GRIDS["outreg"])}
+        "wise-ft": list(METHODS["wise-ft"].grid), "outreg": list(METHODS["outreg"].grid)}
     best = found.tried.sort_values("value", ascending=False, kind="stable").drop_duplicates("method")
     strengths = {method.name: method.strength for method in found.methods}
     assert strengths == dict(zip(best.method, best.strength)) | {"base": None, "plain": None, "outreg:1": 1.}
@@ -640,9 +668,9 @@ def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encod
     turned = tests["unseen"].sample(frac=1, random_state=0).assign(label=lambda rows: 1 - rows.label)
     swapped = tests["iid"].head(2).rename(columns={"left": "right", "right": "left"})
     for kept, words in (
-        (turned, f"{len(turned)} of {len(turned)} pairs stand in the test unseen"),
+        (turned, f"{len(turned)} of {len(turned)} pairs also occur in the test unseen"),
         (pd.concat([held_out["kept"], swapped]), "validation kept: 2 of .* the test iid"),
-        (train.sample(frac=1, random_state=0), f"{len(train)} of {len(train)} pairs stand in the training file"),
+        (train.sample(frac=1, random_state=0), f"{len(train)} of {len(train)} pairs also occur in the training file"),
     ):
         with pytest.raises(DataError, match=words):
             compared(encoder, pairs, validation={"kept": kept})
@@ -650,7 +678,7 @@ def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encod
         compared(encoder, (train, {"validation kept": tests["iid"]}), validation={"kept": tests["unseen"]})
 
 
-# ---- regularizers that are held on other texts
+# ---- regularizers on other texts
 
 @pytest.fixture(scope="module")
 def new_kind():
@@ -718,9 +746,9 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
     tests, texts = new_kind[2:]
     kept = held_out["kept"]
     for given, changes, said in (
-        ([*texts, "A11, A0"], {}, r"^texts: 1 of \d+ stand in the test new too \(the first is 'A11, A0'\)"),
-        ([*texts, "b11 b0", "a1  a0"], {}, "^texts: 2 of .* the test new too"),
-        ([*texts, kept.right[0]], {"validation": {"kept": kept}}, "^texts: 1 of .* validation kept too"),
+        ([*texts, "A11, A0"], {}, r"^texts: 1 of \d+ also occur in the test new \(the first is 'A11, A0'\)"),
+        ([*texts, "b11 b0", "a1  a0"], {}, "^texts: 2 of .* the test new "),
+        ([*texts, kept.right[0]], {"validation": {"kept": kept}}, "^texts: 1 of .* validation kept "),
         (["one"], {}, "two or more"), ([*texts, "half \ud83d"], {}, f"number {len(texts)} has nothing to be seen in it, or NUL or half"),
         (tmp_path / "none.txt", {}, "none.txt"), (pd.DataFrame({"text": texts}), {}, "one of them"),
     ):
@@ -880,9 +908,8 @@ def own_module(tmp_path, monkeypatch):
     file.write_text(OWN)
     yield file
     sys.modules.pop(file.stem, None)
-    for registry in (REGULARIZERS, STRENGTH, GRIDS, ABOUT):
-        for name in [name for name in registry if name.startswith(file.stem)]:
-            del registry[name]
+    for name in [name for name in METHODS if name.startswith(file.stem)]:
+        del METHODS[name]
 
 
 def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, own_module):

@@ -19,7 +19,7 @@ from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.explain.compare import compare, read_held_texts
-from debias_nb.explain.methods import HeldTexts, general_notes, untested
+from debias_nb.explain.methods import HeldTexts, general_notes, without_tests
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
@@ -291,11 +291,11 @@ def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path):
 def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
     file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"], "label": [1, 0]}))
     texts = ["lamps red", "old chairs", "kettles"]
-    with pytest.raises(DataError, match="1 of 3 stand in new too"):
-        untested(HeldTexts(texts, "0", "new.txt"), {"new": file})
-    kept = untested(HeldTexts(texts, "0", GENERAL_TEXTS), {"new": file})
+    with pytest.raises(DataError, match="1 of 3 also occur in new"):
+        without_tests(HeldTexts(texts, "0", "new.txt"), {"new": file})
+    kept = without_tests(HeldTexts(texts, "0", GENERAL_TEXTS), {"new": file})
     assert kept.texts == texts[1:] and kept.sha256 != "0"
-    assert untested(kept, {"new": file}) is kept
+    assert without_tests(kept, {"new": file}) is kept
     (note,) = general_notes(kept)
     assert "2" in note and "QNLI" in note and "Semantic Textual Similarity" in note
     assert general_notes(None) == general_notes(HeldTexts(texts, "0", "new.txt")) == []

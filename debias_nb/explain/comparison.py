@@ -35,7 +35,7 @@ RULE = (
     "the highest mean of what decides over the validation pairs, or else over the tests. Intervals are not corrected for the number of methods that "
     "it is picked from: the more there are, the likelier one fits by luck. Your call: none fits, and each that is better on one test is worse on "
     "another. Keep the base: every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: "
-    "all else. What shares no text with training counts if it is worse, and, if it has half of the cases or more, if its interval reaches below "
+    "all else. What is disjoint from training counts if it is worse, and, if it has half of the cases or more, if its interval reaches below "
     "minus the margin. It is a family of tests by itself, as is every metric: each finds a change where there is none in 5% of such pages. "
     "Intervals are over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others "
     "on a test, its variance is raised toward theirs.")
@@ -69,22 +69,22 @@ def _span(least: pd.Series) -> str: # in points
 
 
 def part_name(test: str, part: str = NEW) -> str:
-    "What a part of a test is called."
+    "Name a part of a test."
     return test if part == WHOLE else f"{test}, {part}"
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Hold what came of all runs; its methods give frames, a page and its numbers.
+    """Results of all runs; its methods give frames, a page and its numbers.
 
     Parameters
     ----------
     results : DataFrame
         A row a method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
-        resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what shares no
-        text with training. Fractions.
+        resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is disjoint from
+        training. Fractions.
     methods : list of Method
-        What was compared, in the order of the page.
+        The methods, in the order of the page.
     settings : TrainConfig
         How all of them were trained.
     facts : dict
@@ -133,15 +133,19 @@ class Comparison:
         "The `results` without resamples."
         return self.results[["method", "seed", "test", "part", "metric", "value"]]
 
-    def metrics(self, test: str) -> list[str]: # the one that decides first
-        "The metrics of a test."
-        known = self.results.metric[self.results.test == test].unique().tolist()
-        first = self.deciding.get(test, known[0])
-        return sorted(known, key=lambda metric: metric != first)
+    def metrics(self, test: str) -> list[str]:
+        "List the metrics of a test, the one that decides first."
+        names = self.results.metric[self.results.test == test].unique().tolist()
+        first = self.deciding.get(test, names[0])
+        return sorted(names, key=lambda metric: metric != first)
 
     def first_metric(self, test: str) -> str:
-        "The metric that decides on a test."
+        "Return the metric that decides on a test."
         return self.metrics(test)[0]
+
+    def _decides(self, rows: pd.DataFrame) -> pd.Series: # of booleans
+        "Mark the rows in the metric that decides on their test."
+        return rows.metric == rows.test.map(self.first_metric)
 
     @property
     def best(self) -> pd.DataFrame: # as `scores`
@@ -149,9 +153,9 @@ class Comparison:
         return self._deciding(self.tests)
 
     def _deciding(self, tests: list[str]) -> pd.DataFrame: # as `scores`
-        "The rows of `scores` that decide on some tests."
+        "Select the rows of `scores` that decide on some tests."
         scores = self.scores[self.scores.test.isin(tests) & (self.scores.part == WHOLE)]
-        return scores[scores.metric == scores.test.map(self.first_metric)]
+        return scores[self._decides(scores)]
 
     def means(self) -> pd.DataFrame: # a row a method, a column a test
         "Show mean and standard deviation over seeds of what decides, in percent; one trial has no spread."
@@ -159,19 +163,20 @@ class Comparison:
             spread = f" ± {100 * values.std():.1f}" if len(values) > 1 else ""
             return f"{100 * values.mean():.1f}{spread}"
 
-        shown = self.best.pivot_table("value", "method", "test", cell, sort=False)
-        return shown.loc[[method.name for method in self.methods]]
+        table = self.best.pivot_table("value", "method", "test", cell, sort=False)
+        return table.loc[[method.name for method in self.methods]]
 
     def differences(
         self,
         against: str = "plain",    # a method
         metric: str | None = None, # None: the one that decides on each test
-        part: str = WHOLE,         # of the tests; `NEW`: what shares no text with training, on tests where others do
+        part: str = WHOLE,         # of the tests; `NEW`: what is disjoint from training, on tests that overlap with it
     ) -> pd.DataFrame: # method, test, metric, difference, low, high, p, word and those below; points
-        """Subtract one method from each other one: t over seeds and resampled cases, where the methods on one test say
-        together how much seeds vary, and one of `stats.WORDS` for the claim that the other is above. p-values have
-        Holm's correction over all rows. `found`: the smallest difference that would have been found four times in five;
-        `found at best`: with seeds without end; `provisional`: of `Paired`."""
+        """Subtract one method from each other one.
+
+        The intervals are t over seeds and resampled cases, where the methods on one test say together how much seeds vary; `word` is
+        one of `stats.WORDS` for the claim that the other is above. p-values have Holm's correction over all rows. `found`: the
+        detectable difference (80% power); `found at best`: with seeds without end; `provisional`: of `Paired`."""
         names = [method.name for method in self.methods]
         check_known("method", against, names)
         if metric is not None:
@@ -187,55 +192,53 @@ class Comparison:
             rows += [{"method": name, "test": test, "metric": own, "paired": change} for name, change in zip(others, changes)]
         table = pd.DataFrame(rows, columns=["method", "test", "metric", "paired"])
         table = table.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
-        ends = pd.DataFrame(map(figures, table.paired), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
-        judged = judge([*table.paired], self.margin / 100)
-        judged[["found", "found at best"]] *= 100
-        shown = judged[["p", "word", "found", "found at best", "provisional"]]
-        return pd.concat([table.drop(columns="paired"), 100 * ends, shown], axis=1)
+        changes = table.pop("paired")
+        ends = pd.DataFrame(map(figures, changes), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
+        verdicts = judge([*changes], self.margin / 100)
+        verdicts[["found", "found at best"]] *= 100
+        return pd.concat([table, 100 * ends, verdicts[["p", "word", "found", "found at best", "provisional"]]], axis=1)
 
     def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
-        "All differences: against plain fine-tuning and the base, by each metric, on each part of the tests."
+        "Return all differences: from plain fine-tuning and the base, by each metric, on each part of the tests."
         others = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
-        tables = []
+        frames = []
         for against, part, metric in product(AGAINST, (WHOLE, NEW), (None, *others)):
             table = self.differences(against, metric, part=part)
             if metric is not None: # where it decides it is there already
-                table = table[table.metric != table.test.map(self.first_metric)]
-            tables.append(table.assign(against=against, part=part))
-        return pd.concat([table for table in tables if len(table)], ignore_index=True)
+                table = table[~self._decides(table)]
+            frames.append(table.assign(against=against, part=part))
+        return pd.concat([table for table in frames if len(table)], ignore_index=True)
 
     def levels(self) -> pd.DataFrame: # a row a method, test, part and metric; fractions
-        "Say what each method reached, with intervals over seeds and resampled cases."
+        "Compute the level of each method, with intervals over seeds and resampled cases."
         rows = []
         own = self.results[self.results.test.isin(self.tests)]
         for (method, test, part, metric), of in own.groupby(["method", "test", "part", "metric"], sort=False):
-            reached = level(of.value.tolist(), of.resampled.tolist(), self.units.get(part_name(test, part)))
-            rows.append({"method": method, "metric": metric, "test": test, "part": part} | reached)
+            interval = level(of.value.tolist(), of.resampled.tolist(), self.units.get(part_name(test, part)))
+            rows.append({"method": method, "metric": metric, "test": test, "part": part} | interval)
         return pd.DataFrame(rows)
 
     def found(self) -> dict[str, str]: # of each test
-        "Say which differences would have been found, and with few seeds which ones more of them would find."
-        told = {}
+        "Say which difference each test can detect, and with few seeds which one it could with more."
+        sentences = {}
         for test, rows in self.differences().groupby("test", sort=False):
             title = TITLES[self.first_metric(test)]
-            told[test] = f"On `{test}`, a difference of {_span(rows['found'])} points of {title} would have been found four times in five."
+            sentences[test] = f"On `{test}`, the detectable difference (80% power) is {_span(rows['found'])} points of {title}."
             if self.seeds <= FEW_SEEDS:
                 best = _span(rows["found at best"])
-                told[test] += f" More seeds than these {self.seeds} would bring this to {best} at best; below, it takes more test data."
-        return told
+                sentences[test] += f" More seeds than these {self.seeds} would bring this to {best} at best; below, it takes more test data."
+        return sentences
 
     def warnings(self) -> list[str]:
         "Say what to know before a result is believed."
-        told = []
-        for test in self.tests:
-            same = self.results[self.results["one score"] & (self.results.test == test)].method.unique()
-            if len(same):
-                told.append(f"{test}: all pairs have the same score in a trial of {', '.join(same)}.")
+        constant = self.results[self.results["one score"] & self.results.test.isin(self.tests)]
+        sentences = [f"{test}: all pairs have the same score in a trial of {', '.join(rows.method.unique())}."
+                     for test, rows in constant.groupby("test", sort=False)]
         if self.differences().provisional.any():
             few = f"{self.seeds} seeds of one method" if len(self.methods) == 2 else f"{self.seeds} seeds"
             why = f"{few} say too little of how much trainings differ, so intervals can be too narrow"
-            told.append(f"Provisional: {why}. Five (--seeds 5) say enough.")
-        return told + self.facts.get("doubts", [])
+            sentences.append(f"Provisional: {why}. Five (--seeds 5) say enough.")
+        return sentences + self.facts.get("doubts", [])
 
     @property
     def notes(self) -> list[str]:
@@ -243,7 +246,7 @@ class Comparison:
         return file_notes(self.facts.get("files", {})) + self.facts.get("notes", [])
 
     def _means(self, tests: list[str]) -> dict[str, float]: # method -> fraction
-        "The mean of what decides, over tests and seeds."
+        "Average what decides over tests and seeds."
         return self._deciding(tests).groupby("method").value.mean().to_dict()
 
     @cached_property
@@ -251,19 +254,19 @@ class Comparison:
         "Which method to use, with the base among the candidates."
         cases = self.facts.get("cases", {})
         every = self.every_difference()
-        against_base = every[every.against == "base"].assign(decides=every.metric == every.test.map(self.first_metric))
-        reached = self.scores.groupby(["method", "test", "part", "metric"]).value.mean()
+        against_base = every[every.against == "base"].assign(decides=self._decides(every))
+        values = self.scores.groupby(["method", "test", "part", "metric"]).value.mean()
         results, others = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
         for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index), kind="stable").to_dict("records"):
             fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
             test, part = row["test"], row["part"]
             share = cases[part_name(test)] / cases[test] if part == NEW and test in cases else 1.
-            value = reached[row["method"], test, part, row["metric"]]
+            value = values[row["method"], test, part, row["metric"]]
             result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value)
             (results if row["decides"] else others)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         means = self._means(self.validation or self.tests)
-        return recommend(results, means, picked_on, self.margin / 100, others, self.titles, self._advised())
+        return recommend(results, means, picked_on, self.margin / 100, others, self.titles, self._prior_method())
 
     def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
         "Return the line that a monitor reads, of the method that the recommendation names."
@@ -280,7 +283,7 @@ class Comparison:
         rows = rows.assign(is_own=rows.encoder == Path(base.get("source") or "").name.partition("@")[0])
         return rows[rows.is_own] if rows.is_own.any() else rows
 
-    def _advised(self) -> str | None:
+    def _prior_method(self) -> str | None:
         "Return the method that records of this very encoder advise, on whatever kind of new text; None where there are none."
         rows = self._records[self._records.is_own]
         low = rows.pivot(index="texts", columns="method", values="low")
@@ -343,10 +346,10 @@ class Comparison:
             not_tested=not_tested, warnings=self.warnings(), margin=self.margin / 100)
 
     def sections(self) -> list[Section]:
-        "The parts of the page."
+        "Return the parts of the page."
         differences = self.every_difference().rename(columns={"difference": "change"}) # the base first, and what decides
         differences[["change", "low", "high", "found"]] /= 100
-        differences["decides"] = differences.metric == differences.test.map(self.first_metric)
+        differences["decides"] = self._decides(differences)
         differences = differences.sort_values(["against", "decides", "change"], ascending=[True, False, False])
         frames = {"differences": differences, "levels": self.levels()}
         for name, frame in frames.items():
@@ -357,36 +360,34 @@ class Comparison:
         if trade:
             pick = self.recommendation.method if self.recommendation.call == "use a method" else None
             picture = trade_picture(trade, self.margin / 100, "Each method", pick)
-        made = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
+        inputs = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
         if self.tried is not None:
-            made["strengths that were tried, on validation pairs, which are no test"] = self.tried
-        likely = self.prior.copy()
-        likely[["change", "low", "high"]] /= 100
+            inputs["strengths that were tried, on validation pairs, which are no test"] = self.tried
+        prior = self.prior.copy()
+        prior[["change", "low", "high"]] /= 100
         how = self.settings
-        trained = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
-        found = [*self.found().values()]
-        chosen = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
+        training = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
+        choice = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
-            Section("differences", "How did each method do?", found, shown(frames["differences"], DIFFERENCES), picture, note=RULE),
-            Section("prior", "What is likely, before more is measured?", likely.attrs["sentences"], tables(likely)),
+            Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
+            Section("prior", "What is likely, before more is measured?", prior.attrs["sentences"], tables(prior)),
             Section("levels", "What did each method reach?", tables=shown(frames["levels"])),
-            Section("next", "If it is fine-tuned, how?", [chosen], program=self.snippet()),
-            made_section(self.facts, [*self.notes, trained], **made)]
+            Section("next", "If it is fine-tuned, how?", [choice], program=self.snippet()),
+            made_section(self.facts, [*self.notes, training], **inputs)]
 
     def _repr_html_(self) -> str:
-        "The recommendation, as a notebook shows it."
+        "Show the recommendation in a notebook."
         return screen(self.recommendation, self.cards)
 
     def __repr__(self):
-        "The recommendation, warnings, levels and differences, as the terminal has them."
-        parts = [f"{self.recommendation.heading} {self.recommendation.reason}"]
-        parts += [*self.warnings(), *self.notes]
+        "Show the recommendation, warnings, levels and differences in the terminal."
+        parts = [f"{self.recommendation.heading} {self.recommendation.reason}", *self.warnings(), *self.notes]
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} seeds\n{self.means().to_string()}")
-        for against in AGAINST:
-            shown = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
-            parts.append(f"\nMinus {AGAINST[against]}, in points\n{shown.to_string(index=False)}")
+        for against, title in AGAINST.items():
+            table = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
+            parts.append(f"\nMinus {title}, in points\n{table.to_string(index=False)}")
         parts += [f"\n{sentence}\n{self.prior.round(2).to_string(index=False)}" for sentence in self.prior.attrs["sentences"]]
         return "\n".join([*parts, "", *self.found().values()])
 

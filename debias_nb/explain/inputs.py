@@ -16,18 +16,18 @@ from .page import command_line, file_facts, versions
 from .test_sets import Test
 
 def check_named(option: str, files) -> None:
-    "Raises `DataError` for files without names."
+    "Check that files have names. Raise `DataError`."
     if not isinstance(files, dict):
-        found = type(files).__name__
-        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {found}")
+        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
 
 
 def read_files(
     train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, **how,
 ) -> dict[str, PairFile]:
-    """All files, `train` first where it is given. `columns` hold for all files, or are a dict by name, None for the others;
-    `scored`: of five columns the last two are scores; `where`: of tests; `how`: match and the like.
-    Raises `DataError` also for names that cannot be told apart."""
+    """Read all files, `train` first if there is one.
+
+    `columns` hold for all files, or are a dict by name, None for the others; `scored`: of five columns the last two are scores;
+    `where`: of tests; `how`: match and the like. Raise `DataError` also for names that are no names of files."""
     check_named("tests", tests)
     if not tests:
         raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
@@ -36,16 +36,16 @@ def read_files(
     for name in tests:
         if not is_text(name):
             raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
-    of_file = columns if isinstance(columns, dict) else {}
+    of_file = columns if isinstance(columns, dict) else {None: columns}
     for name in of_file.keys() - {None, "train", *tests}:
         raise DataError(f"columns: there is no file called {name!r}")
-    usual = of_file.get(None) if isinstance(columns, dict) else columns
     files = {}
-    for name, source in [*([] if train is None else [("train", train)]), *tests.items()]:
-        own, scores = of_file.get(name, usual), ()
+    sources = tests if train is None else {"train": train} | tests
+    for name, source in sources.items():
+        own, scores = of_file.get(name, of_file.get(None)), None
         if scored and own is not None and len(own) == 5:
-            own, scores = own[:3], own[3:]
-        of_test = {} if name == "train" else {"group": group, "scores": tuple(scores) or None, "where": where}
+            own, scores = own[:3], tuple(own[3:])
+        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
         file = read_pairs_file(source, own, name=name, **of_test, **how)
         files[name] = file if name == "train" else with_copies(file)
     return files
@@ -53,6 +53,7 @@ def read_files(
 
 def with_copies(file: PairFile) -> PairFile:
     """Mark texts that equal a match, or the left text of what is no match, except for case and spaces (`copy` of the frame).
+
     Among candidates and in a corpus a copy of a match is relevant, too."""
     left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))
     is_match = file.frame.label > 0
@@ -69,7 +70,7 @@ def with_copies(file: PairFile) -> PairFile:
 
 
 def check_models(base, tuned, scores, prompts) -> None:
-    "Raises `ConfigError` for one model alone, for models and scores, and for prompts, which only models read."
+    "Check that there are two models, or scores of both, and prompts for models alone. Raise `ConfigError`."
     if (base is None) != (tuned is None):
         raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
     if base is not None and scores is not None:
@@ -78,13 +79,13 @@ def check_models(base, tuned, scores, prompts) -> None:
         raise ConfigError("prompts: these need both models, base and tuned")
 
 
-def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that share texts with it
-    "The cases of each test that share no text with training."
+def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
+    "Mark the cases of each test that are disjoint from training."
     if train is None:
         return {}
-    trained = set().union(*train.folded)
-    found = {test.name: test.apart_from(trained) for test in tests}
-    return {name: apart for name, apart in found.items() if not apart.all()}
+    texts = set().union(*train.folded)
+    disjoint = {test.name: test.apart_from(texts) for test in tests}
+    return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
 def settings_of(scorer: Scorer) -> dict:
     "Name what decides, besides its weights, which vector a text gets."
@@ -104,26 +105,26 @@ def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none dif
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
-    "Both models. Raises `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
+    "Load both models. Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
     models = load_model(base), load_model(tuned)
-    known = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
-    one, other = (with_prompts(scorer, prompts, known) for scorer in models)
+    names = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
+    one, other = (with_prompts(scorer, prompts, names) for scorer in models)
     check_apart(one.model, other.model)
     same_weights = one.kind == other.kind and one.fingerprint == other.fingerprint
     if same_weights and settings_of(one) == settings_of(other):
-        names = f"base ({one.name}) and tuned ({other.name})"
-        raise EncoderError(f"{names} are the same model: fine-tuning changed nothing, or one of the names is wrong")
+        raise EncoderError(
+            f"base ({one.name}) and tuned ({other.name}) are the same model: fine-tuning changed nothing, or one of the names is wrong")
     return {"base": one, "tuned": other}
 
 
-def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, known=()) -> Scorer: # None: those of its settings
-    "A model that reads left and right texts behind other prompts, as of `prompts_by_name`."
+def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> Scorer: # None: those of its settings
+    "Let a model read left and right texts behind other prompts, as of `prompts_by_name`."
     if prompts is None:
         return scorer
-    return replace(scorer, prompts=prompts_by_name(scorer.model, prompts, known))
+    return replace(scorer, prompts=prompts_by_name(scorer.model, prompts, names))
 
 def options_of(columns, prompts: tuple[str, str] | None, **options) -> dict:
-    "What `diagnose` and `compare` are asked for, as their commands take it."
+    "Write the options of `diagnose` and `compare` as their commands take them."
     if isinstance(columns, dict):
         columns = [",".join(own) if name is None else f"{name}={','.join(own)}" for name, own in columns.items() if own]
     elif columns is not None:
@@ -137,25 +138,22 @@ def made_of(
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
-    told: dict,                   # what else went in
+    about: dict,                  # what else went in
     texts: HeldTexts | None = None, # without labels
 ) -> dict:
-    "What went in, and the command that gives it again; none where something is in memory alone."
-    facts = {name: file_facts(file) for name, file in files.items()}
+    "Describe what went in, and the command that repeats it if nothing is in memory alone."
     sources = {name: scorer.source for name, scorer in scorers.items()}
-    asked = sources
+    models = sources
     if any(isinstance(one, ExternalScores) for one in scorers.values()):
-        asked = {"scores": [text for own in sources.values() for text in own or ()]}
+        models = {"scores": [text for own in sources.values() for text in own or ()]}
     train = files["train"].path if "train" in files else None
-    given = {"train": train, "test": [f"{name}={files[name].path}" for name in tests], **options, "texts": texts and texts.path}
-    paths = [*sources.values(), *(file.path for file in files.values())]
-    if texts is not None:
-        paths.append(texts.path)
+    inputs = {"train": train, "test": [f"{name}={files[name].path}" for name in tests], **options, "texts": texts and texts.path}
+    paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
     return {
-        "files": facts,
+        "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},
-        **told,
+        **about,
         "texts": texts and texts.facts(),
         "versions": versions(),
-        "command": None if None in paths else command_line(command, asked | given),
+        "command": None if None in paths else command_line(command, models | inputs),
     }

@@ -1,4 +1,4 @@
-"""What is trained with where nothing else is known, and a program with the names of your own files in it."""
+"""The usual settings of a training, and a program with the names of your own files in it."""
 import re
 from pathlib import Path
 from textwrap import fill, indent
@@ -12,20 +12,18 @@ from ..runs.config import OfLabels, OfMatches
 
 OF_MATCHES = get_args(OfMatches)
 LOSSES = get_args(OfLabels) + OF_MATCHES
-LEAST_SQUARES = LOSSES[0] # where nothing else is asked for
-BUDGETS = { # of a training, where nothing else is known
+LEAST_SQUARES = LOSSES[0] # by default
+BUDGETS = { # of a training by default
     "static": {"learning_rate": 1e-1, "epochs": 5, "batch_size": 250},
     "transformer": {"learning_rate": 5e-5, "epochs": 3, "batch_size": 64},
 }
-# Of a regularizer next to a ranking loss, whose gradient is larger: what `15_compare` finds on a planted world.
-RANKING_STRENGTH = {"outreg": 10., "itvreg": 100.}
 NO_HARM = """\
-# No test shows harm: nothing needs a fix. Both methods below keep a model close to its base, and give up some of the gain.
+# No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, and give up some of the gain.
 """
 
 
 def has_both_classes(file: PairFile) -> bool:
-    "Whether a file has pairs that are no match."
+    "Decide whether a file has pairs that are no match."
     return bool((file.labels == 0).any())
 
 
@@ -47,7 +45,7 @@ def training_program(
     seed: int = 0,
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
-    "A program that trains on your file."
+    "Write a program that trains on your file."
     why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
     return filled(
         "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own, seed=seed,
@@ -55,37 +53,37 @@ def training_program(
 
 
 def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
-    "A name for a folder of one's own."
+    "Make a folder's name of that of a model."
     return re.sub(r"[^\w.-]", "-", Path(source or "").name) or "mine"
 
 def snippet(
     scorers: dict[str, Scorer],
     train: PairFile | None, # None: not given
-    share: float | None,    # of the tuned weights in a mixture; None: models that cannot be mixed
-    harmed: bool,           # whether a test shows harm
+    share: float | None,    # mixing weight of the tuned weights; None: models that cannot be mixed
+    is_harmed: bool,        # whether a test shows harm
 ) -> str:
     "Write a program to try next."
     models = {name: scorer.facts() for name, scorer in scorers.items()}
     if train is None:
-        return program_of(models, None, share, harmed)
-    return program_of(models, file_facts(train), share, harmed, usual_loss(train))
+        return program_of(models, None, share, is_harmed)
+    return program_of(models, file_facts(train), share, is_harmed, usual_loss(train))
 
 
 def program_of(
     models: dict[str, dict], # of `Scorer.facts`: base and tuned
     train: dict | None,      # of `file_facts`
     share: float | None,     # this and the next as `snippet`
-    harmed: bool,
+    is_harmed: bool,
     loss: str = LEAST_SQUARES,
 ) -> str:
     "Write the same from what a page says of models and files."
-    base, tuned = models["base"], models["tuned"]
-    folder = folder_name(tuned["source"])
+    base, source = models["base"], models["tuned"]["source"]
+    folder = folder_name(source)
     parts = []
-    if not harmed:
+    if not is_harmed:
         parts.append(NO_HARM)
     if share is not None:
-        parts.append(filled("mixed.py.j2", base=base["source"], tuned=tuned["source"], share=share, folder=folder))
+        parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder))
     if train is not None:
         parts.append(training_program(
             f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "

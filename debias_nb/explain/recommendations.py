@@ -1,10 +1,10 @@
-"""One advice for an encoder that got worse on new data, or may: pages, programs, the terminal and README read it here."""
+"""One recommendation for an encoder that got worse on new data, or may: pages, programs, the terminal and README read it here."""
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Advice:
-    "A method that is advised."
+    "A method that is recommended."
     method: str  # as `compare` calls it
     program: str # as Python calls it
     title: str   # in words
@@ -15,7 +15,7 @@ GENERAL = Advice("outreg-texts:1", 'OutReg(1.0, texts="general")', "OutReg, λ =
 # Better where such texts are at hand.
 LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")', "OutReg, λ = 1, on unlabeled texts like the new data")
 STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
-SHARE = .25 # of the tuned weights, for who cannot train and has sentences
+SHARE = .25 # mixing weight of the tuned weights, for who cannot train and has sentences
 LIMITS = (
     "General texts narrow what a new kind of text may bring, and are not best on each kind: unlabeled texts like your new data, where you have "
     "some, repair more; and where fine-tuning helps on the new data, as on product offers, general texts give up part of the gain.")

@@ -30,7 +30,7 @@ from ..runs.tasks.pairs import PairTask
 from ..runs.training import curve_summary, fine_tune
 from ..settings import EncoderConfig
 from .changes import WHOLE, parts_of
-from .methods import HeldTexts, Method, file_tokens, grid_of
+from .methods import HeldTexts, Method, file_tokens, strengths_of
 from .models import NO_LIMIT, Scorer, cutting, layers, limit
 from .page import versions
 from .programs import OF_MATCHES, folder_name
@@ -40,64 +40,67 @@ TRAINERS = ("debias-nb", "torch", "transformers", "sentence-transformers") # pac
 NO_SETTINGS = ("_name_or_path", "transformers_version", "architectures") # of a transformer: they change no training
 
 
-def origin_of(
-    base: Scorer,
-) -> str: # 64 hex digits
-    "A digest of an encoder: its weights, how texts become its tokens, tokens a vector, and the dropout of its transformers."
+def origin_of(base: Scorer) -> str: # 64 hex digits
+    "Digest an encoder: its weights, how texts become its tokens, tokens a vector, and the dropout of its transformers."
     from transformers import PreTrainedModel
     settings = []
     for module in base.model.modules():
         if isinstance(module, PreTrainedModel):
-            told = {name: value for name, value in module.config.to_dict().items() if name not in NO_SETTINGS}
-            settings.append(json.dumps(told, sort_keys=True, default=str))
+            values = {name: value for name, value in module.config.to_dict().items() if name not in NO_SETTINGS}
+            settings.append(json.dumps(values, sort_keys=True, default=str))
     return fingerprint([base.fingerprint, cutting(base), layers(base), settings])
 
 
-def drawn(
-    file: PairFile,
-    share: float, # of its pairs, in (0, 1)
-    seed: int,
-) -> PairFile:
-    "About this share of the pairs, drawn in whole groups that share texts."
+def sample(file: PairFile, fraction: float, seed: int) -> PairFile: # fraction: of its pairs, in (0, 1)
+    "Take a random sample of the pairs, in whole groups that share texts."
     group = sampling_units(*file.folded).group
     order = np.random.default_rng(seed).permutation(group.max() + 1)
     sizes = np.bincount(group)[order]
-    kept = order[np.cumsum(sizes) <= max(share * len(group), sizes[0])]
-    return replace(file, frame=file.frame[np.isin(group, kept)].reset_index(drop=True))
+    groups = order[np.cumsum(sizes) <= max(fraction * len(group), sizes[0])]
+    return replace(file, frame=file.frame[np.isin(group, groups)].reset_index(drop=True))
 
 
-_TOKENS = {} # encoder and rows -> of a training, and what a record says of them; all runs of a process share them
+@dataclass
+class TrainingPairs:
+    "The training pairs of a task, tokenized once for each random sample of them; the latest one is kept."
+    base: Scorer
+    file: PairFile
+    loss: str
+    key: tuple = ()
+    latest: tuple = ()
+
+    def of(self, corpus: CorpusConfig) -> tuple: # a `PairTokens`, and what a record says of it
+        "Tokenize the pairs that a run trains on."
+        key = corpus.share, corpus.share_seed # whatever the method
+        if key != self.key:
+            file = self.file if corpus.share == 1 else sample(self.file, *key)
+            about = {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}
+            self.key, self.latest = key, (file_tokens(self.base, file, self.loss), about)
+        return self.latest
 
 
 @dataclass
 class FilesTask(PairTask):
-    """What is done with a user's files, which were read before. It is handed to the runner as it is: pairs and models given in
-    Python have no file to be found by."""
+    """A user's files, read before, as a task.
+
+    It is handed to the runner as it is: pairs and models given in Python have no file to be found by."""
     base: Scorer              # left as it is
     files: dict[str, PairFile] # `train`, and those that tests are made of
     loss: str                 # of the comparison: whether matches alone are trained on
     tests: dict[str, Test]    # those that strengths are chosen on among them
-    apart: dict[str, np.ndarray] = field(default_factory=dict) # of tests that share texts with training, the cases that do not
+    disjoint: dict[str, np.ndarray] = field(default_factory=dict) # of tests that overlap with training, the cases that do not
     texts: HeldTexts | None = None
 
     def __post_init__(self):
         self.base = replace(self.base, model=deep_copy(self.base.model)) # a training looks at it, and stops its dropout
+        self.pairs = TrainingPairs(self.base, self.files["train"], self.loss)
 
     def data(self, run: RunConfig):
-        corpus = run.corpus
-        key = run.encoder, corpus.files.train, corpus.files.matches, corpus.share, corpus.share_seed # whatever the method
-        if key not in _TOKENS:
-            file = self.files["train"]
-            if corpus.share < 1:
-                file = drawn(file, corpus.share, corpus.share_seed)
-            about = {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}
-            _TOKENS.clear()
-            _TOKENS[key] = file_tokens(self.base, file, self.loss), about
-        tokens, about = _TOKENS[key]
+        tokens, about = self.pairs.of(run.corpus)
         return tokens, {"train": about}
 
     def train(self, run: RunConfig) -> Trained:
-        "Raises `TrainingFailed`."
+        "Train the encoder of a run. Raise `TrainingFailed`."
         identity = self.base.fingerprint
         if not run.method.trained:
             return Trained(self.base.model, identity)
@@ -116,27 +119,27 @@ class FilesTask(PairTask):
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return self.tests.get, (name,)
 
-    def _asked(self, name: str) -> dict[str, tuple]: # name: of a test; key in a record -> metric, and of which cases
-        "What is measured on a test."
+    def _parts(self, name: str) -> dict[str, tuple]: # name: of a test; key in a record -> metric, and of which cases
+        "List what is measured on a test."
         test = self.tests[name]
-        found = {}
-        for part, rows in parts_of(test, self.apart).items():
+        keys = {}
+        for part, rows in parts_of(test, self.disjoint).items():
             behind = "" if part == WHOLE else f"[{part}]"
             cases = slice(None) if rows is None else rows
-            found |= {metric + behind: (metric, cases) for metric in test.metrics}
-        return found
+            keys |= {metric + behind: (metric, cases) for metric in test.metrics}
+        return keys
 
     def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
-        "Metrics of a test, their values on resamples, which all runs share, and whether all scores are one."
-        said = f"{run.method.name}, seed {run.seed}, on {name}"
-        scores = test.asked({said: replace(self.base, model=model)})[said]
+        "Measure a model on a test: metrics, their values on resamples, which all runs share, and whether all scores are one."
+        title = f"{run.method.name}, seed {run.seed}, on {name}"
+        scores = test.asked({title: replace(self.base, model=model)})[title]
         same = tested.extra.setdefault("one score", [])
         if has_one_score(scores):
             same.append(name)
-        measured = {key: test.measured(scores, *asked) for key, asked in self._asked(name).items()}
-        tested.metrics[name] = {metric: one.value for metric, one in measured.items()}
+        values = {key: test.measured(scores, *part) for key, part in self._parts(name).items()}
+        tested.metrics[name] = {metric: one.value for metric, one in values.items()}
         tested.replicates[name] = {
-            metric: [None if np.isnan(value) else float(value) for value in one.resampled] for metric, one in measured.items()}
+            metric: [None if np.isnan(value) else float(value) for value in one.resampled] for metric, one in values.items()}
         tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
@@ -144,7 +147,7 @@ class FilesTask(PairTask):
 
 
 def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
-    "What a record says of a method: a row a test, part and metric; fractions."
+    "Read what a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:
@@ -152,111 +155,102 @@ def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, w
         about["one score"] = test in record["extra"][f"one score{suffix}"]
         for row in results_of(record, test + suffix):
             metric, _, part = row["metric"].removesuffix("]").partition("[")
-            rows.append(about | {"part": part or WHOLE} | row | {"metric": metric})
+            rows.append(about | row | {"part": part or WHOLE, "metric": metric})
     return rows
 
 
 WORTH_WORKERS = 30 # seconds of training, from which on processes of their own are begun, which takes some seconds each
 FIRST = 0 # the seed with which strengths are tried
+COLUMNS = ["method", "strength", "value"]
 
 
+@dataclass
 class Trials:
     "The runs of one comparison."
-    def __init__(
-        self, task: FilesTask, settings: TrainConfig, folder: Path, methods: Sequence[Method] = (), seeds: range = range(0),
-        validation: Sequence[str] = (), # those of its tests that strengths are chosen on
-        redraw: float | None = None, # the share of the training pairs that each seed draws anew; None: all train on all
-    ):
-        self.task = task
-        self.settings = settings
-        self.methods = methods
-        self.seeds = seeds
-        self.validation = validation
-        self.redraw = redraw
-        self.store = Store(folder)
-        installed = versions()
-        self.packages = [f"{name} {installed[name]}" for name in TRAINERS]
-        base = task.base
+    task: FilesTask
+    settings: TrainConfig
+    folder: Path
+    methods: Sequence[Method] = ()
+    seeds: range = range(0)
+    validation: Sequence[str] = ()   # those of its tests that strengths are chosen on
+    redraw: float | None = None      # the fraction of the training pairs in the random sample of each seed; None: all train on all
+    progress: bool = False
+    workers: int | None = None       # trainings at a time; None: one per core
+
+    def __post_init__(self):
+        self.store = Store(self.folder)
+        packages = versions()
+        self.packages = [f"{name} {packages[name]}" for name in TRAINERS]
+        base = self.task.base
         origin = origin_of(base)
         self.encoder = EncoderConfig(
             name=f"{folder_name(base.source)}@{origin[:12]}", kind=base.kind, revision=origin, max_length=limit(base) or NO_LIMIT)
 
     def run(self, method: Method, seed: int, tests: list[str], shares: tuple[float, ...]) -> RunConfig:
-        "The configuration of one method with one seed; WiSE-FT shares that of plain fine-tuning."
+        "Return the configuration of one method with one seed; WiSE-FT shares that of plain fine-tuning."
         task = self.task
-        measured = [fingerprint([task.tests[name].file.rows_sha256, task.tests[name].metrics, RESAMPLES]) for name in tests]
+        digests = [fingerprint([task.tests[name].file.rows_sha256, task.tests[name].metrics, RESAMPLES]) for name in tests]
         texts = method.texts and fingerprint(method.texts.texts)
         files = FilesConfig(
-            train=task.files["train"].rows_sha256, tests=measured, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
+            train=task.files["train"].rows_sha256, tests=digests, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
             packages=self.packages)
         corpus = CorpusConfig(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
-        trained = {"eval_corpus": corpus}
+        training = {"eval_corpus": corpus}
         if config.trained:
-            draw = {} if self.redraw is None else {"share": self.redraw, "share_seed": seed}
-            trained = {"corpus": corpus.model_copy(update=draw), "training": method.training(self.settings)}
+            sampling = {} if self.redraw is None else {"share": self.redraw, "share_seed": seed}
+            training = {"corpus": corpus.model_copy(update=sampling), "training": method.training(self.settings)}
         return RunConfig(
-            paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed,
-            **trained)
-
-    def _tries(self) -> list[tuple[Method, int]]: # method and seed
-        "Methods with each strength that may be chosen; none without validation pairs."
-        asked = [method for method in self.methods if method.is_open and self.validation]
-        loss = self.settings.loss
-        return [(replace(method, strength=strength), FIRST) for method in asked for strength in grid_of(method, loss)]
-
-    def _todo(self, methods: Sequence[Method]) -> list[tuple[Method, int]]:
-        "All methods with one seed before the next; an encoder that is not trained has one."
-        first = self.seeds.start
-        return [(method, seed) for seed in self.seeds for method in methods if seed == first or method.kind != "base"]
+            paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed, **training)
 
     def _runs(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> list[RunConfig]:
-        "The run of each."
+        "Return the run of each method and seed."
         shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
         for name, share in product(tests, shares):
             if f"{name}@{share:g}" in tests:
                 raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the test {name}")
         return [self.run(method, seed, tests, shares) for method, seed in todo]
 
-    def finish(self, progress: bool, workers: int | None = None) -> tuple[Sequence[Method], pd.DataFrame | None, pd.DataFrame]:
-        "The methods, with the strengths that were chosen; what was tried, where something was; all results, as of `rows_of`."
-        methods, tried = self._chosen(progress, workers)
-        return methods, tried, self._results(self._todo(methods), list(self.task.tests), progress, workers)
-
-    def _chosen(self, progress: bool, workers: int | None) -> tuple[Sequence[Method], pd.DataFrame | None]: # method, strength, value
-        "The methods with the strengths that did best on validation pairs, the weakest of equals, and what was tried."
-        columns = ["method", "strength", "value"]
-        todo = self._tries()
+    def choose(self) -> pd.DataFrame | None: # method, strength, value; None without validation pairs
+        "Give each open method the strength that does best on the validation pairs, the weakest of equals; return what was tried."
+        if not self.validation:
+            return None
+        todo = [(replace(method, strength=strength), FIRST) for method in self.methods if method.is_open
+                for strength in strengths_of(method, self.settings.loss)[1]]
         if not todo:
-            return self.methods, pd.DataFrame(columns=columns) if self.validation else None
-        found = self._results(todo, self.validation, progress, workers)
-        decides = found.metric == found.test.map({name: self.task.tests[name].metric for name in self.validation})
-        own = found[decides & (found.part == WHOLE)]
-        table = own.groupby(columns[:2], sort=False, as_index=False).value.mean()[columns]
+            return pd.DataFrame(columns=COLUMNS)
+        results = self._results(todo, self.validation)
+        decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
+        table = results[decides & (results.part == WHOLE)].groupby(COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
-        return [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods], table
+        self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
+        return table
 
-    def _results(
-        self, todo: list[tuple[Method, int]], tests: Sequence[str], progress: bool, workers: int | None,
-    ) -> pd.DataFrame: # as of `rows_of`
-        "What methods come to with seeds, in their order. Raises `ConfigError` for trainings that stopped, once the others are done."
+    def results(self) -> pd.DataFrame: # as of `rows_of`
+        "Run all methods with one seed before the next; an encoder that is not trained has one."
+        first = self.seeds.start
+        todo = [(method, seed) for seed in self.seeds for method in self.methods if seed == first or method.kind != "base"]
+        return self._results(todo, list(self.task.tests))
+
+    def _results(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> pd.DataFrame: # as of `rows_of`
+        "Run methods with seeds, in their order. Raise `ConfigError` for trainings that stopped, once the others are done."
         runs = self._runs(todo, tests)
-        out = self._make_all(list({run.id: run for run in runs}.values()), progress, workers)
+        out = self._make_all(list({run.id: run for run in runs}.values()))
         if out.failed:
-            stopped = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
-            raise ConfigError(f"{'; '.join(dict.fromkeys(stopped))}: a lower learning rate may help")
+            failures = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
+            raise ConfigError(f"{'; '.join(dict.fromkeys(failures))}: a lower learning rate may help")
         return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in rows_of(method, out.records[run.id])])
 
-    def _make_all(self, runs: list[RunConfig], progress: bool, workers: int | None) -> Outcome:
-        "The first training here; the others at the same time, where they take longer than it takes to begin."
-        known = finished(runs, self.store)
-        missing = [run for run in runs if run.id not in known]
-        trained = [run for run in missing if run.method.trained]
-        workers = workers or cores()
-        if trained:
-            before = missing[:missing.index(trained[0]) + 1]
+    def _make_all(self, runs: list[RunConfig]) -> Outcome:
+        "Make the first training here, and the others at the same time if they take longer than processes take to begin."
+        records = finished(runs, self.store)
+        missing = [run for run in runs if run.id not in records]
+        trainings = [run for run in missing if run.method.trained]
+        workers = self.workers or cores()
+        if trainings:
+            before = missing[:missing.index(trainings[0]) + 1]
             first = run_all(before, self.store, workers=1, progress=False, task=self.task)
             seconds = max((record["seconds"] for record in first.records.values()), default=0.)
-            if seconds * (len(trained) - 1) < WORTH_WORKERS:
+            if seconds * (len(trainings) - 1) < WORTH_WORKERS:
                 workers = 1
-        return run_all(runs, self.store, workers=workers, progress=progress, task=self.task)
+        return run_all(runs, self.store, workers=workers, progress=self.progress, task=self.task)

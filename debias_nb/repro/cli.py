@@ -11,23 +11,24 @@ from typer import Exit, Option
 
 from ..checks import RunnerError
 from .commands import maintenance, own, reproduction
-from .commands.terminal import Told, echo, end
+from .commands.terminal import UserGroup, echo, end
 
-app = typer.Typer(cls=Told, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(cls=UserGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 for part in (own, reproduction, maintenance):
     app.add_typer(part.app)
 
 
-def _version(asked: bool):
-    if asked:
+def _version(is_wanted: bool):
+    if is_wanted:
         from .. import __version__
         echo(f"debias-nb {__version__}")
         raise Exit()
 
 
 def settle_folders():
-    """Variables that name a folder as seen from here go on to name that one: a notebook is executed in another folder.
-    Raises `RunnerError` where there is no folder of data or models."""
+    """Make the folders in variables absolute: a notebook is executed in another folder.
+
+    Raise `RunnerError` where there is no folder of data or models."""
     for name in ("DATA", "MODELS", "RUNS", "CACHE"):
         variable = f"DEBIAS_NB_{name}"
         value = os.environ.get(variable)

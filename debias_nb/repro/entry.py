@@ -7,9 +7,9 @@ from ..checks import leave
 
 def main():
     "Run the command line. Exit code 2 where a package of it is missing, 130 after Ctrl-C."
-    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler # nohup and some shells shut it off
-    if heard:
-        signal.signal(signal.SIGINT, leave) # until `Told.invoke`
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler # nohup and some shells shut it off
+    if is_heard:
+        signal.signal(signal.SIGINT, leave) # until `UserGroup.invoke`
     try:
         from .cli import app
         app()

@@ -209,6 +209,7 @@ def _parallel(todo: list[tuple], workers: int | None):
     from joblib import Parallel, delayed, parallel_config
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning") # of what is left when this process is killed
     try:
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)

@@ -288,10 +288,10 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
 STOPPED = """
 from pathlib import Path
 from typer import Typer
-from debias_nb.repro.commands.terminal import Told, interruptible
+from debias_nb.repro.commands.terminal import UserGroup, interruptible
 from debias_nb.repro.notebooks import run_notebook
 
-app = Typer(cls=Told)
+app = Typer(cls=UserGroup)
 
 @app.command()
 def go():

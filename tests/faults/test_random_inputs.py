@@ -22,7 +22,7 @@ from debias_nb.encoders.loading import encoder_cards
 from debias_nb.explain.methods import read_methods
 from debias_nb.data.pairs_file import read_pairs_file
 from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
-from debias_nb.repro.notebooks import RunnerError, checked
+from debias_nb.repro.notebooks import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
@@ -213,7 +213,7 @@ def template(folder, rng):
         path.write_text(json.dumps(NOTEBOOK))
     text = edited(b"seeds=[1, 2]", rng).decode("utf-8", "replace")
     name, value = parse_parameter(text)
-    checked(path, {name: value})
+    check_parameters(path, {name: value})
 
 
 MODEL_FILES = {

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from .terminal import MAINTENANCE, Profile, chosen, echo, project_here
+from .terminal import MAINTENANCE, Profile, echo, project_here, select
 
 app = typer.Typer()
 
@@ -23,20 +23,18 @@ def publish(
     from ...runs.publish import publish as published
     from ...runs.records import Store
     root = project_here()
-    for name in chosen(tables, configured(f"*/*.{profile}.yaml", root)):
-        added, known = published(name, profile, root, replace)
-        echo(f"{name}: {len(added)} records added, {len(known)} were there")
+    for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
+        new, present = published(name, profile, root, replace)
+        echo(f"{name}: {len(new)} records added, {len(present)} were there")
     store = Store(root / "results")
     left_out = []
     for place in store.unpublished():
         name, _, profile = place.rpartition(".")
-        resamples = None # runs of no configuration are kept whole
-        if configured(f"{place}.yaml"):
-            resamples = load_experiment(name, profile).resamples
+        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None # None: runs are kept whole
         rows, odd = store.publish(place, resamples)
         echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
         left_out += odd
-    for told in left_out:
-        echo(told, err=True)
+    for line in left_out:
+        echo(line, err=True)
     if left_out:
         raise Exit(1)

@@ -1,11 +1,14 @@
 "Commands for your own pairs: diagnose, demo, compare, data."
 import textwrap
+from collections.abc import Callable
+from inspect import signature
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer import Exit, Option
+from typer import Context, Exit, Option
+from typer.core import TyperCommand
 
 from ...checks import ConfigError, EncoderError, visible
 from .terminal import OWN, echo, end
@@ -14,12 +17,12 @@ app = typer.Typer()
 
 FORMS_HELP = (
     "Labeled pairs, triplets or query/pos/neg rows, anchor and positive alone, or a folder with queries, corpus and qrels; CSV, "
-    "TSV, JSON, JSONL or Parquet, told by names of columns.")
+    "TSV, JSON, JSONL or Parquet, recognized by names of columns.")
 TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP}"
 Tests = Annotated[list[str], Option(help=TEST_HELP)]
 Columns = Annotated[list[str] | None, Option(
     help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
-    show_default="told by their names")]
+    show_default="recognized by their names")]
 MetricName = Annotated[str | None, Option(
     help="Metric that decides, on tests that have it: auc05, ap (pairs); accuracy, mrr (candidates); ndcg10, mrr10, recall10, "
     "recall100, map (retrieval).", show_default="the first of each")]
@@ -43,7 +46,7 @@ Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and table
 
 
 def _files(test: list[str], columns: list[str] | None, train: str | None, texts: str | None = None) -> tuple[dict, object]:
-    "The tests by name, and the columns as `read_files` takes them; all before PyTorch is imported, which takes seconds."
+    "Return the tests by name and the columns as `read_files` takes them, before PyTorch is imported, which takes seconds."
     from ...data.pairs_file import check_file, columns_by_name, named_tests, texts_file
     from ...data.sentences import GENERAL_TEXTS
     if train is not None:
@@ -55,7 +58,7 @@ def _files(test: list[str], columns: list[str] | None, train: str | None, texts:
 
 
 def folder(text: str | Path) -> Path: # as help names it; a default is a path
-    "Raises `ConfigError` for what is no folder that can be written to."
+    "Read a folder. Raise `ConfigError` for what is none that can be written to."
     path = Path(text)
     if not str(text).strip() or path.exists() and not path.is_dir():
         raise ConfigError(f"--out: a folder is expected, got {text!r}")
@@ -71,8 +74,15 @@ def _two_prompts(prompts: str | None) -> tuple[str, str] | None:
     return left, right
 
 
+def _call(function: Callable, options: dict, **changes):
+    "Call a function with the options of a command that it takes, and others in their place."
+    arguments = signature(function).parameters
+    return function(**{name: value for name, value in options.items() if name in arguments} | changes)
+
+
 @app.command(rich_help_panel=OWN)
 def diagnose(
+    ctx: Context,
     base: Annotated[str | None, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")] = None,
     tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
     scores: Annotated[list[str] | None, Option(help=SCORES_HELP)] = None,
@@ -105,31 +115,29 @@ def diagnose(
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
-    found = diagnosing.diagnose(
-        base, tuned, train, tests, names, group, seed, metric=metric, prompts=_two_prompts(prompts), sample=sample,
-        match=match, match_from=match_from, other_to=other_to, where=where, margin=margin, like=like, threshold=threshold, scores=runs)
-    _answer(found, out)
-    failing = found.failing(fail_on, margin / 100) if fail_on else []
-    if failing:
-        echo(f"--fail-on {fail_on}: {', '.join(failing)}")
-    echo(found.decision.verdict(verdict_words)) # what a monitor reads stands last
-    if failing:
+    diagnosis = _call(diagnosing.diagnose, ctx.params, tests=tests, columns=names, prompts=_two_prompts(prompts), scores=runs)
+    _answer(diagnosis, out)
+    failures = diagnosis.failing(fail_on, margin / 100) if fail_on else []
+    if failures:
+        echo(f"--fail-on {fail_on}: {', '.join(failures)}")
+    echo(diagnosis.decision.verdict(verdict_words)) # what a monitor reads comes last
+    if failures:
         raise Exit(1)
 
 
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
-    "Raises where a file of the answer would be written over."
+    "Check that no file of the answer would be written over."
     from ...explain.page import check_targets
     if out is not None and out.is_dir():
         check_targets([out / name for name in files], overwrite)
 
 
-def _answer(found, out: Path | None) -> None:
-    "Say what was found, and write it also where nobody reads the answer to its end."
+def _answer(result, out: Path | None) -> None: # result: a `Diagnosis` or a `Comparison`
+    "Print the answer, and write its files also if nobody reads it to its end."
     from ...explain.page import write_whole
-    pages = found.files() if out else {}
+    pages = result.files() if out else {}
     try:
-        echo(repr(found))
+        echo(repr(result))
     finally:
         for name, text in pages.items():
             out.mkdir(parents=True, exist_ok=True)
@@ -147,32 +155,38 @@ def demo(
     from ...explain import demo as demonstrating
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
-    found = demonstrating.demo(progress=False)
-    _answer(found, out)
-    echo(found.decision.verdict())
+    diagnosis = demonstrating.demo()
+    _answer(diagnosis, out)
+    echo(diagnosis.decision.verdict())
 
 
-METHODS_HELP = (
-    "Methods, separated by commas, next to base and plain: wise-ft, outreg, itvreg, maskreg, simcse, l2sp, worddropout, and for transformers "
-    "lora; a weight follows a colon, e.g. outreg:1 (default 0.1; of wise-ft 0.5, of l2sp 1e-6, lora rank 8). With --texts also outreg-texts, itvreg-texts, "
-    "maskreg-texts, simcse-texts. mymodule.Name is a loss or regularizer of your own.")
+class MethodsCommand(TyperCommand):
+    "Command whose help lists the methods that there are, for which PyTorch is imported."
+    def get_help(self, ctx):
+        from ...explain.methods import methods_help
+        for param in self.params:
+            param.help = methods_help() if param.name == "methods" else param.help
+        return super().get_help(ctx)
+
+
 SETTING_HELP = "Default: what suits the kind of encoder."
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN, cls=MethodsCommand)
 def compare(
+    ctx: Context,
     base: Annotated[str, Option(help="Base encoder: a folder, a name, or a hub id (name@commit).")],
     train: Annotated[str, Option(help=f"What to train on. {FORMS_HELP}")],
     test: Tests,
     columns: Columns = None,
     methods: Annotated[str | None, Option(
-        help=METHODS_HELP, show_default="base,plain,wise-ft,outreg,outreg-texts,itvreg; without --texts with outreg-texts:1 on the general ones")] = None,
+        show_default="base,plain,wise-ft,outreg,outreg-texts,itvreg; without --texts with outreg-texts:1 on the general ones")] = None,
     seeds: Annotated[int, Option(
         min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
         "What rests on 2 is provisional.")] = 3,
     seed: Annotated[int, Option(min=0, help="The first seed.")] = 0,
     redraw: Annotated[float | None, Option(
-        help="Each seed trains on its own draw of this share of the pairs, such as 0.8, so that intervals cover the draw.")] = None,
+        help="Each seed trains on a random sample of its own, this fraction of the pairs, such as 0.8, so that intervals cover the sample.")] = None,
     learning_rate: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     epochs: Annotated[float | None, Option(help=SETTING_HELP)] = None,
     batch_size: Annotated[int | None, Option(min=1, max=2**20, help=SETTING_HELP)] = None,
@@ -184,8 +198,8 @@ def compare(
         help="Validation data, NAME=FILE, used to choose every weight that you do not set. Repeatable.",
     )] = None,
     texts: Annotated[str | None, Option(
-        help=f"{TEXTS_HELP} Of the kind that the encoder will meet, and not from the tests; methods such as outreg-texts keep the "
-        "encoder close to its base on them.")] = None,
+        help=f"{TEXTS_HELP} Of the kind that the encoder will meet, and not from the tests; methods such as outreg-texts "
+        "regularize the encoder toward its base on them.")] = None,
     metric: MetricName = None,
     prompts: Prompts = None,
     match: Match = None,
@@ -206,23 +220,21 @@ def compare(
     "Train each method on your pairs and report which differences are significant."
     tests, names = _files(test, columns, train, texts)
     from ...data.pairs_file import named_tests
-    kept = named_tests(validation or [], "--validation")
+    validation_tests = named_tests(validation or [], "--validation")
     from ...explain import compare as comparing
     from ...explain.comparison import FILES
     _check_free(out, FILES, overwrite)
     try:
-        found = comparing.compare(
-            base, train, tests, names, methods, seeds, learning_rate, epochs, batch_size, out, loss=loss, validation=kept,
-            texts=texts, metric=metric, prompts=_two_prompts(prompts), sample=sample, match=match, match_from=match_from,
-            other_to=other_to, where=where, seed=seed, redraw=redraw, workers=workers, margin=margin, like=like)
+        comparison = _call(
+            comparing.compare, ctx.params, tests=tests, columns=names, folder=out, validation=validation_tests, prompts=_two_prompts(prompts))
     except KeyboardInterrupt:
         end(f"interrupted; finished trials are kept in {out}, and the same command goes on from there", 130)
-    _answer(found, out)
-    echo(found.verdict(verdict_words))
+    _answer(comparison, out)
+    echo(comparison.verdict(verdict_words))
 
 
 def _write_shifts(folder: Path) -> None:
-    "Training sets and tests of shifts between kinds of text, and synthetic ones, as files that `compare` and `diagnose` read."
+    "Write training sets and tests of shifts between kinds of text, and synthetic ones, as files that `compare` and `diagnose` read."
     import pandas as pd
     from ...data.products import CATEGORIES
     from ...data.registry import MissingData
@@ -233,10 +245,10 @@ def _write_shifts(folder: Path) -> None:
     questions = ("quora", "askubuntu")
     planted = CorpusConfig(name="catalogue", world=WorldConfig())
     corpora = {f"train/{name}": CorpusConfig(name=name) for name in (*questions, NEWS, "computers", "shoes")}
-    wanted = {name: (training_pairs, (corpus,)) for name, corpus in ({"planted/train": planted} | corpora).items()}
-    wanted |= {f"planted/{name}": (evaluation_pairs, (name, planted, planted.world)) for name in PLANTED_SPLITS}
-    wanted |= {f"test/{name}": (evaluation_pairs, (name, None, None)) for name in (*questions, *KINDS, *CATEGORIES)}
-    for name, (read, about) in wanted.items():
+    sources = {name: (training_pairs, (corpus,)) for name, corpus in ({"planted/train": planted} | corpora).items()}
+    sources |= {f"planted/{name}": (evaluation_pairs, (name, planted, planted.world)) for name in PLANTED_SPLITS}
+    sources |= {f"test/{name}": (evaluation_pairs, (name, None, None)) for name in (*questions, *KINDS, *CATEGORIES)}
+    for name, (read, about) in sources.items():
         try:
             pairs = read(*about)
         except MissingData as e:
@@ -261,8 +273,8 @@ def data(
     from ...data.registry import inventory
     from ...encoders.loading import encoder_cards, find_folder
     from ...settings import EncoderConfig
-    found = inventory()
-    for dataset, files in groupby(found, key=lambda one: one["dataset"]):
+    entries = inventory()
+    for dataset, files in groupby(entries, key=lambda one: one["dataset"]):
         echo(visible(dataset))
         for one in files:
             size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
@@ -277,13 +289,13 @@ def data(
         _print_entry(f"{name}: {card.kind}{zero_shot}, trained on {card.trained_on}", place)
     for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
         _print_entry(f"{name}: {kind}, trained on synthetic data", "trained here when first used")
-    refused = [f"{one['dataset']}/{one['file']}" for one in found if one["status"] == "refused"]
-    if refused:
-        end(f"other contents than the registry's: {', '.join(refused)}")
+    wrong_files = [f"{one['dataset']}/{one['file']}" for one in entries if one["status"] == "refused"]
+    if wrong_files:
+        end(f"other contents than the registry's: {', '.join(wrong_files)}")
 
 
 def _print_entry(what: str, where: str) -> None: # where: a path or words, or nothing
-    "A line, and where it is below it."
+    "Print a line, and where it is below it."
     echo(f"  {what}")
     if where:
         echo(textwrap.indent(where, "      "))

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
-from .terminal import REPRODUCTION, Full, Profile, Workers, chosen, echo, end, interruptible, project_here
+from .terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here, select
 
 app = typer.Typer()
 
@@ -22,7 +22,7 @@ SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number
 
 
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
-    "Read the value of `--seeds`. Raises `RunnerError`."
+    "Read the value of `--seeds`. Raise `RunnerError`."
     if not SEEDS.fullmatch(text):
         raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
     seeds = [int(part) for part in text.split(",")]
@@ -32,7 +32,7 @@ def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
 
 
 def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
-    "One `-p` argument. Raises `RunnerError`."
+    "Read one `-p` argument. Raise `RunnerError`."
     from ...files import parse_yaml
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
@@ -43,12 +43,12 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
         raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
 
 
-def _study(name: str, profile: str, **asked): # asked: as `narrow` takes it
-    "What this machine's records say of an experiment, or of the part of it that is asked for."
+def _study(name: str, profile: str, **narrowing): # narrowing: as `narrow` takes it
+    "Return what this machine's records say of an experiment, or of the part of it that is asked for."
     from ...runs.config import load_experiment
     from ..pages.frame import study_of
     from ...runs.runner import narrow, store_for
-    study = study_of(narrow(load_experiment(name, profile), **asked), store_for(profile))
+    study = study_of(narrow(load_experiment(name, profile), **narrowing), store_for(profile))
     study.own = True
     return study
 
@@ -58,7 +58,7 @@ METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PS
 
 
 def _print_tables(study) -> None:
-    "The tables of what was asked for, and what they lack."
+    "Print the tables of a study, and what they lack."
     from ..pages.tables import markdown, means, missing
     if study.cells:
         echo(f"\n{study.experiment.title} ({study.experiment.scale})")
@@ -74,22 +74,30 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
-def _refuse_beside_only(options: dict[str, object]) -> None: # option -> its value; None: not given
-    "Raises `RunnerError` naming the options that change nothing in the run of an id."
-    ignored = [option for option, value in options.items() if value is not None]
-    if ignored:
-        raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(ignored)}")
-
-
-def _run_one(name: str, profile: str, run_id: str, fresh: bool) -> None:
-    "Make the run of an id, and execute no notebook."
+def _run_one(name: str, profile: str, run_id: str, fresh: bool, others: dict[str, object]) -> None: # others: options, which change nothing
+    "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.config import load_experiment
     from ...runs.runner import run_all, store_for
-    known = {run.id: run for run in load_experiment(name, profile).runs()}
-    check_known(f"run of {name} at {profile}", run_id, known, RunnerError)
-    made = run_all([known[run_id]], store_for(profile), fresh, workers=1, progress=False)
-    for why in (made.missing | made.failed).values():
+    superfluous = [option for option, value in others.items() if value is not None]
+    if superfluous:
+        raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(superfluous)}")
+    runs = {run.id: run for run in load_experiment(name, profile).runs()}
+    check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
+    outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
+    for why in (outcome.missing | outcome.failed).values():
         end(f"{run_id}: {why}")
+
+
+def _parameters(p: list[str], **options) -> dict[str, object]: # options: None and False are not given
+    "Read the parameters of a notebook. Raise `RunnerError` for one that is also an option, or is given twice."
+    values = {name: value for name, value in options.items() if value not in (None, False)}
+    for name, value in map(parse_parameter, p):
+        if name == "profile":
+            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
+        if name in values:
+            raise RunnerError(f"{name} is given twice")
+        values[name] = value
+    return values
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -107,20 +115,11 @@ def run(
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
     if only is not None:
-        _refuse_beside_only({"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
-        return _run_one(name, profile, only, fresh)
-    from ..notebooks import ASKED, NotebookFailed, execute_notebook, make_runs
+        return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
+    from ..notebooks import NARROWING, NotebookFailed, execute_notebook, make_runs
     from ..pages.frame import RunsFailed
-    given = [(key, value) for key, value in (("fresh", fresh), ("full", full), ("workers", workers)) if value]
-    if seeds is not None:
-        given.append(("seeds", parse_seeds(seeds)))
-    given += map(parse_parameter, p or [])
-    for key, count in Counter(key for key, _ in given).items():
-        if key == "profile":
-            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
-        if count > 1:
-            raise RunnerError(f"{key} is given twice")
-    parameters = dict(given)
+    seed_list = None if seeds is None else parse_seeds(seeds)
+    parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
     try:
         with interruptible():
             study = make_runs(name, profile, parameters, root)
@@ -130,10 +129,10 @@ def run(
     except (NotebookFailed, RunsFailed) as e:
         end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
-    study = study or _study(name, profile, **{key: value for key, value in parameters.items() if key in ASKED})
+    study = study or _study(name, profile, **{key: value for key, value in parameters.items() if key in NARROWING})
     _print_tables(study)
-    trained = {run.id for run in study.experiment.runs() if run.training}
-    if trained and trained.isdisjoint(record["id"] for record in study.finished):
+    trainings = {run.id for run in study.experiment.runs() if run.training}
+    if trainings and trainings.isdisjoint(record["id"] for record in study.finished):
         end(f"nothing of {name} at {profile} that was asked for has been run")
 
 
@@ -158,55 +157,53 @@ def batch(
     from ..notebooks import execute_all
     from ..pages.report import has_notebook
     from ...runs.runner import cores, narrow, run_all, store_for
-    asked = {"full": full}
+    options = {"full": full}
     if seeds is not None:
-        asked["seeds"] = parse_seeds(seeds)
+        options["seeds"] = parse_seeds(seeds)
     root = project_here()
-    known = configured(f"*/*.{profile}.yaml", root)
-    if not known:
+    configurations = configured(f"*/*.{profile}.yaml", root)
+    if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
-    names = chosen(tables, known)
+    names = select(tables, configurations)
     first = {} # all runs in one pool of processes, each of which loads its libraries once
     for name in names:
         with suppress(ConfigError): # its notebook says so
-            first |= {run.id: run for run in narrow(load_experiment(name, profile), **asked).runs()}
+            first |= {run.id: run for run in narrow(load_experiment(name, profile), **options).runs()}
     with interruptible():
-        made = run_all(list(first.values()), store_for(profile), fresh, workers)
-        failed = made.failed
+        outcome = run_all(list(first.values()), store_for(profile), fresh, workers)
+        failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
-            parameters = asked | ({"workers": workers} if workers else {})
-            shown = [name for name in names if has_notebook(name)]
-            failed = execute_all(shown, profile, parameters, root, workers or cores())
-    if not runs:
-        echo(f"{len(shown) - len(failed)} of {len(shown)} notebooks at profile {profile} executed")
-    for name, why in failed.items():
+            executable = [name for name in names if has_notebook(name)]
+            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or cores())
+            echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
+    for name, why in failures.items():
         echo(f"failed: {name}: {why}", err=True)
-    for why in dict.fromkeys(made.missing.values()):
+    for why in dict.fromkeys(outcome.missing.values()):
         echo(f"not run: {why}", err=True)
-    if made.missing and not made.records:
+    if outcome.missing and not outcome.records:
         end(f"not one run at profile {profile} can be made")
-    if failed:
+    if failures:
         raise Exit(1)
 
 
 def _write_some(names: list[str], folder: Path, fresh: bool, here: Path, keep=None) -> list[Path]: # what was written
-    "Some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    "Write some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
     from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.frame import only_stored
     from ..pages.report import has_notebook, write_notebook, write_page
-    written = []
+    paths = []
     with chdir(here), only_stored(fresh):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
-                written += write_page(name, folder, fresh, keep)
+                paths += write_page(name, folder, fresh, keep)
             else:
-                written += write_notebook(name, folder, {"folder": str(folder)}, keep=keep)
-    return written
+                paths += write_notebook(name, folder, {"folder": str(folder)}, keep=keep)
+    return paths
 
 
 def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
-    "Pages, or those of papers; None: all. keep: as `report.executed`."
+    "Write pages, or those of papers; None: all. keep: as `report.executed`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
     from ..pages.frame import only_stored, papers
@@ -214,14 +211,13 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
     with only_stored(fresh): # what is read for the pages of a paper serves the books, too
         if names:
-            return _write_some(chosen(names, [*chain(*groups), *BOOKS]), folder, fresh, root, keep)
+            return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, fresh, root, keep)
         # papers side by side, the largest one here; the books speak of all of them
         largest, *others = sorted(groups, key=len, reverse=True)
         pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
         elsewhere = pool(delayed(_write_some)(group, folder, fresh, root, keep) for group in others)
-        written = _write_some(largest, folder, fresh, root, keep)
-        written += chain(*elsewhere)
-        return written + _write_some(list(BOOKS), folder, fresh, root, keep)
+        paths = _write_some(largest, folder, fresh, root, keep)
+        return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, fresh, root, keep)]
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -270,10 +266,10 @@ def status(
     if commits is None:
         echo(NO_HISTORY, err=True)
         return
-    found = unfounded(root, commits, paper)
-    for told in found:
-        echo(told, err=True)
-    if found:
+    faults = unfounded(root, commits, paper)
+    for fault in faults:
+        echo(fault, err=True)
+    if faults:
         raise Exit(1)
 
 
@@ -285,13 +281,13 @@ def agree():
     of encoder may be on any processor; every count has to be the same."""
     from ..pages.frame import results
     from ...runs.records import latest
-    from ..agree import said
+    from ..reproduce import agreement
     project_here()
     sides = []
     for store in (results("planted", fresh=True), results("planted")):
         places = [place for place in store.places() if place.endswith(".planted")]
         sides.append(latest(record for place in places for record in store.records(place, short=True)))
-    lines, do_agree = said(*sides)
+    lines, do_agree = agreement(*sides)
     for line in lines:
         echo(line)
     if not do_agree:

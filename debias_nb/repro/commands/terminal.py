@@ -12,23 +12,23 @@ from ...checks import ConfigError, EncoderError, RunnerError, leave, visible
 
 
 def echo(text: str = "", err: bool = False) -> None:
-    "What the commands say; what comes from files steers no terminal."
+    "Print what a command says; what comes from files steers no terminal."
     typer.echo(visible(str(text)), err=err)
 
 
 def end(why: str, code: int = 1):
-    "Ends the command with a word on why."
+    "End the command with a word on why."
     echo(f"debias-nb: {why}", err=True)
     raise Exit(code) from None
 
 
-def errors_for_users() -> tuple[type[Exception], ...]:
-    "Errors whose message a user can act on. Their modules are loaded when there is an error: `--help` waits for none."
+def is_for_users(error: Exception) -> bool:
+    "Decide whether a user can act on an error's message. Modules are loaded only then: `--help` waits for none."
     from ...data.registry import DataError
     from ...runs.records import WorkerLost
     from ...runs.schema import RecordError
     # OSError: a disk that is full, a file that may not be read
-    return RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError
+    return isinstance(error, (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError))
 
 
 OWN = "Your own pairs"
@@ -36,7 +36,7 @@ REPRODUCTION = "Reproduction"
 MAINTENANCE = "Maintenance"
 
 
-class Told(TyperGroup):
+class UserGroup(TyperGroup):
     "Commands whose errors with a message for the user become that message."
     def invoke(self, ctx):
         if signal.getsignal(signal.SIGINT) is leave:
@@ -48,7 +48,7 @@ class Told(TyperGroup):
         except KeyboardInterrupt: # where a command has no more to say of it
             end("interrupted", 130)
         except Exception as e:
-            if not isinstance(e, errors_for_users()):
+            if not is_for_users(e):
                 raise
             end(str(e) or "there is not enough memory", 2)
 
@@ -64,7 +64,7 @@ class Told(TyperGroup):
 
 @contextmanager
 def interruptible():
-    "Ctrl-C ends the command with a word on what has become of the runs."
+    "End the command at Ctrl-C with a word on what has become of the runs."
     try:
         yield
     except KeyboardInterrupt:
@@ -72,8 +72,9 @@ def interruptible():
 
 
 def project_here() -> Path:
-    """The root of the clone around the current folder. Raises `RunnerError` outside of one: a command that writes never
-    writes into a clone somewhere else."""
+    """Return the root of the clone around the current folder.
+
+    Raise `RunnerError` outside of one: a command that writes never writes into a clone somewhere else."""
     from ...files import project_root
     try:
         return project_root(Path.cwd())
@@ -88,13 +89,13 @@ Full = Annotated[bool, Option("--full", help="Include the parts that take long."
 Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]
 
 
-def chosen(asked: list[str] | None, known: list[str]) -> list[str]: # asked: tables, or papers for all of theirs; None: all
-    "What is asked for, in the order of all. Raises `RunnerError` with the closest names."
-    from ..notebooks import meant
-    wanted = set()
-    for name in asked or known:
-        own = [one for one in known if one == name or one.startswith(f"{name}/")]
+def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
+    "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
+    from ..notebooks import suggest
+    tables = set()
+    for name in names or all_names:
+        own = {one for one in all_names if one == name or one.startswith(f"{name}/")}
         if not own:
-            raise RunnerError(f"no table or paper {name!r}{meant(name, known)}")
-        wanted.update(own)
-    return [name for name in known if name in wanted]
+            raise RunnerError(f"no table or paper {name!r}{suggest(name, all_names)}")
+        tables |= own
+    return [name for name in all_names if name in tables]
