@@ -185,7 +185,7 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch)
     assert row["matches, known text"] == .8 and pd.isna(row["matches, no known text"])
     monkeypatch.setattr(tables, "stored", lambda name, profile: Counted)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
-    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
+    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")
     assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
 
 

@@ -51,7 +51,7 @@ def select(
 
 def add_verdicts(
     differences: pd.DataFrame, # of `differences`: those that are corrected together
-) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, what would be found four times in five
+) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, the detectable difference (80% power)
     "Add the verdict of each difference."
     pairs = [scaled(one, POINTS[unit]) for one, unit in zip(differences.paired, differences.unit)]
     words = judge(pairs, delta=SLIGHT)

@@ -156,7 +156,7 @@ COMPARISON = [
     "paired",      # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
     "difference", "low", "high", "replicates", "provisional", "seeds_alone",
     "p",           # against the margin; adjusted once it is judged
-    "detectable",  # the smallest difference from its margin that the first step of Holm's correction finds four times in five
+    "detectable",  # difference from its margin (80% power), at the first step of Holm's correction
     "verdict",     # one of `stats.WORDS`, `not run` or `not compared`
     "why",         # why there is none of the four words, or why it cannot tell
     "losses",      # that its runs were trained with
@@ -335,7 +335,7 @@ def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
         reason = "too few replicates"
         if not math.isnan(one.paired.items_error) and row["word at best"] == "cannot tell":
             reason = f"too few test items, which alone hide {row['found at best']:.1f}"
-        reasons.append(f"{reason}; could have seen {row['found']:.1f}" if row["word"] == "cannot tell" else "")
+        reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell" else "")
     return family.assign(p=verdicts.p, detectable=verdicts.found, verdict=verdicts.word, why=reasons)
 
 

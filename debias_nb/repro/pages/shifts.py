@@ -1,7 +1,5 @@
 """What tests of other kinds of text say of one that nobody has seen: where a new change would lie, whether such intervals hold,
 and what is kept of the gain on data like training."""
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
@@ -16,9 +14,6 @@ OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers;
 SIDES = {"evaluate": "test", "corpus": "training set"}
 COARSE = 12 # values of an SD where many predictions are made to be tried
 GROUP = ["encoder", "method", "kind"]
-IN_COMPARE = {PLAIN: "plain", "WiSE-FT 0.5": "wise-ft:0.5", GENERAL: "outreg-texts:1"} # what `compare` calls them
-LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
-PRIOR = ["loss", "encoder", "texts", "method", "sets", "seeds", "change", "low", "high", "kept"]
 
 
 def kind_of(evaluate: str) -> str: # evaluate: a test, maybe of weights in between (`quora@0.5`)
@@ -74,13 +69,6 @@ def predictions(
         row |= {"of_training": new.of_training, "of_test": new.of_test, "of_shift": new.of_shift}
         rows.append(row | {"worse": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
-
-
-def write_prior(root: Path) -> None: # of the project
-    "Write what `compare` says where it cannot tell, from the predictions next to the page of shifts."
-    new = only(pd.read_csv(root / "reports/itvreg/shifts.predictions.csv"), method=list(IN_COMPARE))
-    rows = new.assign(loss=new.table.map(LOSSES), method=new.method.map(IN_COMPARE)).rename(columns={"mean": "change", "kind": "texts"})
-    rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
 
 
 def hypotheses(
