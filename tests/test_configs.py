@@ -16,7 +16,7 @@ from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, Meth
 from debias_nb.runs.config import TrainConfig, load_experiment
 from debias_nb.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import all_experiments, best_settings, found_records, papers, results, stored, study_of
+from debias_nb.repro.pages.frame import all_experiments, best_settings, found_records, load_study, papers, results, study_of
 from debias_nb.runs.runner import narrow
 
 ROOT = project_root(Path(__file__).parent)
@@ -37,7 +37,7 @@ def lacking(cells):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_committed_grid_is_complete(profile):
-    table = [cell for cell in stored("itvreg/table03", profile).cells if cell.table == "table3"]
+    table = [cell for cell in load_study("itvreg/table03", profile).cells if cell.table == "table3"]
     cells = [cell for cell in table if "superuser" not in (cell.corpus, cell.evaluate)]
     incomplete = lacking(cells)
     assert {cell.method for cell in cells} >= {"Base", "Finetuned", "ITVReg"}
@@ -45,7 +45,7 @@ def test_the_committed_grid_is_complete(profile):
 
 
 def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
-    cells = [cell for cell in stored("itvreg/table03", "planted").cells if cell.table == "table3"]
+    cells = [cell for cell in load_study("itvreg/table03", "planted").cells if cell.table == "table3"]
     assert lacking([replace(cells[0], status="not run"), *cells[1:]]) == [replace(cells[0], status="not run")]
     new = [replace(cell, method="MeanZero", status="not run") for cell in cells]
     assert lacking([*cells, *new]) == []

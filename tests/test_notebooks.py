@@ -205,7 +205,7 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
     monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
     found = frame.study("itvreg/table05", "small")
     with frame.only_stored():
-        assert found._repr_markdown_() == frame.stored("itvreg/table05", "small")._repr_markdown_()
+        assert found._repr_markdown_() == frame.load_study("itvreg/table05", "small")._repr_markdown_()
 
 
 @pytest.mark.parametrize("given", [

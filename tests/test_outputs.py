@@ -13,7 +13,6 @@ import outputs
 import pytest
 
 from debias_nb.repro.commands import reproduction
-from debias_nb.repro.pages import shifts
 from debias_nb.repro.pages.report import BOOKS
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +106,7 @@ def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(mo
 def test_pages_that_follow_from_some_notebooks_are_made_and_no_others(monkeypatch):
     made = []
     monkeypatch.setattr(reproduction, "write_pages", lambda names, *more: made.append(names))
-    monkeypatch.setattr(shifts, "write_prior", lambda root: made.append("prior"))
+    monkeypatch.setattr(outputs, "write_prior", lambda root: made.append("prior"))
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb"])
     assert made == [], "a notebook of the library makes no page"
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb", ROOT / "nbs/papers/itvreg/claims.ipynb"])

@@ -11,11 +11,11 @@ import pytest
 from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
-from debias_nb.repro.pages.answers import answer, answered, asked, by_method, outcomes, place_of, reach
-from debias_nb.repro.pages.cells import Cell, measured, status_of, table_cells
-from debias_nb.repro.pages.frame import best_settings, scales, stored
-from debias_nb.repro.pages.printed import PrintedCells, fact, in_words, printed_verdict
-from debias_nb.repro.pages.report import Shown, page_files, seen_from_page, tables_beside
+from debias_nb.repro.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
+from debias_nb.repro.pages.cells import Cell, status_of, table_cells, with_value
+from debias_nb.repro.pages.frame import best_settings, load_study, scales
+from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
+from debias_nb.repro.pages.report import Output, page_files, seen_from_page, tables_beside
 from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
 from debias_nb.repro.pages.verdicts import resting_on
 
@@ -31,17 +31,17 @@ def a_record(seed, value, **also):
 
 @pytest.fixture(scope="module")
 def recorded():
-    return stored("itvreg/table03", "small")
+    return load_study("itvreg/table03", "small")
 
 
 def test_a_cell_says_what_its_runs_do():
     found = {f"run{seed}": a_record(seed, value) for seed, value in ((0, .25), (1, .35))}
-    full = measured(Cell(*PLACE, runs=["run0", "run1"]), found)
+    full = with_value(Cell(*PLACE, runs=["run0", "run1"]), found)
     assert (round(full.value, 9), full.status) == (30, "measured")
-    part = measured(Cell(*PLACE, runs=["run0", "run1", "run2"]), found)
+    part = with_value(Cell(*PLACE, runs=["run0", "run1", "run2"]), found)
     assert (part.status, part.why) == ("partial", "2 of 3 runs are there")
     lost = {"run0": a_record(0, 0., status="failed", error="the loss is nan", metrics={})}
-    stopped = measured(Cell(*PLACE, runs=["run0"]), lost)
+    stopped = with_value(Cell(*PLACE, runs=["run0"]), lost)
     assert (stopped.status, stopped.why) == ("failed", "training stopped: the loss is nan")
 
 
@@ -79,10 +79,10 @@ def test_tables_and_sentences_of_records(recorded):
     assert by_method(found).loc["ITVReg − Finetuned, out of distribution"].iloc[:4].sum() == 6
     known = pairs(table)
     assert known.replicates.tolist() == [f"{n} seeds" for n in found.n] and known.is_few.tolist() == (found.n < 4).tolist()
-    assert asked(found, test="SuperUser -> Quora").empty and asked(found[:0], method="ITVReg").empty, "not run, or once"
+    assert select(found, test="SuperUser -> Quora").empty and select(found[:0], method="ITVReg").empty, "not run, or once"
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
-            asked(found, **where)
+            select(found, **where)
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
@@ -115,24 +115,24 @@ def of_size(*differences, spread=.1, unit="percent"):
 ])
 def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):
     told = answer(found, "this", "that", yes)
-    assert told.startswith(said) and answered(f"# Title\n\n**Answer.** {told}")
-    assert not answered("**Answer.** Nothing else.") and not answered("**Answer.** Nobody knows.")
+    assert told.startswith(said) and answer_word(f"# Title\n\n**Answer.** {told}")
+    assert not answer_word("**Answer.** Nothing else.") and not answer_word("**Answer.** Nobody knows.")
 
 
 def test_counts_of_words_stand_in_columns():
-    found = outcomes({"a − b": of_size(2, -3, .1), "c − b": of_size()}, {"a − b": pd.Series([1.5, 2.])})
+    found = summarize({"a − b": of_size(2, -3, .1), "c − b": of_size()}, {"a − b": pd.Series([1.5, 2.])})
     first, second = found.to_dict("records")
     assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
     assert first["difference, points"] == "−3.0 to +2.0" and first["the paper prints, points"] == "+1.5 to +2.0"
-    assert second["difference, points"] == "not run" and reach(of_size()) == "not measured"
-    wide = outcomes({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
+    assert second["difference, points"] == "not run" and distance_from(of_size()) == "not measured"
+    wide = summarize({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
     assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
 
 
 @pytest.mark.parametrize("strength, weights, shown", [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])
 def test_the_papers_number_stands_beside_ours_at_its_own_strength(strength, weights, shown):
     ours = {"a − b": of_size(1).assign(strength=strength), "c − b": of_size(1)}
-    found = outcomes(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])}, weights)["the paper prints, points"]
+    found = summarize(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])}, weights)["the paper prints, points"]
     assert found.tolist() == [shown, "+3.0"]
 
 
@@ -144,7 +144,7 @@ def test_synthetic_data_have_no_sites(recorded):
 
 
 def test_a_command_has_the_parameters_of_its_page(recorded):
-    own = replace(recorded, asked={"seeds": [0, 1], "weight": 3.})
+    own = replace(recorded, changes={"seeds": [0, 1], "weight": 3.})
     assert own.unlike == "seeds = [0, 1], weight = 3.0" and not recorded.unlike and not recorded.options
     for text in (provenance(own), missing(own)):
         assert '--profile small -p "seeds=[0, 1]" -p "weight=3.0"`' in text
@@ -177,13 +177,13 @@ def test_printed_numbers_to_calculate_with():
             paper("table2", **names)
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
     facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
-    assert printed_verdict(facts) == "holds in 1 of 2" and in_words(facts, False).startswith("unseen: ")
+    assert printed_verdict(facts) == "holds in 1 of 2" and describe(facts, False).startswith("unseen: ")
     with pytest.raises(ValueError, match="no relation '=='"):
         fact("x", 1., "==")
 
 
 def test_a_page_and_its_links(tmp_path):
-    parts = [Shown("text/markdown", "# Table 3"), Shown("image/svg+xml", "<svg/>", "dots"), Shown("text/plain", "3 runs")]
+    parts = [Output("text/markdown", "# Table 3"), Output("image/svg+xml", "<svg/>", "dots"), Output("text/plain", "3 runs")]
     files = page_files("table03", parts, tmp_path)
     assert files["table03.1.svg"] == b"<svg/>"
     assert files["table03.md"].decode() == "# Table 3\n\n![dots](./table03.1.svg)\n\n```\n3 runs\n```\n"

@@ -7,10 +7,10 @@ import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
-from debias_nb.repro.pages.frame import came_of
+from debias_nb.repro.pages.frame import summary_of
 from debias_nb.runs.pairing import Made
 from debias_nb.repro.pages import tables
-from debias_nb.repro.pages.answers import BEGINNINGS, answered
+from debias_nb.repro.pages.answers import BEGINNINGS, answer_word
 from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
 from cells import a_run, defined_in
@@ -87,9 +87,9 @@ def test_runs_are_counted_against_those_announced():
     experiment = load_experiment("itvreg/practice", "small")
     plan = Announced(runs=201, commits=("97cce18d",), why="time was short")
     announced = experiment.model_copy(update={"announced": plan})
-    assert came_of(announced, 41, 41) == "41 of 201 announced runs completed (time was short; announced in 97cce18d)."
-    assert "keeps 41 of them" in came_of(announced, 40, 41)
-    assert came_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
+    assert summary_of(announced, 41, 41) == "41 of 201 announced runs completed (time was short; announced in 97cce18d)."
+    assert "keeps 41 of them" in summary_of(announced, 40, 41)
+    assert summary_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
     without = experiment.model_copy(update={"announced": None})
     assert [run.id for run in experiment.runs()] == [run.id for run in without.runs()]
 
@@ -113,7 +113,7 @@ ANSWERING = [path for path in ANSWERING if path.stem not in ("claims", "errata")
 def test_a_page_answers_first_and_in_few_numbers(path):
     page = path.read_text("utf-8")
     answer = answer_of(page).replace("AUC(0.05)", "AUC")
-    assert answered(page), f"begins with none of {BEGINNINGS}: {answer}"
+    assert answer_word(page), f"begins with none of {BEGINNINGS}: {answer}"
     assert len(NUMBER.findall(answer)) <= 12, answer # a comparison has up to four: how many, the largest, how far intervals reach
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
     unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
@@ -185,7 +185,7 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch)
     assert row["matches, known text"] == .8 and pd.isna(row["matches, no known text"])
     monkeypatch.setattr(tables, "stored", lambda name, profile: Counted)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
-    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that stands in training.")
+    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")
     assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
 
 

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from debias_nb.repro.pages import pictures, plots as P
-from debias_nb.repro.pages.looks import LOOKS
+from debias_nb.repro.pages.style import STYLES
 
 NUMBERS = { # of each plot a column of numbers that must be there
     "difference_plot": "difference", "strength_plot": "value", "trade_plot": "outside",
@@ -107,7 +107,7 @@ def placed(fig):
 @pytest.mark.parametrize("panels", ["abcd", ["a corpus with a long name -> another corpus with a long name", "b"]])
 def test_nothing_is_cut_off(name, panels):
     fig = placed(drawn(name, table(name, panels)))
-    with pictures.styled():
+    with pictures.our_style():
         box = fig.get_tightbbox()
     assert box.x0 > -.02 and box.y0 > -.02 and box.x1 < fig.get_figwidth() + .02 and box.y1 < fig.get_figheight() + .02
     assert fig.get_figwidth() == P.WIDTH and min(text.get_size() for text in fig.findobj(Text) if text.get_text()) > 7
@@ -129,13 +129,13 @@ def test_what_cannot_be_drawn_is_refused(name):
 
 def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
     for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"], ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
-        assert P.looks(methods(*names))["ITVReg"] == P.Look(*LOOKS["ITVReg"])
+        assert P.method_styles(methods(*names))["ITVReg"] == P.MethodStyle(*STYLES["ITVReg"])
     rows = methods("ITVReg 1", "x 2").assign(family=["x 2", "ITVReg"])
-    assert P.looks(rows)["x 2"].color == LOOKS["ITVReg"][0] != P.looks(rows)["ITVReg 1"].color, "the family tells"
+    assert P.method_styles(rows)["x 2"].color == STYLES["ITVReg"][0] != P.method_styles(rows)["ITVReg 1"].color, "the family tells"
     variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]
-    looks = P.looks(methods("Finetuned", *variants, "WiSE-FT 0.5", "x", "y"))
+    looks = P.method_styles(methods("Finetuned", *variants, "WiSE-FT 0.5", "x", "y"))
     assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})
-    looks = P.looks(methods("OutReg 1e-05", "Finetuned", "OutReg 0.1", "OutReg 10"))
+    looks = P.method_styles(methods("OutReg 1e-05", "Finetuned", "OutReg 0.1", "OutReg 10"))
     assert list(looks) == ["OutReg 1e-05", "OutReg 0.1", "OutReg 10", "Finetuned"]
     light = [sum(matplotlib.colors.to_rgb(look.color)) for look in looks.values()][:3]
     assert light == sorted(light, reverse=True)

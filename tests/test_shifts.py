@@ -5,7 +5,7 @@ import pytest
 
 from debias_nb.measures.prediction import covariance_of, predict
 from debias_nb.repro.pages.frame import COLUMNS, only
-from debias_nb.repro.pages.shifts import OFFERS, changes, excluded, left_out, predictions
+from debias_nb.repro.pages.shifts import OFFERS, changes, is_loss_excluded, left_out, predictions
 from debias_nb.runs.pairing import Made
 
 TRAINING = ("quora", "askubuntu", "news")
@@ -79,5 +79,5 @@ def test_each_test_and_each_training_set_is_left_out_once(found):
 def test_a_loss_is_excluded_where_the_interval_lies_above_it(found):
     own = only(found, method="Held", shift="ood")
     for loss in (1, 2, 5):
-        assert excluded(own, loss)[own.difference > 1 - loss].all()
-        assert not excluded(own, loss)[own.difference < -loss].any()
+        assert is_loss_excluded(own, loss)[own.difference > 1 - loss].all()
+        assert not is_loss_excluded(own, loss)[own.difference < -loss].any()

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from debias_nb.repro.pages.cells import Cell
-from debias_nb.repro.pages.comparisons import Evidence, above, as_claimed, at_gain, judge, overall
+from debias_nb.repro.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
 from debias_nb.files import project_root
 from debias_nb.repro.pages.frame import only, only_stored
-from debias_nb.repro.pages.verdicts import Claim, Ledger, measured, read_ledger
+from debias_nb.repro.pages.verdicts import Claim, Ledger, describe_differences, read_ledger
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
 
@@ -55,7 +55,7 @@ def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.
 
 
 def words(evidence, *lines):
-    return judge(evidence.compare(lines)).verdict.tolist()
+    return add_claim_verdicts(evidence.compare(lines)).verdict.tolist()
 
 
 def test_a_comparison_is_told_by_one_of_four_words():
@@ -120,8 +120,8 @@ def test_pairs_that_are_refused(change, why):
     "One method's runs are of another make."
     ours = evidence({"a": .6})
     theirs = evidence({"b": .5}, **change)
-    both = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.found | theirs.found)
-    found = judge(both.compare(above("table3", "a", "b")))
+    both = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
+    found = add_claim_verdicts(both.compare(above("table3", "a", "b")))
     assert set(found.verdict) == {"not compared"} and found.why.str.contains(why).all() and found.difference.isna().all()
     assert overall(["not compared", "not run"]) == "not run"
 
@@ -156,7 +156,7 @@ def curves(own, far, seeds=5, spread=.0005):
 def test_at_equal_gain_curves_are_compared_where_both_have_it():
     "The largest gain of `a` is 10 and of `b` 20, so that both are read at 9: `a` loses 1.8 there, and `b` 4.5 on its way to 5."
     e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
-    one, = judge(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
     assert one.verdict == "better" and one.difference == pytest.approx(4.5 - 1.8, abs=.2)
     assert one.replicates == 5 and one.seeds_alone
     assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.comparison)
@@ -167,7 +167,7 @@ def test_at_equal_gain_curves_are_compared_where_both_have_it():
 
 def test_below_a_point_there_is_no_gain_to_compare_at():
     e = curves(own={"a": (.5, 1), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
-    one, = judge(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
     assert (one.verdict, one.why) == ("not compared", "no gain to compare at: +0.9 points")
 
 
@@ -175,7 +175,7 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
     e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
     with pytest.raises(ValueError, match="no column in table3 called 'owm'; did you mean 'own'"):
         e.compare(above("table3", "a", "b", column="far", gain="owm"))
-    without = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.found)
+    without = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
     with pytest.raises(ValueError, match="no method in table3 called 'Base'"):
         without.compare(above("table3", "a", "b", column="far", gain="own"))
 
@@ -186,7 +186,7 @@ def test_equal_methods_are_seldom_told_apart():
     wrong = 0
     for _ in range(200):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
-        found = as_claimed(judge(e.compare(above("table3", "a", "b", "c"))))
+        found = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
         wrong += overall(found.verdict) not in ("within the margin", "cannot tell")
     assert wrong <= 10
 
@@ -200,7 +200,7 @@ def of_size(difference, error, primary=True, items_error=.1):
 
 def judged(*comparisons):
     "Comparisons of one claim."
-    return list(judge(pd.DataFrame(comparisons)).itertuples())
+    return list(add_claim_verdicts(pd.DataFrame(comparisons)).itertuples())
 
 
 def test_comparisons_of_a_claim_are_corrected_together():
@@ -223,7 +223,7 @@ def test_the_value_at_a_gain():
 
 def claim_of(levels, *lines, **how):
     "A claim with these lines, over made-up records."
-    judged = judge(evidence(levels, **how).compare(lines))
+    judged = add_claim_verdicts(evidence(levels, **how).compare(lines))
     return Claim("A1", "", [], as_claimed(judged), {}, "A statement.")
 
 
@@ -237,7 +237,7 @@ LOSS = above("table3", "Base", "Finetuned") # what a claim asks that says: fine-
 def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answer, outcome):
     claim = claim_of({"Base": .5, "Finetuned": tuned}, *LOSS, seeds=10, spread=.0005)
     assert claim.answer("small") == answer
-    assert re.fullmatch(outcome, claim.outcome("small"))
+    assert re.fullmatch(outcome, claim.summary("small"))
     said = "for" if answer == "Yes" else "against"
     (_, _, _, bold), (_, asked, _, told) = claim.rows(["small"])
     assert bold == f"**{answer}**" and asked.endswith("`Finetuned` below `Base`") and told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
@@ -251,8 +251,8 @@ def test_it_does_not_depend_where_all_lies_within_a_point():
     for column, level in either.items():
         own = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
         cells += own.cells("table3")
-        found |= own.found
-    slight = Claim("A1", "", [], as_claimed(judge(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned")))), {})
+        found |= own.records_by_id
+    slight = Claim("A1", "", [], as_claimed(add_claim_verdicts(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned")))), {})
     assert sorted(slight.comparisons.verdict) == ["holds", "the reverse holds"] and slight.answer("small") == "No: within a point"
     far = slight.comparisons.assign(**{end: 3 * slight.comparisons[end] for end in ("difference", "low", "high")})
     assert Claim("A1", "", [], far, {}).answer("small") == "It depends"
@@ -266,16 +266,16 @@ def test_differences_stand_with_their_names(pairs, name):
     lines = [line for pair in pairs for line in above("table3", *pair, column="near")]
     claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
     one_number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
-    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)", measured(claim.comparisons))
+    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)", describe_differences(claim.comparisons))
 
 
 def test_another_metric_has_another_name():
     e = evidence({"a": .6, "b": .5})
-    for record in e.found.values():
+    for record in e.records_by_id.values():
         record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
         record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
-    found = as_claimed(judge(e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
-    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"] and measured(found).startswith("a − b: +")
+    found = as_claimed(add_claim_verdicts(e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
+    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"] and describe_differences(found).startswith("a − b: +")
 
 
 KEY = ["paper", "table", "encoder", "column", "comparison"]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from debias_nb import __version__
 from debias_nb.repro.commands.reproduction import METRIC_NAMES
-from debias_nb.repro.pages.frame import all_experiments, only_stored, papers, stored
+from debias_nb.repro.pages.frame import all_experiments, load_study, only_stored, papers
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook
-from debias_nb.repro.pages.comparisons import _title
+from debias_nb.repro.pages.comparisons import table_title
 from debias_nb.repro.pages.verdicts import read_ledger
 
 PARTS = Path(__file__).parent / "site"
@@ -45,12 +45,12 @@ def cells_and_runs() -> dict:
     runs, commits, settings = Numbered(), Numbered(), Numbered()
     for paper in PAPERS:
         for experiment in all_experiments(paper):
-            study = stored(experiment.name, experiment.profile)
+            study = load_study(experiment.name, experiment.profile)
             page = experiment.name if has_notebook(experiment.name) else ""
             for cell in study.cells:
                 if cell.value is None:
                     continue
-                records = [study.found.get(run) for run in cell.records]
+                records = [study.records_by_id.get(run) for run in cell.records]
                 if not records or None in records:
                     sys.exit(f"{experiment.name}, {cell.profile}, {cell.row}, {cell.column}: a record of this cell is not there")
                 for name in COLUMNS:
@@ -92,7 +92,7 @@ def heading(name: str) -> str | None: # of an experiment, as `itvreg/table03`
 
 def titled(experiment, table: str) -> str: # table: its id
     "What a table is called: the title of its page, with its own name where it is the paper's, or the page has several."
-    name = _title(table.removeprefix(f"{experiment.experiment}_"))
+    name = table_title(table.removeprefix(f"{experiment.experiment}_"))
     page = heading(experiment.name) or experiment.title
     if of_paper(table):
         return f"{name}: {page.removeprefix(f'{name}: ')}"
@@ -103,7 +103,7 @@ def titled(experiment, table: str) -> str: # table: its id
 
 def of_paper(table: str) -> bool:
     "Whether a table is a table or figure of the paper."
-    return _title(table)[0].isupper()
+    return table_title(table)[0].isupper()
 
 
 def titles() -> dict[str, dict[str, str]]: # paper -> table -> what it is called
@@ -128,7 +128,7 @@ def claims() -> list[dict]:
         for claim in read_ledger(paper).claims.values():
             rows.append({
                 "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
-                "real": claim.outcome("small") or "not run", "synthetic": claim.outcome("planted") or "not run",
+                "real": claim.summary("small") or "not run", "synthetic": claim.summary("planted") or "not run",
                 "answer": claim.answer("small"), "page": f"reports/{paper}/claims.html#{claim.id.lower()}"})
     return rows
 

@@ -180,12 +180,25 @@ def told(path: Path, found: list[str], seconds: float) -> None:
     print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
+IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.5": "wise-ft:0.5", "OutReg 1, general mix": "outreg-texts:1"} # what `compare` calls them
+LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
+PRIOR = ["loss", "encoder", "texts", "method", "sets", "seeds", "change", "low", "high", "kept"]
+
+
+def write_prior(root: Path) -> None: # of the project
+    "Write what `compare` says where it cannot tell, from the predictions next to the page of shifts."
+    import pandas as pd
+    predictions = pd.read_csv(root / "reports/itvreg/shifts.predictions.csv")
+    new = predictions[predictions.method.isin(list(IN_COMPARE))]
+    rows = new.assign(loss=new.table.map(LOSSES), method=new.method.map(IN_COMPARE)).rename(columns={"mean": "change", "kind": "texts"})
+    rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
+
+
 def make_pages(paths: list[Path] | None) -> None:
     """Make the pages of these notebooks of papers and those that sum them up; with None all pages, and the prior of `compare`.
     Where none of the notebooks is a paper's, no page follows from them."""
     from debias_nb.repro.commands.reproduction import write_pages
     from debias_nb.repro.pages.report import BOOKS
-    from debias_nb.repro.pages.shifts import write_prior
     if paths is None:
         write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
         write_prior(ROOT)

@@ -1,8 +1,10 @@
 """What a page answers: a word by one rule for all pages, how far differences go, and how many of them got which word."""
 import re
+from pathlib import Path
 
 import pandas as pd
 
+from ...files import project_root
 from ...measures.stats import WORDS, judge
 from ...runs.config import load_experiment
 from ...runs.pairing import scaled, signed
@@ -14,7 +16,7 @@ from .printed import POINTS
 BEGINNINGS = ("Yes", "No", "It depends", "Cannot tell")
 SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
 ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
-COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
+COUNT_COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
     "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point", "depends": "It depends",
     "cannot tell": "Cannot tell", "not run": "Not run",
@@ -24,48 +26,50 @@ PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no
 SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
-COUNTED = (
+COUNTS_NOTE = (
     "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
     "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
     "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim."
 )
 
 
-def asked(
-    found: pd.DataFrame, # of `differences`
+def select(
+    differences: pd.DataFrame, # of `differences`
     **where,             # as `only`
 ) -> pd.DataFrame:
-    "The differences that are asked for; none of what was not run. Raises `KeyError` for what the configuration does not have."
-    own = only(found, **where)
-    if own.empty:
-        configured = load_experiment(*found.attrs["study"])
-        cells = [vars(cell) for table in configured.tables for cell in table_cells(configured, table, {})]
+    """Select differences; of what was not run there are none.
+
+    Raises `KeyError` for what the configuration does not have."""
+    rows = only(differences, **where)
+    if rows.empty:
+        experiment = load_experiment(*differences.attrs["study"])
+        cells = [vars(cell) for table in experiment.tables for cell in table_cells(experiment, table, {})]
         if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **where).empty:
-            raise KeyError(f"{configured.name} at {configured.profile} has nothing with {where}")
-    return own
+            raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {where}")
+    return rows
 
 
-def judged(
-    found: pd.DataFrame, # of `differences`: those that are corrected together
-) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, what would be found four times in five
-    "Each difference with its word."
-    paired = [scaled(one, POINTS[unit]) for one, unit in zip(found.paired, found.unit)]
-    words = judge(paired, delta=SLIGHT)
-    ends = {name: [getattr(one, name) for one in paired] for name in ("difference", "low", "high")}
-    return found.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
+def add_verdicts(
+    differences: pd.DataFrame, # of `differences`: those that are corrected together
+) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, the detectable difference (80% power)
+    "Add the verdict of each difference."
+    pairs = [scaled(one, POINTS[unit]) for one, unit in zip(differences.paired, differences.unit)]
+    words = judge(pairs, delta=SLIGHT)
+    ends = {name: [getattr(one, name) for one in pairs] for name in ("difference", "low", "high")}
+    return differences.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
 
 
 def _ends(values: pd.Series) -> tuple[float, float]:
-    "The least and the largest as they are shown; there is no minus zero."
+    "Return the smallest and the largest as they are displayed: there is no minus zero."
     low, high = round(values.min(), 1), round(values.max(), 1)
     return low + 0., high + 0.
 
 
-def sized(
+def distance(
     differences: pd.Series, # in points
     other: str,             # what they are from; empty where the sentence has said it
 ) -> str: # `0.8 to 8.4 points above plain fine-tuning`
-    "How far differences go, in words."
+    "Say how far differences go."
     low, high = _ends(differences)
     if low < 0 < high:
         return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
@@ -73,44 +77,45 @@ def sized(
     return f"{sizes} points {'below' if low < 0 else 'above'} {other}".strip()
 
 
-def reach(
-    found: pd.DataFrame, # of `differences`
-    other: str = "plain fine-tuning", # as `sized`
+def distance_from(
+    differences: pd.DataFrame, # of `differences`
+    other: str = "plain fine-tuning", # as `distance`
 ) -> str:
-    "How far differences go, in words, or that there are none."
-    return "not measured" if found.empty else sized(judged(found).difference, other)
+    "Say how far differences go, or that there are none."
+    return "not measured" if differences.empty else distance(add_verdicts(differences).difference, other)
 
 
 def answer(
-    found: pd.DataFrame, # of `differences`
+    differences: pd.DataFrame, # of `differences`
     subject: str,        # what was changed, in words
     other: str = "plain fine-tuning", # what it is compared with
     yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
 ) -> str: # it begins with one of `BEGINNINGS`
-    """What some differences answer: No where all lie within a point; It depends where some are better and others worse, or as
-    many within a point; Cannot tell where two of three tests are too small, or half of them where fewer than three are not; else what
-    most of the others say."""
-    if found.empty:
+    """Answer a question from some differences.
+
+    No if all lie within a point; It depends if some are better and others worse, or as many within a point; Cannot tell
+    if two of three tests are too small, or half of them where fewer than three are not; else what most of the others say."""
+    if differences.empty:
         return f"Cannot tell: {subject} was not run."
-    own = judged(found)
-    if is_within_a_point(own).all():
-        largest = own.difference.abs().max()
+    rows = add_verdicts(differences)
+    if is_within_a_point(rows).all():
+        largest = rows.difference.abs().max()
         return f"No: {subject} stays within {largest:.1f} points of {other}."
-    said = f"{subject} is {reach(found, other)}"
-    is_unsure = own.word == "cannot tell"
-    decided = own.word[~is_unsure].value_counts()
-    if {"better", "worse"} <= set(decided.index):
-        return f"It depends: {said}."
-    if is_unsure.mean() >= (TOO_MANY if decided.sum() >= FEWEST else .5):
-        sizes = own.finds[is_unsure]
+    sentence = f"{subject} is {distance_from(differences, other)}"
+    is_unsure = rows.word == "cannot tell"
+    verdicts = rows.word[~is_unsure].value_counts()
+    if {"better", "worse"} <= set(verdicts.index):
+        return f"It depends: {sentence}."
+    if is_unsure.mean() >= (TOO_MANY if verdicts.sum() >= FEWEST else .5):
+        sizes = rows.finds[is_unsure]
         if sizes.min() > WHOLE_SCALE:
-            return f"Cannot tell: {said}; {own.n.max()} seeds cannot tell."
-        return f"Cannot tell: {said}; the detectable difference (80% power) is {detectable(sizes)} points."
-    if len(decided) > 1 and decided.iloc[0] == decided.iloc[1]:
-        return f"It depends: {said}."
-    if decided.index[0] == "within the margin":
-        return f"No: {said}, mostly within a point."
-    return f"{'Yes' if decided.index[0] == yes else 'No'}: {said}."
+            return f"Cannot tell: {sentence}; {rows.n.max()} seeds cannot tell."
+        return f"Cannot tell: {sentence}; the detectable difference (80% power) is {detectable(sizes)} points."
+    if len(verdicts) > 1 and verdicts.iloc[0] == verdicts.iloc[1]:
+        return f"It depends: {sentence}."
+    if verdicts.index[0] == "within the margin":
+        return f"No: {sentence}, mostly within a point."
+    return f"{'Yes' if verdicts.index[0] == yes else 'No'}: {sentence}."
 
 
 def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
@@ -119,62 +124,91 @@ def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     return " to ".join(dict.fromkeys(ends))
 
 
-def is_within_a_point(found: pd.DataFrame) -> pd.Series: # found: in points, with low and high
-    "Whether a whole interval lies there."
-    return (found.low > -SLIGHT) & (found.high < SLIGHT)
+def is_within_a_point(differences: pd.DataFrame) -> pd.Series: # differences: in points, with low and high
+    "Return whether the whole interval of each lies within a point of zero."
+    return (differences.low > -SLIGHT) & (differences.high < SLIGHT)
 
 
 def counts(words: pd.Series) -> dict[str, int]:
-    "How many differences got which word, a column each."
-    return {column: int((words == word).sum()) for word, column in COLUMNS.items()}
+    "Count the verdicts of differences, a column each."
+    return {column: int((words == word).sum()) for word, column in COUNT_COLUMNS.items()}
 
 
 def place_of(runs: pd.DataFrame, shift: str) -> str: # runs: of a table whose real data are of two question sites
-    "Name where it is tested: synthetic data have no sites."
+    "Name where a test is: synthetic data have no sites."
     _, profile = runs.attrs["study"]
     return (SHIFTS if profile == "planted" else ON_SITES)[shift]
 
 
 def from_to(values: pd.Series) -> str:
-    "The least and the largest, `−0.1 to +8.4`; one number where they are the same, nothing without values."
+    "Return the smallest and the largest, `−0.1 to +8.4`: one number if they are the same, nothing without values."
     values = values.dropna()
     return " to ".join(dict.fromkeys([signed(values.min()), signed(values.max())])) if len(values) else ""
 
 
-def outcomes(
-    rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `judged`
-    printed: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
+def summarize(
+    rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences` or of `add_verdicts`
+    paper_differences: dict[str, pd.Series] | None = None, # what is compared -> the paper's differences, in points
     weights: dict[str, float] | None = None, # what is compared -> λ of these, where it is not `PAPERS_WEIGHT`
 ) -> pd.DataFrame:
-    """How many differences of each row got which word, how far they go, what could have been detected, and what the paper prints
-    at the same λ. What is nowhere is no column."""
+    """Count the verdicts of each row, with how far its differences go and what could have been detected.
+
+    The paper's differences stand beside those at its own λ. A column without entries is left out."""
     lines = {}
-    for name, found in rows.items():
-        own = found if "word" in found else judged(found)
-        line = counts(own.word)
-        line["difference, points"] = from_to(own.difference) or "not run"
-        line["detectable, points"] = detectable(own.finds[own.word == "cannot tell"])
-        is_papers = set(own.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name, PAPERS_WEIGHT)}
-        line["the paper prints, points"] = from_to(pd.Series((printed or {}).get(name, []) if is_papers else [], dtype=float))
+    for name, differences in rows.items():
+        judged_rows = differences if "word" in differences else add_verdicts(differences)
+        line = counts(judged_rows.word)
+        line["difference, points"] = from_to(judged_rows.difference) or "not run"
+        line["detectable, points"] = detectable(judged_rows.finds[judged_rows.word == "cannot tell"])
+        is_papers = set(judged_rows.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name, PAPERS_WEIGHT)}
+        line["the paper prints, points"] = from_to(pd.Series((paper_differences or {}).get(name, []) if is_papers else [], dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
 
 
 def by_method(
-    found: pd.DataFrame, # of `differences` of a table, which are corrected together
-) -> pd.DataFrame: # as `outcomes`
-    "Every method of a table, in distribution and out of it."
-    if found.empty:
+    differences: pd.DataFrame, # of `differences` of a table, which are corrected together
+) -> pd.DataFrame: # as `summarize`
+    "Summarize every method of a table, in distribution and out of it."
+    if differences.empty:
         return pd.DataFrame()
-    own = judged(found)
+    judged_rows = add_verdicts(differences)
     rows = {}
-    for (method, against, shift), part in own.groupby(["method", "against", "shift"], sort=False):
+    for (method, against, shift), part in judged_rows.groupby(["method", "against", "shift"], sort=False):
         rows[f"{method} − {against}, {SHIFTS[shift]}"] = part
-    return outcomes(rows)
+    return summarize(rows)
 
 
-def answered(page: str) -> str: # page: Markdown
-    "How the answer of a page begins; empty for a page without one."
-    found = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b", page, re.M)
-    return found[1] if found else ""
+def answer_word(page: str) -> str: # page: Markdown
+    "Return how the answer of a page begins, or nothing for a page without one."
+    match = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b", page, re.M)
+    return match[1] if match else ""
+
+
+def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of the pages; None: those of the project
+    "Read every comparison of *What to do*, a row each."
+    return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
+
+
+def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> pd.DataFrame: # where: as `only`
+    """Select the comparisons of a question.
+
+    Raises `ValueError` where there is none."""
+    comparisons = only(advice, question=question, shift=shift, **where)
+    if comparisons.empty:
+        raise ValueError(f"advice.csv has nothing on {question!r} with {where}")
+    return comparisons
+
+
+def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
+    "Say how far differences go, with a verb that has their sign."
+    low, high = _ends(differences)
+    if low < 0 < high:
+        ends = f"{signed(low)} to {signed(high)}"
+        return f"stayed within a point ({ends})" if max(-low, high) <= SLIGHT else f"changed by {ends} points"
+    verb = "gained" if high > 0 else "lost"
+    sizes = [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
+    if len(sizes) == 2 and not low * high:
+        return f"{verb} up to {sizes[1]} points"
+    return f"{verb} {' to '.join(sizes)} points"

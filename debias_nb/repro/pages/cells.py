@@ -15,7 +15,7 @@ from ...runs.records import Records
 
 REFERENCE = "Finetuned" # plain fine-tuning
 COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
-UNTRAINED = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words", "Topics")
+UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words", "Topics")
 
 
 @dataclass
@@ -64,31 +64,31 @@ class Cell:
 
 def side_of(
     cell: Cell,
-    found: Records,
+    records: Records,
     unit: str, # of the numbers
 ) -> Side:
-    "The side that a cell's records make."
-    return [run_on(found[i], cell.evaluate, cell.metric, unit) for i in cell.records]
+    "Return the side of a comparison that a cell's records make."
+    return [run_on(records[i], cell.evaluate, cell.metric, unit) for i in cell.records]
 
 
-def measured(cell: Cell, found: Records) -> Cell: # found: id -> its newest record
-    "A cell with its value, interval and status. What is not finite is left out."
-    known = sorted((found[i] for i in cell.runs if i in found), key=itemgetter("seed"))
-    records = [one["id"] for one in known if cell.metric in one["metrics"].get(cell.evaluate, {})]
-    cell = replace(cell, records=records)
-    errors = [one["error"] for one in known if one["status"] == "failed"]
+def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newest record
+    "Return a cell with its value, interval and status, without what is not finite."
+    own = sorted((records[i] for i in cell.runs if i in records), key=itemgetter("seed"))
+    ids = [record["id"] for record in own if cell.metric in record["metrics"].get(cell.evaluate, {})]
+    cell = replace(cell, records=ids)
+    errors = [record["error"] for record in own if record["status"] == "failed"]
     status = "failed" if errors else "not run"
     numbers = {}
     why = []
-    if records:
-        mean = level(side_of(cell, found, cell.unit))
+    if ids:
+        mean = level(side_of(cell, records, cell.unit))
         numbers = {name: getattr(mean, name) for name in ("value", "low", "high", "std")}
         numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
         numbers["n"] = mean.n
         status = "measured"
-        if len(records) < len(cell.runs):
+        if len(ids) < len(cell.runs):
             status = "partial"
-            why.append(f"{len(records)} of {len(cell.runs)} runs are there")
+            why.append(f"{len(ids)} of {len(cell.runs)} runs are there")
     if errors:
         why.append(f"training stopped: {errors[0]}")
     return replace(cell, status=status, why="; ".join(why) or None, **numbers)
@@ -113,28 +113,28 @@ FORMS = {"weight": " {:g}", "mask_share": " ({:.2f})", "rate": ", {:g}"} # of wh
 
 
 def row_name(method: str, **settings) -> str: # settings: those of `FORMS`, others are no part of the name
-    "What tables call a method in a setting: `OutReg 0.1`, `MaskReg (0.15)`, `Finetuned, 1e-05`."
+    "Return what tables call a method in a setting: `OutReg 0.1`, `MaskReg (0.15)`, `Finetuned, 1e-05`."
     return method + "".join(form.format(float(settings[key])) for key, form in FORMS.items() if key in settings)
 
 
-def beside_paper(cell: Cell, expected: ExpectedTable) -> Cell:
-    "A cell next to the number that the paper prints there, where it prints one or says why it does not."
-    printed = next((one for one in expected.cells if is_printed(cell, one)), None)
-    if printed is None:
+def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:
+    "Return a cell with the number that the paper prints there, if it prints one or says why it does not."
+    paper_cell = next((one for one in paper_table.cells if is_printed(cell, one)), None)
+    if paper_cell is None:
         return cell
     is_measured = cell.status == "measured"
-    cell = replace(cell, expected=printed.value)
-    if printed.value is None or is_measured:
-        cell.why = printed.note
-    if printed.value is not None and is_measured:
-        cell.status = status_of(cell, expected.tolerance, expected.decimals)
+    cell = replace(cell, expected=paper_cell.value)
+    if paper_cell.value is None or is_measured:
+        cell.why = paper_cell.note
+    if paper_cell.value is not None and is_measured:
+        cell.status = status_of(cell, paper_table.tolerance, paper_table.decimals)
     return cell
 
 
-def is_printed(cell: Cell, printed: Printed) -> bool:
-    "Whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
-    base = printed.row.get("base", cell.encoder)
-    return cell.place == (base, row_name(**printed.row), printed.column)
+def is_printed(cell: Cell, paper_cell: Printed) -> bool:
+    "Return whether a number of the same table is the paper's for a cell; rows without a base encoder hold for all."
+    base = paper_cell.row.get("base", cell.encoder)
+    return cell.place == (base, row_name(**paper_cell.row), paper_cell.column)
 
 
 FAMILIES = { # regularizer or augmentation -> what tables call it
@@ -149,17 +149,19 @@ FAMILIES = { # regularizer or augmentation -> what tables call it
 
 
 def remedy_of(method: MethodConfig) -> str | None: # None: it has none
-    "The regularizer or augmentation that a method is a strength or a variant of."
+    "Return the regularizer or augmentation that a method is a strength or a variant of."
     return FAMILIES.get(method.regularizer) or FAMILIES.get(method.augmentation)
 
 
-def rows_of(
+def table_rows(
     run: RunConfig,
     block: BlockConfig,
-    tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
+    with_tuned: bool = False, # of interpolated weights, whether the tuned ones make a row, too
 ) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
-    """The rows of a table that a run belongs to: one, of its learning rate where a block tries several; or one a share of
-    interpolated weights. `suffix` ends the name of their evaluation sets, `@0.5` for weights between base and tuned."""
+    """Yield the rows of a table that a run belongs to.
+
+    One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the name
+    of their evaluation sets, `@0.5` for weights between base and tuned."""
     method = run.method
     name = method.display
     row = dict(
@@ -170,7 +172,7 @@ def rows_of(
         at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
         yield row | at_share | dict(method=row_name(name, weight=share))
     if method.interpolate:
-        if tuned:
+        if with_tuned:
             yield row | dict(strength=1.)
     elif run.training and isinstance(block.training, tuple):
         yield row | dict(method=row_name(name, rate=row["rate"]))
@@ -179,13 +181,14 @@ def rows_of(
 
 
 def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
-    """Whether a run belongs to a column: trained on its corpus and so long, or without training evaluated on it, or on
-    its synthetic dataset. A corpus that is drawn again with another seed is the same one."""
+    """Return whether a run belongs to a column: trained on its corpus and so long, or evaluated on it without training.
+
+    A corpus that is sampled again with another seed is the same one."""
     if run.data:
         is_on = run.data.display == corpus.display
     else:
-        tested, planted = (world and world.model_copy(update={"seed": 0}) for world in (run.eval_world, corpus.world))
-        is_on = tested == planted
+        eval_world, corpus_world = (world and world.model_copy(update={"seed": 0}) for world in (run.eval_world, corpus.world))
+        is_on = eval_world == corpus_world
     is_trained_so = run.training is None or column.epochs in (None, run.training.epochs)
     return column.evaluate in run.evaluate and is_trained_so and is_on
 
@@ -193,21 +196,22 @@ def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
 def table_cells(
     experiment: ExperimentConfig,
     table: TableConfig,       # one of its `tables`
-    found: Records,           # id -> record
+    records: Records,           # id -> record
 ) -> list[Cell]:
-    """Every cell of one table, with its status; at profile `paper` next to the paper's numbers. Encoders and methods stand
-    as configured, and interpolated weights of one method from weak to strong."""
-    expected = load_expected(experiment.paper).tables.get(table.id)
-    unit = table.unit or getattr(expected, "unit", "percent")
+    """Return every cell of one table with its status, at profile `paper` with the paper's numbers.
+
+    Encoders and methods stand as configured, and interpolated weights of one method from weak to strong."""
+    paper_table = load_expected(experiment.paper).tables.get(table.id)
+    unit = table.unit or getattr(paper_table, "unit", "percent")
     cells = {}
     for cell, run in _empty_cells(experiment, table):
         if cell.place in cells and cells[cell.place].value is not None:
             continue
-        cell = measured(replace(cell, unit=unit), found)
-        if expected and experiment.profile == "paper":
-            cell = beside_paper(cell, expected)
+        cell = with_value(replace(cell, unit=unit), records)
+        if paper_table and experiment.profile == "paper":
+            cell = beside_paper(cell, paper_table)
         if cell.status == "not run" and not cell.why:
-            cell.why = wanting(cell, run)
+            cell.why = lack_of(cell, run)
         cells[cell.place] = cell
     encoders = list(experiment.by_name("encoders"))
     methods = table.methods or experiment.by_name("methods")
@@ -222,7 +226,7 @@ def table_cells(
 
 
 def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[tuple[Cell, RunConfig]]:
-    "The cells of a table with the ids of their runs, and one of these runs, block by block."
+    "Yield the cells of a table with the ids of their runs, and one of these runs, block by block."
     for block, runs in experiment.of_blocks:
         cells = {}
         command = f"debias-nb run {experiment.name} --profile {experiment.profile}" + " --full" * block.full
@@ -231,7 +235,7 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
         columns = [column for column in table.columns if column.corpus in corpora]
         for column, run in product(columns, runs):
             if run.encoder.display in encoders and _is_of(run, column, corpora[column.corpus]):
-                for row in rows_of(run, block, table.tuned):
+                for row in table_rows(run, block, table.tuned):
                     place = (run.encoder.display, row["method"], column)
                     if table.methods and row["method"] not in table.methods:
                         continue
@@ -243,8 +247,8 @@ def _empty_cells(experiment: ExperimentConfig, table: TableConfig) -> Iterator[t
 
 def _empty_cell(
     experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict, command: str,
-) -> Cell: # row: of `rows_of`
-    "What is known of a cell before its records are read."
+) -> Cell: # row: of `table_rows`
+    "Return a cell before its records are read."
     name = table.rows.get(row["method"], row["method"]) + column.suffix
     against = table.against.get(run.method.display) if table.against else REFERENCE
     return Cell(
@@ -255,8 +259,8 @@ def _empty_cell(
         of=table.rows.get(row["of"], row["of"]) or name, command=command)
 
 
-def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it
-    "Why a cell is empty, from the registry alone."
+def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
+    "Explain from the registry alone why a cell is empty."
     if cell.metric.startswith("leakage") and cell.profile == "small":
         return "no test topic has texts of two authors, so that topics and authors cannot be separated"
     if cell.evaluate == "counts":
@@ -282,6 +286,6 @@ def wanting(cell: Cell, run: RunConfig) -> str: # run: one that fills it
 
 
 def reasons(cells: list[Cell]) -> list[str]: # each once, in order of appearance
-    "What the cells lack, taken apart where a cell lacks several things."
+    "List what the cells lack, separately where a cell lacks several things."
     parts = [part for cell in cells if cell.why for part in cell.why.split("; ")]
     return list(dict.fromkeys(parts))

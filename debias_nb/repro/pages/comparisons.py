@@ -17,16 +17,16 @@ import pandas as pd
 from ...checks import check_known
 from ...runs.config import Names
 from .answers import SHIFTS
-from .cells import COMPLETE, REFERENCE, UNTRAINED, Cell, side_of
-from .frame import PROFILES, all_experiments, stored
+from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
+from .frame import PROFILES, all_experiments, load_study
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
 from ...measures.stats import threshold_p
 
 
-def _title(table: str) -> str: # `table3`
-    "`Table 3`."
+def table_title(table: str) -> str: # `table3`
+    "Return `Table 3`."
     return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once", ", one split").replace("_", " ")
 
 
@@ -37,10 +37,10 @@ class Place(NamedTuple):
     column: str = ""             # one, by its name
     metric: str = ""             # key in the records
 
-    def name(self, known, measured=()) -> str: # the methods that are there, and those with a number
-        "What the method is called there; the first name where there is none of them."
-        there = [name for methods in (measured, known) for name in self.names if name in methods]
-        return next(iter(there), self.names[0])
+    def name(self, *groups: Iterable[str]) -> str: # of methods, the first that counts before others
+        "Return what the method is called in some methods, or its first name if it is none of them."
+        there = [name for group in groups for name in self.names if name in group]
+        return [*there, self.names[0]][0]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Line:
     primary: bool = True         # False: shown beside, and decides nothing
 
     def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
-        "Say what is asked: methods, and where they are looked at if not where the comparison is."
+        "Describe what is compared: methods, and their place if it is not that of the comparison."
         how, other = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
             how = f"at most {self.margin:g} {other}"
@@ -71,23 +71,23 @@ class Line:
         for sides in (self.sides[:half], self.sides[half:])[::1 if direction == "above" else -1]:
             names = " − ".join(f"`{side.names[0]}`" for side in sides)
             one = sides[0] # both are looked at in one place
-            place = ", ".join(filter(None, (_title(one.table), one.column, one.metric)))
+            place = ", ".join(filter(None, (table_title(one.table), one.column, one.metric)))
             words.append(f"{names} ({place})" if place else names)
         end = f", at equal gain in {self.gain}" if self.gain else ""
         return f" {how} ".join(words) + end
 
     def covers(self, column: str) -> bool:
-        "Whether a column is one that is asked about."
+        "Return whether a column is one of the line's."
         return any(fnmatchcase(column, pattern) for pattern in self.column)
 
     def fits(self, cell: Cell) -> bool:
-        "Whether the place of a cell is one that is asked about."
+        "Return whether the place of a cell is one of the line's."
         there = cell.profile in self.profiles and self.covers(cell.column)
         return there and all(getattr(self, what) in ("any", getattr(cell, what)) for what in ("shift", "role", "encoder"))
 
     def where(self, page: str) -> str: # page: of its table
-        "Markdown: where it is asked; of several patterns of columns the CSV file alone says what they are."
-        table = f"[{_title(self.table)}](./{page}.ipynb)"
+        "Return the place of the line as Markdown; of several patterns of columns only the CSV file says what they are."
+        table = f"[{table_title(self.table)}](./{page}.ipynb)"
         column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
         role = f"{self.role} base" if self.role != "any" else ""
         encoder = self.encoder if self.encoder != "any" else ""
@@ -107,7 +107,9 @@ def above(
     minus: dict | None = None,   # methods, table, column or metric of a second difference
     **more,                      # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
 ) -> list[Line]: # one a neighboring pair
-    "Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."
+    """Compare each method with the next one.
+
+    Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."""
     most = 2 if than or minus else len(methods)
     if not 2 <= len(methods) <= most:
         raise ValueError(f"{table}: a comparison takes two methods or more, and no more with `than` or `minus`")
@@ -137,7 +139,7 @@ def at_gain(
     values: np.ndarray, # (points,)
     gain: float,        # above 0
 ) -> float:
-    "The value where a curve first has a gain, linear between its points; at its largest gain where it never has."
+    "Interpolate the value where a curve first has a gain, or return that at its largest gain if it never has."
     if gains.max() < gain:
         return float(values[1 + gains[1:].argmax()])
     after = (gains >= gain).argmax()
@@ -154,7 +156,7 @@ COMPARISON = [
     "paired",      # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
     "difference", "low", "high", "replicates", "provisional", "seeds_alone",
     "p",           # against the margin; adjusted once it is judged
-    "detectable",  # the smallest difference from its margin that the first step of Holm's correction finds four times in five
+    "detectable",  # difference from its margin (80% power), at the first step of Holm's correction
     "verdict",     # one of `stats.WORDS`, `not run` or `not compared`
     "why",         # why there is none of the four words, or why it cannot tell
     "losses",      # that its runs were trained with
@@ -162,14 +164,14 @@ COMPARISON = [
 
 
 class Evidence:
-    "What the stored records of one paper say."
+    "The stored records of one paper, by table and place."
     def __init__(
         self,
         cells: list[Cell],
-        found: Records, # id -> record
+        records: Records, # id -> record
         pages: dict[str, str] | None = None, # table -> the page that shows it
     ):
-        self.found = found
+        self.records_by_id = records
         self.pages = pages or {}
         self.tables = {} # table -> (profile, encoder, column) -> method -> cell
         for cell in cells:
@@ -180,23 +182,25 @@ class Evidence:
 
     @classmethod
     def of(cls, paper: str) -> "Evidence":
-        "Of a paper's configurations."
+        "Read the evidence of a paper's configurations."
         cells = []
-        found = {}
+        records = {}
         pages = {}
         for experiment in all_experiments(paper):
-            study = stored(experiment.name, experiment.profile)
+            study = load_study(experiment.name, experiment.profile)
             cells += study.cells
-            found |= study.found
+            records |= study.records_by_id
             pages |= {cell.table: experiment.experiment for cell in study.cells}
-        return cls(cells, found, pages)
+        return cls(cells, records, pages)
 
     def cells(self, table: str) -> list[Cell]:
-        "Those of a table; none where it is unknown."
+        "Return the cells of a table, none if it is unknown."
         return [cell for there in self.tables.get(table, {}).values() for cell in there.values()]
 
     def check(self, line: Line):
-        "Raises `ValueError` for a table, method or column that no cell has, with the nearest."
+        """Check the names of a line.
+
+        Raises `ValueError` for a table, method or column that no cell has, with the nearest."""
         for side in line.sides:
             table = side.table or line.table
             check_known("table", table, self.tables)
@@ -209,8 +213,10 @@ class Evidence:
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
 
-    def compare(self, lines: Iterable[Line]) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `judge`
-        "Every comparison of some lines, with its difference or the reason why there is none. Raises as `check`."
+    def compare(self, lines: Iterable[Line]) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
+        """Make every comparison of some lines, with its difference or the reason why there is none.
+
+        Raises as `check`."""
         rows = []
         for line in lines:
             self.check(line)
@@ -224,14 +230,14 @@ class Evidence:
         return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
 
     def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]: # by number and name
-        "The cells of a comparison, None where no configuration makes one; nothing where a place has none at all."
+        "Return the cells of a comparison, None where no configuration makes one; nothing if a place has none at all."
         sides = {}
         for number, side in enumerate(line.sides):
             there = self.tables[side.table or line.table].get((profile, encoder, side.column or column))
             if there is None:
                 return {}
-            measured = [method for method, cell in there.items() if cell.value is not None]
-            name = side.name(there, measured)
+            measured_methods = [method for method, cell in there.items() if cell.value is not None]
+            name = side.name(measured_methods, there)
             cell = there.get(name)
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
@@ -239,7 +245,7 @@ class Evidence:
         return sides
 
     def _compared(self, line: Line, sides: dict[tuple, Cell | None]) -> dict: # sides: of `_sides`
-        "What a comparison says, or why it says nothing."
+        "Compare the sides of a line, or explain why that cannot be done."
         names = [name for _, name in sides]
         cells = list(sides.values())
         text = " − ".join(names[:2])
@@ -258,84 +264,87 @@ class Evidence:
                 gain, runs = self._at_equal_gain(cells, line.gain)
                 row["comparison"] += f", at a gain of {100 * gain:.1f}"
             else:
-                runs = [side_of(cell, self.found, "fraction") for cell in cells]
+                runs = [side_of(cell, self.records_by_id, "fraction") for cell in cells]
             d = scaled(paired_sides(runs), 100)
             p = threshold_p(d, -line.margin)
         except (Unpaired, ValueError) as e:
             return row | {"verdict": "not compared", "why": str(e)}
-        trainings = [self.found[record]["run"].training for cell in cells for record in cell.records]
+        trainings = [self.records_by_id[record]["run"].training for cell in cells for record in cell.records]
         return row | vars(d) | {
             "paired": d, "p": p, "replicates": d.n, "provisional": d.provisional,
             "losses": {training.loss for training in trainings if training}}
 
     def _at_equal_gain(self, cells: list[Cell], gain_in: str) -> tuple[float, list[Side]]: # the gain, fraction
-        "The sides where both gain as much. Raises `Unpaired` where that is below a point."
+        """Return the sides where both gain as much.
+
+        Raises `Unpaired` where that is below a point."""
         of_sides = [self._curves(cell, gain_in) for cell in cells]
         largest = [gains[1:].mean(axis=1).max() for gains, _, _ in of_sides]
         gain = SHARE_OF_GAIN * min(largest)
         if gain < LEAST_GAIN:
             raise Unpaired(f"no gain to compare at: {signed(100 * gain)} points")
         sides = []
-        for gains, values, tuned in of_sides:
-            found = [at_gain(*curve, gain) for curve in zip(gains.T, values.T)]
-            sides.append([run._replace(value=value, resampled=None) for run, value in zip(tuned, found)])
+        for gains, values, runs in of_sides:
+            values_at_gain = [at_gain(*curve, gain) for curve in zip(gains.T, values.T)]
+            sides.append([run._replace(value=value, resampled=None) for run, value in zip(runs, values_at_gain)])
         return gain, sides
 
     def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions
-        "What the runs of a method have more than the base encoder in column `gain` and in its own; the tuned runs."
-        found = []
+        "Return what the runs of a method have above the base encoder in column `gain` and in its own, and the tuned runs."
+        curves = []
         for column in (gain, cell.column):
             there = self.tables[cell.table][cell.profile, cell.encoder, column]
             steps = sorted((step for step in there.values() if step.family == cell.family), key=attrgetter("strength"))
             base, *sides = [
-                side_of(replace(step, metric=cell.metric), self.found, "fraction") for step in (there["Base"], *steps)]
+                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction") for step in (there["Base"], *steps)]
             values = np.array([[run.value for run in side] for side in sides]) - base[0].value
-            found.append(np.vstack([np.zeros(len(sides[-1])), values]))
-        return *found, sides[-1]
+            curves.append(np.vstack([np.zeros(len(sides[-1])), values]))
+        gains, values = curves
+        return gains, values, sides[-1]
 
     def _lacks(self, cell: Cell | None) -> str | None: # None: nothing
-        "Why a cell cannot be compared."
+        "Explain why a cell cannot be compared."
         if cell is None:
             return "no configuration makes one of the cells"
         if cell.status not in COMPLETE:
             return cell.why or cell.status
-        if any(cell.metric not in self.found[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
+        if any(cell.metric not in self.records_by_id[i]["metrics"].get(cell.evaluate, {}) for i in cell.records):
             return f"the records have no {cell.metric}"
 
 
 def _is_reference(name: str, other: str, cell: Cell | None) -> bool: # cell: of the other
-    "Whether a method is what the table compares another one with."
+    "Return whether a method is what the table compares another one with."
     against = cell.against if cell else REFERENCE
-    return name != other and other not in UNTRAINED and name in (against, *UNTRAINED)
+    return name != other and other not in UNTRAINED_METHODS and name in (against, *UNTRAINED_METHODS)
 
 
-def judge(
-    found: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
+def add_claim_verdicts(
+    comparisons: pd.DataFrame, # of `Evidence.compare`: the comparisons of one claim
 ) -> pd.DataFrame: # the same rows
-    "Each with its word, adjusted for those of its profile that count alike, and why it cannot tell."
-    is_compared = found.paired.notna()
-    families = [_judged(own) for _, own in found[is_compared].groupby(["profile", "primary"], sort=False)]
-    return pd.concat([found[~is_compared], *families]).sort_index()
+    "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
+    is_compared = comparisons.paired.notna()
+    families = [_add_family_verdicts(own) for _, own in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
+    return pd.concat([comparisons[~is_compared], *families]).sort_index()
 
 
-def _judged(family: pd.DataFrame) -> pd.DataFrame:
-    "Comparisons that are corrected together."
-    judged = stats.judge([*family.paired], family.delta, -family.margin).set_index(family.index)
+def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
+    "Add the verdicts of comparisons that are corrected together."
+    verdicts = stats.judge([*family.paired], family.delta, -family.margin).set_index(family.index)
     reasons = []
-    for one, row in zip(family.itertuples(), judged.to_dict("records")):
+    for one, row in zip(family.itertuples(), verdicts.to_dict("records")):
         reason = "too few replicates"
         if not math.isnan(one.paired.items_error) and row["word at best"] == "cannot tell":
             reason = f"too few test items, which alone hide {row['found at best']:.1f}"
-        reasons.append(f"{reason}; could have seen {row['found']:.1f}" if row["word"] == "cannot tell" else "")
-    return family.assign(p=judged.p, detectable=judged.found, verdict=judged.word, why=reasons)
+        reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell" else "")
+    return family.assign(p=verdicts.p, detectable=verdicts.found, verdict=verdicts.word, why=reasons)
 
 
 OF_CLAIMS = {"better": "holds", "worse": "the reverse holds"} # word of the side that a claim puts ahead -> word of the claim
-COUNTED = { # word of a claim -> what is counted
+COUNT_NAMES = { # word of a claim -> what is counted
     "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell", "not compared": "not compared",
     "not run": "not run",
 }
-DECIDED = ("holds", "the reverse holds", "within the margin")
+DECISIONS = ("holds", "the reverse holds", "within the margin")
 MOSTLY = .8 # of the comparisons of a claim that were made
 
 
@@ -346,30 +355,30 @@ SIGNS = {"above": 1, "below": -1} # direction of a claim -> by which a differenc
 
 
 def as_claimed(
-    judged: pd.DataFrame, # of `judge`: differences of the side that a claim puts ahead from the other
+    comparisons: pd.DataFrame, # of `add_claim_verdicts`: differences of the side that a claim puts ahead from the other
 ) -> pd.DataFrame: # the same rows
     "Return comparisons in a claim's own words, each difference with the sign that its names say: a reference is subtracted."
-    ends = judged[["difference", "low", "high"]].mul(judged.direction.map(SIGNS), axis=0) + 0.
-    names = judged.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
-    return judged.assign(
-        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1), verdict=judged.verdict.replace(OF_CLAIMS),
-        comparison=judged.comparison.where(judged.direction == "above", names))
+    ends = comparisons[["difference", "low", "high"]].mul(comparisons.direction.map(SIGNS), axis=0) + 0.
+    names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
+    return comparisons.assign(
+        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1), verdict=comparisons.verdict.replace(OF_CLAIMS),
+        comparison=comparisons.comparison.where(comparisons.direction == "above", names))
 
 
 def is_slight(
-    found: pd.DataFrame, # of `as_claimed`: those that were made
+    comparisons: pd.DataFrame, # of `as_claimed`: those that were made
 ) -> bool:
     "Return whether the differences, and at least four of five intervals, lie within a point of zero, or of the claim's allowance."
-    allowed = found.margin * found.direction.map(SIGNS)
-    gaps = found[["difference", "low", "high"]].add(allowed, axis=0).abs()
-    is_inside = gaps.max(axis=1) <= found.delta
-    return (gaps.difference.round(1) <= found.delta).all() and is_inside.mean() >= MOSTLY
+    allowance = comparisons.margin * comparisons.direction.map(SIGNS)
+    gaps = comparisons[["difference", "low", "high"]].add(allowance, axis=0).abs()
+    is_inside = gaps.max(axis=1) <= comparisons.delta
+    return (gaps.difference.round(1) <= comparisons.delta).all() and is_inside.mean() >= MOSTLY
 
 
 def overall(words: Iterable[str]) -> str: # of a claim
     """Sum up the words of several comparisons: the one that at least four of five have; `depends` if the claim holds in some and
     its reverse in others, else `cannot tell`; `not run` if no comparison was made."""
-    count = Counter(word for word in words if word in (*DECIDED, "cannot tell"))
+    count = Counter(word for word in words if word in (*DECISIONS, "cannot tell"))
     if not count:
         return "not run"
     if count["holds"] and count["the reverse holds"]:
@@ -378,10 +387,10 @@ def overall(words: Iterable[str]) -> str: # of a claim
     return word if times >= MOSTLY * count.total() else "cannot tell"
 
 
-def counted(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
+def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
     "Count the words of a claim's comparisons."
     count = Counter(words)
-    parts = [f"{count[word]} {name}" for word, name in COUNTED.items() if count[word]]
+    parts = [f"{count[word]} {name}" for word, name in COUNT_NAMES.items() if count[word]]
     return ", ".join(parts) or "no such cells"
 
 
@@ -392,16 +401,16 @@ LOSSES = {
 }
 
 
-def losses_in(found: pd.DataFrame) -> str: # found: comparisons
-    "Their losses in words."
-    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*found.losses))
+def losses_in(comparisons: pd.DataFrame) -> str: # comparisons: comparisons
+    "Name the losses of comparisons."
+    return ", ".join(LOSSES[loss] for loss in LOSSES if loss in set().union(*comparisons.losses))
 
 
-def encoders_in(found: pd.DataFrame) -> str: # found: comparisons
-    "Their encoders, each with its seeds, as `MiniLM (2 to 3 seeds)`."
-    names = found.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
-    told = []
-    for name, own in found.groupby(names, sort=False):
+def encoders_in(comparisons: pd.DataFrame) -> str: # comparisons: comparisons
+    "Name the encoders of comparisons, each with its seeds, as `MiniLM (2 to 3 seeds)`."
+    names = comparisons.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
+    texts = []
+    for name, own in comparisons.groupby(names, sort=False):
         ends = dict.fromkeys(map(int, (own.replicates.min(), own.replicates.max()))) # one where they are the same
-        told.append(f"{name} ({' to '.join(map(str, ends))} seeds)")
-    return ", ".join(told)
+        texts.append(f"{name} ({' to '.join(map(str, ends))} seeds)")
+    return ", ".join(texts)

@@ -12,7 +12,7 @@ from ...runs.pairing import config_of
 
 
 def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpus, method, family, seed
-    "Where a record belongs."
+    "Return where a record belongs."
     run = config_of(record)
     encoder = run.encoder.display
     corpus = run.data.display if run.data else ""
@@ -22,7 +22,7 @@ def place(record: dict) -> dict: # panel (its title in a figure), encoder, corpu
 
 
 def extras(records: list[dict], key: str) -> Iterator[tuple[dict, dict]]: # record, what it says
-    "The records that say something beyond their metrics."
+    "Yield the records that say something beyond their metrics."
     for record in records:
         if key in record["extra"]:
             yield record, record["extra"][key]
@@ -32,14 +32,14 @@ ORDER = ("Base", "TANDA", REFERENCE, "ITVReg", "SCAN", "SCAN, ours") # before it
 
 
 def in_order(methods: Iterable[str]) -> list[str]: # those of `ORDER`, then others by name
-    "Methods as all tables of cases have them."
+    "Sort methods as all tables of cases have them."
     return sorted(methods, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
 def first_cases(
     records: list[dict],
 ) -> dict[tuple, dict[str, list[dict]]]: # (encoder, corpus, evaluate) -> method -> cases
-    "The cases of each method's first seed, in the first world; methods as `in_order`."
+    "Return the cases of each method's first seed, in the first world; methods as `in_order`."
     groups = {}
     by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
     for record, tests in extras(by_seed, "cases"):
@@ -51,18 +51,18 @@ def first_cases(
 
 
 def which_way(
-    printed: int, # cases that go as the paper tells it
+    as_printed: int, # cases that go as the paper tells it
     reverse: int, # cases that go the other way round
 ) -> str:
-    "How most cases go: by an exact sign test at 5%, which takes the seed as it is."
-    if sign_test(printed, reverse) >= .05:
+    "Say how most cases go, by an exact sign test at 5% that takes the seed as it is."
+    if sign_test(as_printed, reverse) >= .05:
         return "cannot tell"
-    return "as the paper tells it" if printed > reverse else "against the paper"
+    return "as the paper tells it" if as_printed > reverse else "against the paper"
 
 
-def sign_test(won: int, lost: int) -> float: # p, two-sided
-    "An exact test of whether one of two counts is larger; 1 where both are 0."
-    return binomtest(won, max(1, won + lost)).pvalue
+def sign_test(wins: int, losses: int) -> float: # p, two-sided
+    "Test exactly whether one of two counts is larger; 1 if both are 0."
+    return binomtest(wins, max(1, wins + losses)).pvalue
 
 
 UNSHOWN = ( # beginnings of words of violence or abuse
@@ -76,13 +76,13 @@ NOT_SHOWN = (
 
 
 def is_shown(texts: Iterable[str]) -> bool: # all that a page would show of a case
-    "Whether none of them has a word of violence or abuse."
+    "Return whether no text has a word of violence or abuse."
     unshown = re.compile(rf"\b({'|'.join(UNSHOWN)})", re.IGNORECASE)
     return not any(map(unshown.search, texts))
 
 
 def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, family (of a term), norm
-    "Gradient norm of each raw term at the plainly fine-tuned encoder, mean over seeds."
+    "Average the gradient norm of each raw term at the plainly fine-tuned encoder over seeds."
     rows = []
     for record, norms in extras(records, "gradient norms"):
         rows += [place(record) | {"family": name, "norm": norm} for name, norm in norms.items()]
@@ -92,19 +92,19 @@ def gradient_norms(records: list[dict]) -> pd.DataFrame: # encoder, corpus, fami
 
 
 def at_strength(
-    found: pd.DataFrame, # of `tables.differences` from plain fine-tuning
+    differences: pd.DataFrame, # of `tables.differences` from plain fine-tuning
     norms: pd.DataFrame, # of `gradient_norms`
-) -> pd.DataFrame: # `found`, with the norm
-    "Differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
+) -> pd.DataFrame: # `differences`, with the norm
+    "Place differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
     place = ["encoder", "corpus"]
     of_outreg = only(norms, family="OutReg").set_index(place).norm
-    rows = found.merge(norms)
+    rows = differences.merge(norms)
     unit = .1 * rows.join(of_outreg, place, rsuffix=" of OutReg")["norm of OutReg"]
     return rows.assign(strength=rows.strength * rows.norm / unit)
 
 
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
-    "Each method at the λ of its path whose strength comes nearest to 1."
+    "Select each method at the λ of its path whose strength is nearest to 1."
     positive = rows[rows.strength > 0]
     apart = np.log(positive.strength).abs()
     place = [positive[name] for name in ("encoder", "corpus", "test", "family")]
@@ -115,8 +115,9 @@ def by_strength(
     study: Study,
     table: str,
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # panel, test, method, family, value, low, high; the first with a column `strength`
-    """The path of each method along its strength, and the levels of Base and plain fine-tuning: means over seeds with
-    their 95% intervals; a single run without resamples is its own interval."""
+    """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
+
+    Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
     cells = [cell for cell in study.cells if cell.table == table and cell.n]
     rows = pd.DataFrame(
         cells, columns=["encoder", "corpus", "evaluate", "method", "family", "strength", "value", "low", "high"])
@@ -127,7 +128,7 @@ def by_strength(
 
 
 def query_counts(records: list[dict], test: str) -> pd.DataFrame: # a row a corpus
-    "How many queries a test of authors has; fewest and most where several splits are drawn."
+    "Count the queries of a test of authors: fewest and most if there are several splits."
     rows = [place(record) | record["metrics"][test] for record in records if test in record["metrics"]]
     queries = pd.DataFrame(rows, columns=["corpus", "queries"]).astype({"queries": int})
     counts = queries.groupby("corpus", sort=False).queries
@@ -139,7 +140,7 @@ FRESH = ("fresh loss", "fresh loss, shuffled")
 
 
 def _moments(diary: dict) -> Iterator[tuple[str, np.ndarray, np.ndarray]]: # quantity; part and value at each moment
-    "What a diary of weights says of each quantity."
+    "Yield what a diary of weights says of each quantity."
     count = len(diary[DIARY[0]])
     part = np.arange(1, count + 1) / count
     for quantity in DIARY:
@@ -154,18 +155,20 @@ WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", 
 
 
 def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
-    "The diaries of all runs that learned weights, one row a quantity and moment; `part` of the training, in [0, 1]."
+    """Return the diaries of all runs that learned weights, one row a quantity and moment.
+
+    `part` is of the training, in [0, 1]."""
     rows = []
     for record, diary in extras(records, "weights"):
         about = place(record).values()
         for quantity, parts, values in _moments(diary):
-            known = ~np.isnan(values)
-            rows += [(part, quantity, value, *about) for part, value in zip(parts[known].tolist(), values[known].tolist())]
+            is_number = ~np.isnan(values)
+            rows += [(part, quantity, value, *about) for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
     return pd.DataFrame(rows, columns=WEIGHTS, dtype=object) # how numbers lie in memory decides the last bit of their means
 
 
 def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across
-    "Mean over seeds and the last quarter of training."
+    "Average over seeds and the last quarter of training."
     late = diaries[diaries.part > .75]
     means = late.groupby(["panel", "method", "quantity"], sort=False).value.mean().unstack()
     means = means.reindex(columns=[*DIARY, *FRESH]).dropna(axis="columns", how="all")
@@ -185,7 +188,7 @@ BIAS = {
 
 
 def bias_table(records: list[dict]) -> pd.DataFrame:
-    "B, the temperature τ / (1 − B) of the teacher, the entropy of what is learned, batches without a pair; mean over seeds."
+    "Tabulate B, the teacher's temperature τ / (1 − B), the entropy of what is learned and batches without a pair, mean over seeds."
     rows = []
     for record, history in extras(records, "history"):
         if "teacher_temperature" in history and history["B"] > 0:

@@ -51,7 +51,7 @@ class ExpectedList(Strict):
 
 
 class Expected(Strict):
-    "What one paper prints."
+    "All that one paper prints."
     paper: str                   # the name used in configs/, results/ and reports/
     title: str
     tables: dict[str, ExpectedTable]
@@ -65,13 +65,15 @@ def load_expected(
     paper: str, # e.g. `itvreg`
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> Expected:
-    "Read and validate `expected/<paper>.yaml`. Raises `ConfigError` naming file and key."
+    """Read and validate `expected/<paper>.yaml`.
+
+    Raises `ConfigError` naming file and key."""
     folder = Path(root or project_root()) / "expected"
     path = folder / f"{paper}.yaml"
-    known = sorted(p.name for p in folder.glob("*.yaml"))
-    check_known("file in expected/ called", f"{paper}.yaml", known, ConfigError)
+    names = sorted(p.name for p in folder.glob("*.yaml"))
+    check_known("file in expected/ called", f"{paper}.yaml", names, ConfigError)
     source = f"expected/{paper}.yaml"
-    expected = _read_once(path, Expected, source)
-    if expected.paper != paper:
-        raise ConfigError(f"{source}: says it is {expected.paper}")
-    return expected
+    paper_numbers = _read_once(path, Expected, source)
+    if paper_numbers.paper != paper:
+        raise ConfigError(f"{source}: says it is {paper_numbers.paper}")
+    return paper_numbers

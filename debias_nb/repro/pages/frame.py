@@ -1,10 +1,11 @@
 """From the lines of the record files to one tidy table: a row a run, test and metric."""
 import gc
 import math
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import get_args
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from ...checks import UserError, check_known
 from ...files import project_root
-from ...runs.config import ExperimentConfig, Names, Profile, RunConfig, configured, load_experiment, typed
+from ...runs.config import ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import results_of, run_of
 from ...runs.records import Records, Store, latest
@@ -21,42 +22,80 @@ from ...runs.records import Records, Store, latest
 PROFILES = get_args(Profile)
 
 
-def found_records(
-    experiment: ExperimentConfig,
-    store: Store,
-    runs: list[RunConfig] | None = None, # its runs, where they are known
-) -> Records: # id -> record
-    """The newest record of every run of an experiment, and as `run` the run itself, whose method has the name that the
-    experiment has for it; blocks may take theirs from other experiments."""
-    runs = {run.id: run for run in runs or experiment.runs()}
-    read = read_so_far() # inside `only_stored()` a file is read once: several experiments may take theirs from it
-    found = {}
+@dataclass
+class Reading:
+    "Everything that is read or computed once while pages are made from stored records."
+    fresh: bool = False # as in `results`
+    short: bool = False # without what tables of means do not need; see `Store.records`
+    values: dict = field(default_factory=dict)
+
+    def once(self, key: tuple, make: Callable[[], object]):
+        "Return the value of a key, which is made at its first use."
+        if key not in self.values:
+            self.values[key] = make()
+        return self.values[key]
+
+
+_reading = ContextVar("reading", default=None) # None: runs are made
+
+
+def current_reading() -> Reading:
+    "Return the reading of `only_stored()`, or one of its own where runs are made."
+    return _reading.get() or Reading()
+
+
+@contextmanager
+def only_stored(
+    fresh: bool = False, # as in `Reading`
+    short: bool = False,
+):
+    "Let `study` run nothing inside, and read what is stored once; nested uses share their reading."
+    outer = _reading.get()
+    if outer and outer.fresh == fresh and outer.short <= short:
+        yield
+        return
+    token = _reading.set(Reading(fresh, short))
+    try:
+        yield
+    finally:
+        _reading.reset(token)
+
+
+def _read_file(store: Store, place: str, short: bool) -> Records:
+    records = latest(store.records(place, short=short))
+    gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
+    return records
+
+
+def found_records(experiment: ExperimentConfig, store: Store) -> Records: # id -> record
+    """Return the newest record of every run of an experiment, and as `run` the run itself.
+
+    The run's method has the name that the experiment has for it; blocks may take theirs from other experiments."""
+    runs = {run.id: run for run in experiment.runs()}
+    reading = current_reading() # a file is read once: several experiments may take theirs from it
+    by_id = {}
     for name in dict.fromkeys(run.experiment for run in runs.values()):
         place = f"{experiment.paper}/{name}.{experiment.profile}"
-        file = store.folder, place
-        if file not in read:
-            read[file] = latest(store.records(place, short=read.get("short", False)))
-            gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
-        found |= {i: record | {"run": runs[i]} for i, record in read[file].items() if i in runs}
-    return {i: found[i] for i in runs if i in found} # in the order of the configuration, whichever they are read in
+        by_id |= reading.once((store.folder, place), partial(_read_file, store, place, reading.short))
+    return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
 
 
 def profiles_of(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest last
-    "The profiles that an experiment has a configuration for."
+    "List the profiles that an experiment has a configuration for."
     folder = project_root() / "configs"
     return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
 
 
 def all_experiments(paper: str) -> list[ExperimentConfig]:
-    "Every configuration of a paper, in the order of names and profiles."
+    "Load every configuration of a paper, in the order of names and profiles."
     names = configured(f"{paper}/*.yaml")
     return [load_experiment(name, profile) for name in names for profile in profiles_of(name)]
 
 
 def papers() -> list[str]:
-    "Papers with numbers in `expected/`."
+    "List the papers with numbers in `expected/`."
     files = (project_root() / "expected").glob("*.yaml")
     return sorted(file.stem for file in files)
 
@@ -65,7 +104,7 @@ def results(
     profile: str,
     fresh: bool = False, # planted records of this machine's `_runs/` instead of the committed reference
 ) -> Store:
-    "Where a report reads its records."
+    "Return where a report reads its records."
     if fresh and profile == "planted":
         from ...runs.runner import store_for
         return store_for(profile)
@@ -77,37 +116,15 @@ COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "s
            "resampled", "made", "clean", "record"]
 
 
-def runs_frame(
-    cells: list[Cell],       # of tables at one profile
-    found: Records,          # id -> record
-    further: dict[str, Names], # table -> metrics listed below it
-    own: bool = False,       # records of this machine, which may be paired whatever the state of the tree
-) -> pd.DataFrame: # `COLUMNS`; values in the unit of their table
-    "A row a run, test and metric."
-    rows = []
-    for cell in cells:
-        metrics = dict.fromkeys([cell.metric, *further.get(cell.table, ())])
-        place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
-        for metric, i in product(metrics, cell.records):
-            for row in results_of(found[i], cell.evaluate, [metric], cell.unit):
-                run = run_of(found[i], row["value"], row["resampled"])
-                rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    frame = frame.astype({"further": bool, "complete": bool} | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
-    if own:
-        frame["clean"] = True
-    return frame
-
-
 def only(
     rows: pd.DataFrame,
     **where, # column -> the value that is asked for, or several
 ) -> pd.DataFrame:
-    "The rows that are asked for."
-    for column, wanted in where.items():
-        if pd.api.types.is_scalar(wanted):
-            wanted = [wanted]
-        rows = rows[rows[column].isin(wanted)]
+    "Select rows by the values of columns."
+    for column, values in where.items():
+        if pd.api.types.is_scalar(values):
+            values = [values]
+        rows = rows[rows[column].isin(values)]
     return rows
 
 
@@ -116,38 +133,50 @@ A_COPY = "In JupyterLab, save it under another name: this notebook keeps the out
 class Study:
     "One experiment at one profile: its runs as a tidy frame, and the records behind them."
     experiment: ExperimentConfig
-    found: Records   # id -> its newest record
-    cells: list[Cell]        # of all its tables
-    came: str = ""           # what was loaded and what was run
-    own: bool = False        # whether the records are of this machine alone
-    asked: dict[str, object] = field(default_factory=dict) # parameters by which it is not what the configuration says
+    records_by_id: Records # the newest of each run
+    cells: list[Cell]      # of all its tables
+    summary: str = ""      # what was loaded and what was run
+    own: bool = False      # whether the records are of this machine alone
+    changes: dict[str, object] = field(default_factory=dict) # parameters that differ from the configuration
 
     @property
     def unlike(self) -> str: # empty where it is just that
-        return ", ".join(f"{key} = {value}" for key, value in self.asked.items())
+        return ", ".join(f"{key} = {value}" for key, value in self.changes.items())
 
     @property
     def options(self) -> str: # of the command that makes it
-        return "".join(f' -p "{key}={value}"' for key, value in self.asked.items())
+        return "".join(f' -p "{key}={value}"' for key, value in self.changes.items())
 
     @cached_property
-    def runs(self) -> pd.DataFrame:
-        "All of its runs, as `runs_frame` has them."
+    def runs(self) -> pd.DataFrame: # `COLUMNS`; values in the unit of their table
+        "A row a run, test and metric."
         further = {table.id: table.also for table in self.experiment.tables}
-        runs = runs_frame(self.cells, self.found, further, self.own)
-        runs.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
-        return runs
+        rows = []
+        for cell in self.cells:
+            place = vars(cell) | dict(test=cell.column, complete=cell.status in COMPLETE)
+            for metric, i in product(dict.fromkeys([cell.metric, *further[cell.table]]), cell.records):
+                for row in results_of(self.records_by_id[i], cell.evaluate, [metric], cell.unit):
+                    run = run_of(self.records_by_id[i], row["value"], row["resampled"])
+                    rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
+        frame = pd.DataFrame(rows, columns=COLUMNS)
+        frame = frame.astype({"further": bool, "complete": bool} | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
+        if self.own: # records of this machine may be paired whatever the state of the tree
+            frame["clean"] = True
+        frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
+        return frame
 
     @property
     def records(self) -> list[dict]:
-        return list(self.found.values())
+        return list(self.records_by_id.values())
 
     @property
     def finished(self) -> list[dict]:
         return [record for record in self.records if record["status"] == "finished"]
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        "The runs of one table. Raises `KeyError` for a table that the configuration does not have."
+        """Return the runs of one table.
+
+        Raises `KeyError` for a table that the configuration does not have."""
         check_known("table", table, [one.id for one in self.experiment.tables], KeyError)
         return only(self.runs, table=table)
 
@@ -155,7 +184,7 @@ class Study:
         return any(one.id == table for one in self.experiment.tables)
 
     def _repr_markdown_(self) -> str:
-        words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.came}"
+        words = f"**Profile `{self.experiment.profile}`:** {self.experiment.scale}. {self.summary}"
         if self.cells and all(cell.unit == "fraction" for cell in self.cells):
             words += " Scores are fractions: times 100 they are points."
         if self.unlike:
@@ -163,66 +192,41 @@ class Study:
         return words
 
 
-_reading = ContextVar("reading", default=None) # `fresh`, and the studies read so far; None: runs are made
-
-
-def read_so_far() -> dict: # one of its own where runs are made
-    return _reading.get() or {}
-
-
-@contextmanager
-def only_stored(
-    fresh: bool = False, # as in `results`
-    short: bool = False, # without what tables of means do not need; see `Store.records`
-):
-    "Inside, `study` runs nothing and reads what is stored, once; what lies inside another shares its reading."
-    known = read_so_far()
-    if known.get("fresh") == fresh and known["short"] <= short:
-        yield
-        return
-    token = _reading.set({"fresh": fresh, "short": short})
-    try:
-        yield
-    finally:
-        _reading.reset(token)
-
-
 def study_of(
     experiment: ExperimentConfig,
     *stores: Store, # where its records are; those of a later one count
 ) -> Study:
-    "What records say of an experiment."
-    runs = experiment.runs()
-    found = {}
+    "Return the study that the records of an experiment make."
+    records = {}
     for store in stores:
-        found |= found_records(experiment, store, runs)
-    cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, found)]
-    study = Study(experiment, found, cells)
-    study.came = came_of(experiment, len(study.finished), len(runs))
+        records |= found_records(experiment, store)
+    cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
+    study = Study(experiment, records, cells)
+    study.summary = summary_of(experiment, len(study.finished), len(experiment.runs()))
     return study
 
 
-def came_of(experiment: ExperimentConfig, finished: int, configured: int) -> str:
-    "How many runs completed; of those that were announced, where these were more."
+def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
+    "Say how many runs completed; of those that were announced, if these were more."
     plan = experiment.announced
     if plan is None:
-        return f"{finished:,} of {configured:,} runs completed."
-    words = f"{finished:,} of {plan.runs:,} announced runs completed ({plan.why}; announced in {', '.join(plan.commits)})."
-    if finished < configured:
-        words += f" The configuration keeps {configured:,} of them."
+        return f"{completed:,} of {total:,} runs completed."
+    words = f"{completed:,} of {plan.runs:,} announced runs completed ({plan.why}; announced in {', '.join(plan.commits)})."
+    if completed < total:
+        words += f" The configuration keeps {total:,} of them."
     return words
 
 
-def stored(
-    name: str,    # `paper/experiment`
+def load_study(
+    name: str, # `paper/experiment`
     profile: str,
 ) -> Study:
-    "What the stored records say of an experiment; nothing is run. Inside `only_stored()` they are read once."
-    known = read_so_far()
-    if (name, profile) not in known:
-        store = results(profile, fresh=known.get("fresh", False))
-        known[name, profile] = study_of(load_experiment(name, profile), store)
-    return known[name, profile]
+    """Return the study that the stored records of an experiment make.
+
+    Nothing is run. Inside `only_stored()` they are read once."""
+    reading = current_reading()
+    store = results(profile, reading.fresh)
+    return reading.once((name, profile), lambda: study_of(load_experiment(name, profile), store))
 
 
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
@@ -235,35 +239,37 @@ class RunsFailed(UserError, RuntimeError):
 def make_study(
     name: str,             # `paper/experiment`
     profile: str,
-    asked: dict,           # seeds, methods, encoders, weight, full, as `study` has them
+    narrowing: dict,       # seeds, methods, encoders, weight, full, as `study` has them
     workers: int | None,   # processes; None: one a core
     fresh: bool,           # run again what has a record
 ) -> Study:
-    """Run what is missing, load what exists. What the configuration does not ask for, and what is run again, goes to this
-    machine's own records. Raises `RunsFailed` naming the runs that failed."""
+    """Run what is missing, load what exists.
+
+    What the configuration does not ask for, and what is run again, goes to this machine's own records. Raises
+    `RunsFailed` naming the runs that failed."""
     from ...runs.runner import narrow, own_store, run_all, store_for
     configuration = load_experiment(name, profile)
-    experiment = narrow(configuration, **asked)
-    known = {run.id for run in configuration.runs()} if profile != "planted" and not fresh else ()
-    kept = []
-    others = []
+    experiment = narrow(configuration, **narrowing)
+    configured_ids = {run.id for run in configuration.runs()} if profile != "planted" and not fresh else ()
+    stored_runs = []
+    own_runs = []
     for run in experiment.runs():
-        (kept if run.id in known else others).append(run)
-    outcomes = [run_all(kept, store_for(profile), workers=workers),
-                run_all(others, own_store(), fresh=fresh, workers=workers)]
-    failed = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
-    if failed:
-        raise RunsFailed("; ".join(failed))
+        (stored_runs if run.id in configured_ids else own_runs).append(run)
+    outcomes = [
+        run_all(stored_runs, store_for(profile), workers=workers), run_all(own_runs, own_store(), fresh=fresh, workers=workers)]
+    failures = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
+    if failures:
+        raise RunsFailed("; ".join(failures))
     study = study_of(experiment, store_for(profile), own_store())
     study.own = True
-    study.asked = {key: asked[key] for key in NARROWING if asked[key] is not None}
-    records = sum(len(one.records) for one in outcomes)
-    trained = sum(len(one.trained) for one in outcomes)
+    study.changes = {key: narrowing[key] for key in NARROWING if narrowing[key] is not None}
+    record_count = sum(len(one.records) for one in outcomes)
+    trained_count = sum(len(one.trained) for one in outcomes)
     missing = [why for one in outcomes for why in one.missing.values()]
-    came = [f"{records} records, {trained} of them run now; {len(missing)} runs lack something."]
-    if missing and not records:
-        came[0] += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
-    study.came = "\n".join(came + [f"- {why}" for why in dict.fromkeys(missing)])
+    summary = f"{record_count} records, {trained_count} of them run now; {len(missing)} runs lack something."
+    if missing and not record_count:
+        summary += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
+    study.summary = "\n".join([summary, *(f"- {why}" for why in dict.fromkeys(missing))])
     return study
 
 
@@ -279,21 +285,22 @@ def study(
     fresh: bool = False,               # run again what has a record
     own: bool = False,                 # run here what has no record, instead of reading what is stored
 ) -> Study:
-    """What is stored, where nothing else is asked for; else what is missing is run and what exists loaded.
+    """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
+
     Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
     if _reading.get() is not None:
-        return stored(name, profile)
-    given = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
+        return load_study(name, profile)
+    parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                  fresh=fresh, own=own)
-    given = {key: typed(key, value, study.__annotations__[key]) for key, value in given.items()}
-    asked = {key: given[key] for key in (*NARROWING, "full")}
-    differs = given["own"] or given["fresh"] or full or any(asked[key] is not None for key in NARROWING)
+    parameters = {key: typed(key, value, study.__annotations__[key]) for key, value in parameters.items()}
+    narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
+    differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None for key in NARROWING)
     if not differs:
-        known = stored(name, profile)
-        if known.finished:
-            return known
+        records = load_study(name, profile)
+        if records.finished:
+            return records
     try:
-        return make_study(name, profile, asked, given["workers"], given["fresh"])
+        return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
     except KeyboardInterrupt:
         raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
@@ -301,15 +308,15 @@ def study(
 def scales(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
-    "The profiles at which some run has finished."
-    known = profiles_of(name)
-    return [profile for profile in reversed(known) if stored(name, profile).finished]
+    "List the profiles at which some run has finished."
+    profiles = profiles_of(name)
+    return [profile for profile in reversed(profiles) if load_study(name, profile).finished]
 
 
 def best_settings(
     runs: pd.DataFrame, # of a table with several settings of each method
 ) -> dict[str, str]: # family -> the method with the highest mean, the first of equals
-    "The setting of each method that did best, of those whose runs have all finished."
+    "Choose the setting of each method that did best, of those whose runs have all finished."
     means = runs[runs.complete].groupby(["family", "method"], sort=False).value.mean()
     return dict(means.groupby("family", sort=False).idxmax().tolist())
 
@@ -319,7 +326,9 @@ def nearest(
     methods: list[str], # a method in several strengths
     to: str,            # another method
 ) -> str:
-    "The strength that scores most nearly as the other method does in distribution; the first of equals, or where none has run."
+    """Return the strength that scores most nearly as the other method does in distribution.
+
+    It is the first of equals, and the first if none has run."""
     inside = only(runs, shift="iid").groupby("method", sort=False).value.mean()
     away = (inside.reindex(methods) - inside.get(to, math.nan)).abs()
     return away.fillna(math.inf).idxmin()

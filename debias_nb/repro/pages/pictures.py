@@ -10,31 +10,14 @@ from PIL import Image
 from matplotlib import style
 from matplotlib.figure import Figure
 
-
-STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | {
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "axes.edgecolor": "#777777",
-    "axes.linewidth": .8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": .7,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "text.parse_math": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "debias-nb",
-}
+from ...files import load_yaml, package_file
 
 
-def styled():
-    "Matplotlib's settings are ours inside, and the caller's again afterwards."
+STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(package_file("styles.yaml"))["figures"]
+
+
+def our_style():
+    "Set Matplotlib's settings to ours inside, and the caller's again afterwards."
     return style.context(STYLE, after_reset=True)
 
 
@@ -49,12 +32,12 @@ NEEDLESS = ( # pattern, and what takes its place
 )
 
 
-def _rounded(match) -> str: # the words of a text and what ends it, or a number of many decimals
-    "A place on the page to a tenth of a point, the shape of a marker finer, and words as they were."
-    found = match.group()
-    if found.startswith(">"):
-        return found
-    number = float(found)
+def _shorten(match) -> str: # the words of a text and what ends it, or a number of many decimals
+    "Round a place on the page to a tenth of a point and the shape of a marker finer, and keep words."
+    text = match.group()
+    if text.startswith(">"):
+        return text
+    number = float(text)
     if abs(number) >= 10:
         return f"{number:.1f}"
     return f"{number:.2f}"
@@ -63,11 +46,11 @@ def _rounded(match) -> str: # the words of a text and what ends it, or a number 
 def svg(
     figure: Figure,
 ) -> bytes: # an SVG file, the same each time
-    "A figure as a file, without what says nothing, and with numbers that are no longer than is seen."
+    "Draw a figure as an SVG file, without what says nothing and without needless decimals."
     out = io.StringIO()
-    with styled():
+    with our_style():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _rounded, out.getvalue())
+    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, out.getvalue())
     for pattern, instead in NEEDLESS:
         text = re.sub(pattern, instead, text)
     return text.encode()
@@ -80,9 +63,9 @@ COLORS = 64 # of a PNG file, which so takes a third of the bytes
 def png(
     figure: Figure,
 ) -> bytes: # a PNG file, the same each time on one machine
-    "A figure as a file of dots."
+    "Draw a figure as a PNG file."
     out = io.BytesIO()
-    with styled():
+    with our_style():
         figure.savefig(out, format="png", dpi=DOTS, metadata={"Software": None})
     dots = Image.open(out).convert("RGB").quantize(COLORS)
     small = io.BytesIO()
@@ -91,8 +74,10 @@ def png(
 
 
 class Picture:
-    """A figure as a notebook keeps it: lines, which pages take, and dots. JupyterLab draws no lines in a notebook that it
-    does not trust, and a clone is never trusted; code hosts draw dots alone."""
+    """A figure as a notebook keeps it: lines, which pages take, and dots.
+
+    JupyterLab draws no lines in a notebook that it does not trust, and a clone is never trusted; code hosts draw dots
+    alone."""
     def __init__(
         self,
         figure: Figure,

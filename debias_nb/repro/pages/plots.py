@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from .frame import only
-from .looks import Look, looks
-from .pictures import styled
+from .style import MethodStyle, method_styles
+from .pictures import our_style
 
 
 WIDTH = 8.3 # inches, of every figure: 800 pixels, the width of a page on a code host
@@ -22,13 +22,15 @@ LETTER = .078 # inches, the width of a letter of 9 points
 STEPS = [1, 2, 5, 10] # between the numbers of an axis
 
 
-def checked(
+def check_frame(
     frame: pd.DataFrame,
     numbers,  # columns of finite numbers
     maybe=(), # columns of numbers that may be missing in some rows
     key=(),   # columns that say where a row is drawn; (): many may be drawn at one place
 ) -> pd.DataFrame: # a copy
-    "A table fit to be drawn. Raises `ValueError` for a missing number, and for two rows at one place."
+    """Check that a table is fit to be drawn.
+
+    Raises `ValueError` for a missing number, and for two rows at one place."""
     rows = frame.reset_index(drop=True).astype(dict.fromkeys([*numbers, *maybe], float))
     finite = np.isfinite(rows[list(numbers)]).all()
     if not finite.all():
@@ -41,16 +43,16 @@ def checked(
 def canvas(
     height: float, # inches
 ) -> Figure:
-    "An empty figure."
+    "Return an empty figure."
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def wrapped(
+def wrap(
     text: str,
     columns: int, # panels side by side
     margin: float = .6, # inches that a panel needs for its numbers
 ) -> str:
-    "A text in lines that are no longer than a panel is wide."
+    "Break a text into lines that are no longer than a panel is wide."
     room = WIDTH / columns - margin
     return fill(text.replace("->", "→"), int(room / LETTER))
 
@@ -60,7 +62,8 @@ def panels(
     height: float, # inches, of a panel
     rows=None,     # names of the panels in a column, repeated or not
 ) -> tuple[Figure, dict]: # the figure, and name -> its axes, or (name, row) -> its axes
-    """An empty figure with three panels side by side; with `rows` a column of panels for each name.
+    """Return an empty figure with three panels side by side; with `rows` a column of panels for each name.
+
     Raises `ValueError` for more than four columns, which cannot be read."""
     names = list(dict.fromkeys(names))
     keys = names
@@ -76,7 +79,7 @@ def panels(
     figure = canvas(height * down + .4)
     axes = figure.subplots(down, columns, squeeze=False, **sharing).ravel()
     for ax, title in zip(axes, names):
-        ax.set_title(wrapped(title, columns))
+        ax.set_title(wrap(title, columns))
     for ax in axes[len(keys):]:
         ax.set_axis_off()
     return figure, dict(zip(keys, axes))
@@ -101,11 +104,11 @@ def share_where_ranges_agree(
 
 def legend(
     figure: Figure,
-    styles: dict[str, Look],
+    styles: dict[str, MethodStyle],
     others=(), # further names with their handles
 ):
-    "Names below the panels, in as many columns as there is room for."
-    handles = {name: Line2D([], [], lw=1.3, **look.point) for name, look in styles.items()}
+    "Write names below the panels, in as many columns as there is room for."
+    handles = {name: Line2D([], [], lw=1.3, **style.point) for name, style in styles.items()}
     handles.update(others)
     widest = LETTER * max(map(len, handles)) + .55
     room = max(1, int(WIDTH / widest))
@@ -115,12 +118,12 @@ def legend(
 
 
 def caption(figure: Figure, label: str):
-    "What all axes show, above them."
+    "Write above all axes what they show."
     figure.suptitle(label, x=.005, ha="left", size=9)
 
 
 def on_the_left(ax, label: str):
-    "What the numbers of a row of panels are, written once."
+    "Write once what the numbers of a row of panels are."
     if ax.get_subplotspec().is_first_col():
         ax.set_ylabel(label)
 
@@ -128,9 +131,9 @@ def on_the_left(ax, label: str):
 def method_places(
     rows: pd.DataFrame, # columns method and family
 ) -> dict[str, float]: # method -> its height, from 0 at the top downwards
-    "Where methods stand: those of one family together, with some air between families."
+    "Place the methods of one family together, with some air between families."
     families = rows.drop_duplicates("method").set_index("method").family
-    names = list(looks(rows))
+    names = list(method_styles(rows))
     apart = 1.
     if families.nunique() < len(names):
         apart = 1.6
@@ -139,28 +142,28 @@ def method_places(
 
 
 GRAY = "#f0f0f0" # the ground of tests in distribution
-CROWDED = 4      # panels side by side; of more each has room for three short numbers
+MOST_ROOMY_PANELS = 4      # panels side by side; of more each has room for three short numbers
 
 
 def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
-    "The tests of one row of panels: dots with their intervals on a ground, and names of methods at the left."
+    "Draw the tests of one row of panels: dots with their intervals on a ground, and names of methods at the left."
     tests = rows.groupby("test", observed=True)
-    used, unused = np.split(axes, [len(tests)])
+    used, empty = np.split(axes, [len(tests)])
     heights = list(places.values())
     for ax, (test, own) in zip(used, tests):
         title = re.sub(r" \((IID|OOD)\)$", "", test)
-        ax.set_title(wrapped(title, len(axes) + 1, margin=.1))
+        ax.set_title(wrap(title, len(axes) + 1, margin=.1))
         ax.axvline(0, **RULE)
         for row in own.itertuples():
-            look = styles[row.method]
+            style = styles[row.method]
             height = places[row.method]
             line = ":" if row.seeds_alone else "-"
-            ax.plot([row.low, row.high], [height, height], color=look.color, ls=line, clip_on=False)
-            ax.plot(row.difference, height, ls="", clip_on=False, **look.point)
+            ax.plot([row.low, row.high], [height, height], color=style.color, ls=line, clip_on=False)
+            ax.plot(row.difference, height, ls="", clip_on=False, **style.point)
         if (own["shift"] == "iid").all():
             ax.set_facecolor(GRAY)
         ax.grid(axis="y", visible=False)
-        if len(axes) > CROWDED:
+        if len(axes) > MOST_ROOMY_PANELS:
             ax.xaxis.set_major_locator(MaxNLocator(2, steps=[1, 2, 4, 5, 10]))
             ax.xaxis.set_major_formatter("{x:g}")
         else:
@@ -168,13 +171,13 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
         ax.set_yticks(heights, list(places))
         ax.set_ylim(max(heights) + .7, -.7)
         ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
-    for ax in unused:
+    for ax in empty:
         ax.set_axis_off()
     share_where_ranges_agree(used, "x", most=1.6)
 
 
 def _scale_note(figure: Figure, axis: str = "x") -> str:
-    "What a caption says of the scales of several panels."
+    "Say in a caption if scales differ between panels."
     ranges = {getattr(ax, f"get_{axis}lim")() for ax in figure.axes if ax.axison and ax.has_data()}
     if len(ranges) > 1:
         return "; scales differ between panels"
@@ -182,7 +185,7 @@ def _scale_note(figure: Figure, axis: str = "x") -> str:
 
 
 def _grounds(figure: Figure, seeds_alone: bool) -> dict: # name -> handle
-    "What a legend says of grounds and lines, where there are some that need it."
+    "Return what a legend says of grounds and lines, if there are some that need it."
     grounds = {}
     if any(mpl.colors.same_color(ax.get_facecolor(), GRAY) for ax in figure.axes):
         grounds["in distribution"] = Patch(facecolor=GRAY, edgecolor="#999999")
@@ -192,20 +195,22 @@ def _grounds(figure: Figure, seeds_alone: bool) -> dict: # name -> handle
     return grounds
 
 
-@styled()
+@our_style()
 def difference_plot(
     differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
     label: str = "difference (points)", # what is subtracted from what
 ) -> Figure:
-    """Dots with intervals, methods down and tests across; the caption says so if scales differ or a method was not run.
-    Raises `ValueError` for a table that `checked` refuses."""
-    frame = checked(differences, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
+    """Draw dots with intervals, methods down and tests across.
+
+    The caption says so if scales differ or a method was not run. Raises `ValueError` for a table that `check_frame`
+    refuses."""
+    frame = check_frame(differences, ["difference"], ["low", "high"], key=["encoder", "corpus", "test", "method"])
     places = method_places(frame)
-    styles = looks(frame)
+    styles = method_styles(frame)
     frame.test = pd.Categorical(frame.test, frame.test.unique()) # in one order in all rows
-    crowded = frame.groupby("encoder").test.nunique().max() > CROWDED
+    is_crowded = frame.groupby("encoder").test.nunique().max() > MOST_ROOMY_PANELS
     ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
-    keys = ["encoder", "corpus"] if crowded or ambiguous else ["encoder"]
+    keys = ["encoder", "corpus"] if is_crowded or ambiguous else ["encoder"]
     rows = {", ".join(key): own for key, own in frame.groupby(keys, sort=False)}
     columns = max(own.test.nunique() for own in rows.values())
     height = .69 + .17 * max(places.values())
@@ -226,81 +231,83 @@ def difference_plot(
     return figure
 
 
-def _moved_apart(rows: pd.DataFrame, styles: dict[str, Look]) -> pd.Series:
-    "Where the methods stand on a log scale: each a little off its strength, in the order of the legend."
+def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle]) -> pd.Series:
+    "Place methods on a log scale, each a little off its strength, in the order of the legend."
     most = 1 - 1 / len(styles)
     moves = np.linspace(-most, most, len(styles)) * .0375
     return rows.strength * 10 ** rows.method.map(dict(zip(styles, moves)))
 
 
-@styled()
+@our_style()
 def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
     base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods without a strength, drawn as levels
     label: str = "P@1 (%)",
     below: str = "weight λ (log scale)",
 ) -> Figure:
-    """A metric along a strength, a row a test. Methods are moved apart a little, so that their intervals don't cover each
-    other. The caption says so if scales differ.
+    """Draw a metric along a strength, a row a test.
+
+    Methods are moved a little, so that their intervals don't cover each other. The caption says so if scales differ.
     Raises `ValueError` for a strength that is not positive and for two values at one place."""
-    rows = checked(frame, ["strength", "value"], ["low", "high"], ["panel", "test", "method", "strength"])
+    rows = check_frame(frame, ["strength", "value"], ["low", "high"], ["panel", "test", "method", "strength"])
     if (rows.strength <= 0).any():
         raise ValueError("column 'strength' has a value that is not positive: it has no place on a log scale")
     if base is None:
         base = rows[:0]
-    styles = looks(rows)
-    fixed = looks(base)
+    styles = method_styles(rows)
+    base_styles = method_styles(base)
     rows["place"] = _moved_apart(rows, styles)
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
-        for name, look in styles.items():
+        for name, style in styles.items():
             own = only(rows, panel=panel, test=test, method=name).sort_values("place")
             if len(own):
-                ax.plot([own.place, own.place], [own.low, own.high], color=look.color, lw=.9)
-                ax.plot(own.place, own.value, **look.point)
+                ax.plot([own.place, own.place], [own.low, own.high], color=style.color, lw=.9)
+                ax.plot(own.place, own.value, **style.point)
         for row in only(base, panel=panel, test=test).itertuples():
-            ax.axhline(row.value, **fixed[row.method].level)
+            ax.axhline(row.value, **base_styles[row.method].level)
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:g}")
         name = ", ".join(filter(None, [label, test]))
         on_the_left(ax, fill(name, 24))
-    drawn = {} # row -> its axes
+    axes_of_row = {} # row -> its axes
     for (_, row), ax in cells.items():
         if ax.get_subplotspec().is_last_row():
             ax.set_xlabel(below)
         if ax.lines:
-            drawn.setdefault(row, []).append(ax)
-    for axes in drawn.values():
+            axes_of_row.setdefault(row, []).append(ax)
+    for axes in axes_of_row.values():
         share_where_ranges_agree(axes)
     note = _scale_note(figure, "y")
     if note:
         caption(figure, note.removeprefix("; "))
-    dashed = {name: Line2D([], [], **look.level) for name, look in fixed.items()}
-    legend(figure, styles, dashed)
+    level_handles = {name: Line2D([], [], **style.level) for name, style in base_styles.items()}
+    legend(figure, styles, level_handles)
     return figure
 
 
-@styled()
+@our_style()
 def trade_plot(
     frame: pd.DataFrame, # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
 ) -> Figure:
-    """In distribution across and out of it upwards, a line a family and a panel each test: the higher and the farther to
-    the right, the better. A column `note`, where there is one, has what is written at a point, or None.
-    Raises `ValueError` for a table that `checked` refuses."""
-    rows = checked(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
+    """Draw scores in distribution across and out of it upwards, a line a family and a panel each test.
+
+    The higher and the farther to the right, the better. A column `note`, where there is one, has what is written at a
+    point, or None. Raises `ValueError` for a table that `check_frame` refuses."""
+    rows = check_frame(frame, ["step", "inside", "outside"], key=["panel", "family", "method"])
     if "note" not in rows:
         rows = rows.assign(note=None)
-    styles = looks(rows.assign(method=rows.family))
+    styles = method_styles(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
         here = only(rows, panel=panel)
-        for family, look in styles.items():
+        for family, style in styles.items():
             own = only(here, family=family).sort_values("step")
             above = 3 if len(own) == 1 else 2 # points lie on lines
-            ax.plot(own.inside, own.outside, lw=1.1, zorder=above, **look.point)
+            ax.plot(own.inside, own.outside, lw=1.1, zorder=above, **style.point)
             for point in own[own.note.notna()].itertuples():
                 place = (point.inside, point.outside)
-                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6, color=look.point["color"])
+                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6, color=style.point["color"])
         ax.set_xlabel("in distribution (%)")
         on_the_left(ax, "out of distribution (%)")
     legend(figure, styles)

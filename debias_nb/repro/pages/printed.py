@@ -34,39 +34,43 @@ class PrintedCells:
         number: str = "value", # or `std`
         **names,               # of a cell: a name, a list of names, or "*"
     ) -> pd.Series | float:    # percentage points; the index is what was not fixed
-        """Printed numbers by name.
-        Raises `ValueError` for an unknown name, with the nearest, and where one name fits several cells."""
-        asked = names | {"table": table}
-        found = self.frame
-        for key, wanted in asked.items():
-            if wanted == "*":
+        """Return printed numbers by name.
+
+        Raises `ValueError` for an unknown name, with the nearest, and if one name fits several cells."""
+        query = names | {"table": table}
+        cells = self.frame
+        for key, choice in query.items():
+            if choice == "*":
                 continue
-            for name in [wanted] if isinstance(wanted, str) else wanted:
-                check_known(key, name, found[key].dropna().unique())
-            found = only(found, **{key: wanted})
-        if found.empty:
-            raise ValueError(f"no cell has {asked}")
-        free = [key for key, wanted in asked.items() if wanted == "*" or not isinstance(wanted, str)]
-        if len(found) > 1 and (not free or found.duplicated(free).any()):
+            for name in [choice] if isinstance(choice, str) else choice:
+                check_known(key, name, cells[key].dropna().unique())
+            cells = only(cells, **{key: choice})
+        if cells.empty:
+            raise ValueError(f"no cell has {query}")
+        free = [key for key, choice in query.items() if choice == "*" or not isinstance(choice, str)]
+        if len(cells) > 1 and (not free or cells.duplicated(free).any()):
             raise ValueError(f"several cells of {table} fit {names}")
-        return found.set_index(free)[number] if free else found[number].item()
+        return cells.set_index(free)[number] if free else cells[number].item()
 
     def best(self, over: str, table: str, least: bool = False, but: str | None = None, **names) -> pd.Series | float:
-        """The largest (or least) of the cells that differ in `over`, without those of the method `but`; nan where one
-        is not printed. Raises as a call."""
-        found = self(table, **names)
+        """Return the largest (or smallest) of the cells that differ in `over`, without those of the method `but`.
+
+        It is nan where one is not printed. Raises as a call."""
+        cells = self(table, **names)
         if but is not None:
-            methods = found.index.get_level_values("method")
+            methods = cells.index.get_level_values("method")
             check_known("method", but, methods)
-            found = found[methods != but]
+            cells = cells[methods != but]
         how = "min" if least else "max"
-        place = found.index.names.difference([over])
+        place = cells.index.names.difference([over])
         if place:
-            return found.groupby(place, sort=False).agg(how, skipna=False)
-        return float(found.agg(how, skipna=False))
+            return cells.groupby(place, sort=False).agg(how, skipna=False)
+        return float(cells.agg(how, skipna=False))
 
     def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
-        "One method minus another. Raises as a call."
+        """Subtract one method from another.
+
+        Raises as a call."""
         return self(table, method=a, **names) - self(table, method=b, **names)
 
 
@@ -83,7 +87,7 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class Fact:
-    "Something that printed cells say, or contradict."
+    "A statement that printed cells bear out, or contradict."
     label: str         # what is looked at
     place: str         # where
     found: str         # a number, or words
@@ -97,52 +101,54 @@ class Fact:
 
 def fact(
     label: str,
-    found: pd.Series | float, # a difference in percentage points, or a ratio; nan for what is not printed
+    numbers: pd.Series | float, # a difference in percentage points, or a ratio; nan for what is not printed
     relation: str,            # > >= < <= or =; ~ within `by` of zero, != not within
     by: float = 0.,
 ) -> list[Fact]: # one a place
-    "What is asked of printed numbers, place by place. Raises `ValueError` for an unknown relation and for no number."
+    """Compare printed numbers with a bound, place by place.
+
+    Raises `ValueError` for an unknown relation and for no number."""
     if relation not in RELATIONS:
         raise ValueError(f"no relation {relation!r}: use one of {', '.join(RELATIONS)}")
-    if not isinstance(found, pd.Series):
-        found = pd.Series({"": found})
-    if found.empty:
+    if not isinstance(numbers, pd.Series):
+        numbers = pd.Series({"": numbers})
+    if numbers.empty:
         raise ValueError(f"{label}: no place in common")
-    asked = f"{relation} {by:g}".replace("-", "−")
+    expectation = f"{relation} {by:g}".replace("-", "−")
     if relation in ("~", "!="):
-        asked = f"within ±{by:g}" if by else "equal"
+        expectation = f"within ±{by:g}" if by else "equal"
     if relation == "!=":
-        asked = f"not {asked}"
+        expectation = f"not {expectation}"
     facts = []
-    for place, number in found.items():
+    for place, number in numbers.items():
         if isinstance(place, tuple):
             place = ", ".join(place)
         value = round(float(number), 6)
         if np.isnan(value):
-            facts.append(Fact(label, place, "not printed", asked, None))
+            facts.append(Fact(label, place, "not printed", expectation, None))
             continue
         text = f"{value:+.2f}".replace("-", "−")
-        facts.append(Fact(label, place, text, asked, bool(RELATIONS[relation](value, by))))
+        facts.append(Fact(label, place, text, expectation, bool(RELATIONS[relation](value, by))))
     return facts
 
 
-def said(
+def text_fact(
     label: str,
-    found: str,  # what stands there
-    asked: str,  # what the text says
+    finding: str,  # what stands there
+    expectation: str,  # what the text says
     holds: bool,
 ) -> list[Fact]:
-    "A fact about words."
-    return [Fact(label, "", found, asked, bool(holds))]
+    "Return a fact about words."
+    return [Fact(label, "", finding, expectation, bool(holds))]
 
 
-def answers(facts: list[Fact]) -> list[bool]:
-    "Whether they hold, those whose numbers are there."
+def truths(facts: list[Fact]) -> list[bool]:
+    "Return whether facts hold, those whose numbers are there."
     return [one.holds for one in facts if one.holds is not None]
 
 
 def in_part(hits: list[bool], word: str, none: str) -> str: # e.g. `holds`, `does not hold`
-    "A word for all, another for none, and `holds in k of n` for some."
+    "Return one word if all hold, another if none does, and `holds in k of n` for some."
     if all(hits):
         return word
     if any(hits):
@@ -151,15 +157,15 @@ def in_part(hits: list[bool], word: str, none: str) -> str: # e.g. `holds`, `doe
 
 
 def printed_verdict(facts: list[Fact]) -> str:
-    "`holds`, `does not hold`, `holds in k of n` or `not testable`."
-    known = answers(facts)
-    if not known:
+    "Return `holds`, `does not hold`, `holds in k of n` or `not testable`."
+    results = truths(facts)
+    if not results:
         return "not testable"
-    return in_part(known, "holds", "does not hold")
+    return in_part(results, "holds", "does not hold")
 
 
-def in_words(facts: list[Fact], so: bool) -> str: # empty where there are none
-    "The first two of the facts that are so, or of those that are not, and how many more there are."
+def describe(facts: list[Fact], so: bool) -> str: # empty where there are none
+    "Describe the first two of the facts that hold, or of those that do not, and count the others."
     texts = [f"{one.where} {one.found} (asked: {one.asked})" for one in facts if one.holds is so]
     if len(texts) > 2:
         texts[2:] = [f"and {len(texts) - 2} more"]

@@ -16,7 +16,7 @@ from ...files import project_root
 from .cells import Cell, is_printed, row_name
 from .expected import load_expected
 from .frame import PROFILES, Study, all_experiments, only_stored, papers, profiles_of, scales
-from .frame import stored
+from .frame import load_study
 from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
 
@@ -25,18 +25,20 @@ KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
 
 
 @dataclass
-class Shown:
-    "Something that a notebook shows."
+class Output:
+    "A part of what a notebook displays."
     kind: str      # one of `KINDS`
     data: str
     alt: str = ""  # what a reader who cannot see a figure is told
 
 
-def shown_output(data: dict[str, str], alt: str = "") -> Shown: # data: kind -> text
-    "The richest form of an output. Raises `ValueError` for one that has none of `KINDS`."
+def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind -> text
+    """Return the richest form of an output.
+
+    Raises `ValueError` for one that has none of `KINDS`."""
     for kind in KINDS:
         if kind in data:
-            return Shown(kind, data[kind], alt)
+            return Output(kind, data[kind], alt)
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
@@ -45,8 +47,9 @@ def run_cells(
     parameters: dict[str, object], # instead of those in the cell that is tagged `parameters`
     kinds: Collection[str] | None = None, # of outputs; None: all
 ) -> Iterator[tuple[dict, str, list]]: # each cell, what it printed, what it displayed
-    """Run the code cells of a notebook in this process, in a module that is not the program's `__main__`. Raises what a
-    cell raises, with the notebook's name as a note."""
+    """Run the code cells of a notebook in this process, in a module that is not the program's `__main__`.
+
+    Raises what a cell raises, with the notebook's name as a note."""
     from IPython.core.interactiveshell import InteractiveShell
     from IPython.utils.capture import capture_output
     from traitlets.config import Config
@@ -61,7 +64,7 @@ def run_cells(
             continue
         source = "".join(cell["source"])
         try:
-            with capture_output() as captured:
+            with capture_output() as capture:
                 shell.display_trap.hook = sys.displayhook # a bare last line is captured too
                 result = shell.run_cell(source)
             result.raise_error()
@@ -70,51 +73,53 @@ def run_cells(
             raise
         if "parameters" in cell["metadata"].get("tags", []):
             shell.push(parameters)
-        yield cell, captured.stdout, captured.outputs
+        yield cell, capture.stdout, capture.outputs
 
 
 SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw cell
 
 
-def on_page(cells: list[dict], shown: list[Shown]) -> list[Shown]: # cells: of a notebook; what they show
-    "All that a notebook shows; of one whose front matter has the line `SUMMARY` the first two things and the last one."
+def on_page(cells: list[dict], outputs: list[Output]) -> list[Output]: # cells: of a notebook; what they show
+    "Return all outputs of a notebook; of one whose front matter has the line `SUMMARY` the first two and the last one."
     for cell in cells:
         if cell["cell_type"] == "raw" and SUMMARY in "".join(cell["source"]).splitlines():
-            return [*shown[:2], shown[-1]]
-    return shown
+            return [*outputs[:2], outputs[-1]]
+    return outputs
 
 
-def executed(
+def outputs_of(
     notebook: Path,
     parameters: dict[str, object],
     keep: Callable[[Path, list], None] | None = None, # what is done with what each cell printed and displayed, in all forms
-) -> list[Shown]:
-    "What a notebook shows on its page, its text included. Raises as `run_cells`."
+) -> list[Output]:
+    """Return what a notebook displays on its page, its text included.
+
+    Raises as `run_cells`."""
     ran = list(run_cells(notebook, parameters, None if keep else KINDS))
     if keep:
-        keep(notebook, [(printed, outputs) for _, printed, outputs in ran])
+        keep(notebook, [(text, displays) for _, text, displays in ran])
     cells = [cell for cell, _, _ in ran]
-    shown = []
-    for cell, printed, outputs in ran:
+    outputs = []
+    for cell, text, displays in ran:
         if cell["cell_type"] == "markdown":
-            shown.append(Shown("text/markdown", "".join(cell["source"])))
-        if printed:
-            shown.append(Shown("text/plain", printed))
-        shown += [shown_output(output.data, output.metadata.get("alt", "")) for output in outputs]
-    return on_page(cells, shown)
+            outputs.append(Output("text/markdown", "".join(cell["source"])))
+        if text:
+            outputs.append(Output("text/plain", text))
+        outputs += [richest_output(display.data, display.metadata.get("alt", "")) for display in displays]
+    return on_page(cells, outputs)
 
 
 def with_records(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest first
-    "The profiles that a page has records of; all of them where it needs none."
+    "List the profiles that a page has records of; all of them if it needs none."
     return scales(name) or profiles_of(name)
 
 
 def richest(
     name: str, # `paper/experiment`
 ) -> str: # a profile
-    "The profile with the records that a page begins with: real data before planted ones."
+    "Return the profile that a page begins with: real data before planted ones."
     return with_records(name)[0]
 
 
@@ -123,13 +128,13 @@ PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file next to 
 
 def page_files(
     name: str,           # of the page
-    shown: list[Shown],
+    outputs: list[Output],
     folder: Path,        # where the notebook lies
 ) -> dict[str, bytes]:   # file -> content
-    "A page, its figures, and the pictures that lie next to the notebook."
+    "Return a page, its figures, and the pictures that lie next to the notebook."
     parts = []
     files = {}
-    for one in shown:
+    for one in outputs:
         if one.kind == "image/svg+xml":
             file = f"{name}.{len(files) + 1}.svg"
             files[file] = one.data.encode()
@@ -152,17 +157,17 @@ FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
 def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
-    "What stands next to a page of one study, except its cells."
+    "Yield the tables next to a page of one study, except its cells."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
-            found = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
-            found.insert(0, "table", table)
-            yield ".differences", found
+            rows = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
+            rows.insert(0, "table", table)
+            yield ".differences", rows
     for table in study.experiment.tables:
         if set(table.against.values()) == {BASE}: # all of it is compared with the base encoder
-            found = predictions(changes(study[table.id]))
-            found.insert(0, "table", table.id)
-            yield ".predictions", found
+            rows = predictions(changes(study[table.id]))
+            rows.insert(0, "table", table.id)
+            yield ".predictions", rows
     further = []
     for place, own in study.runs[study.runs.further].groupby(FURTHER, sort=False):
         values = of_replicates(own)
@@ -171,20 +176,22 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
 
 
 def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
-    """The CSV files of a page: its cells, differences of every table and metric, means of the metrics that stand below a table,
-    and what other kinds of text would bring."""
+    """Return the CSV files of a page.
+
+    Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other kinds
+    of text would bring."""
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
     kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBERS, float))]}
     for study in studies:
-        for kind, found in _tables_of(study):
-            if len(found):
-                found.insert(0, "profile", study.experiment.profile)
-                kinds.setdefault(kind, []).append(found)
+        for kind, frames in _tables_of(study):
+            if len(frames):
+                frames.insert(0, "profile", study.experiment.profile)
+                kinds.setdefault(kind, []).append(frames)
     files = {}
-    for kind, found in kinds.items():
-        text = pd.concat(found).to_csv(index=False, float_format="%.3f", lineterminator="\n")
+    for kind, frames in kinds.items():
+        text = pd.concat(frames).to_csv(index=False, float_format="%.3f", lineterminator="\n")
         files[f"{name}{kind}.csv"] = text.encode()
     return files
 
@@ -197,7 +204,7 @@ ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this pr
 
 
 def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
-    "Where its page lies in `reports/`."
+    "Return where the page of a notebook lies in `reports/`."
     return PurePosixPath(BOOKS.get(name, name) + ".md")
 
 
@@ -205,7 +212,7 @@ def seen_from_page(
     text: str, # Markdown of a notebook, whose links lead to notebooks and other files as seen from itself
     name: str, # of the notebook in `nbs/papers/`
 ) -> str: # the same as seen from its page in `reports/`, with pages for the notebooks of papers
-    "Links that are right where they are read."
+    "Rewrite links so that they are right where they are read."
     here = posixpath.dirname(name)
 
     def other(match):
@@ -224,7 +231,7 @@ def seen_from_page(
 
 
 def _notebooks() -> Path:
-    "Where the notebooks of papers lie: in the project, else in the checkout of this library."
+    "Return where the notebooks of papers lie: in the project, else in the checkout of this library."
     own = project_root() / "nbs/papers"
     if own.is_dir():
         return own
@@ -237,14 +244,14 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
 
 def files_of(
     name: str,           # of a notebook in `nbs/papers/`
-    shown: list[Shown],  # on its page
+    outputs: list[Output],  # on its page
 ) -> dict[str, bytes]:   # file -> content
-    "The page of a notebook, with its links as seen from there, and its figures."
-    for one in shown:
+    "Return the page of a notebook, with its links as seen from there, and its figures."
+    for one in outputs:
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
     folder = (_notebooks() / name).parent
-    return page_files(page_path(name).stem, shown, folder)
+    return page_files(page_path(name).stem, outputs, folder)
 
 
 def write_notebook(
@@ -252,14 +259,16 @@ def write_notebook(
     out: Path,             # folder for the pages, one folder a paper inside
     parameters: dict[str, object] | None = None,
     beside: dict[str, bytes] | None = None, # further files -> content
-    keep: Callable[[Path, list], None] | None = None, # as `executed`
+    keep: Callable[[Path, list], None] | None = None, # as `outputs_of`
 ) -> list[Path]: # what was written
-    "What a notebook shows, as a page. Raises as `run_cells`."
-    shown = executed(_notebooks() / f"{name}.ipynb", parameters or {}, keep)
-    files = files_of(name, shown)
+    """Write what a notebook displays as a page.
+
+    Raises as `run_cells`."""
+    outputs = outputs_of(_notebooks() / f"{name}.ipynb", parameters or {}, keep)
+    files = files_of(name, outputs)
     if beside is not None:
         page = page_path(name).name
-        files[page] = arranged(files[page].decode(), doors(name, beside)).encode()
+        files[page] = arrange(files[page].decode(), doors(name, beside)).encode()
         files |= beside
     folder = (out / page_path(name)).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -272,34 +281,34 @@ def doors(
     name: str,               # `paper/experiment`
     beside: Collection[str], # files next to the page
 ) -> str: # Markdown, a line
-    "Where a reader of a page goes on."
-    known = profiles_of(name)
+    "Link to where a reader of a page goes on."
+    profiles = profiles_of(name)
     stem = page_path(name).stem
     commands = {"planted": "without data", "small": "with data"}
     files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
     return " · ".join([
         f"[Run it](../../nbs/papers/{name}.ipynb)",
-        *(f"{what}: `debias-nb run {name} --profile {profile}`" for profile, what in commands.items() if profile in known),
+        *(f"{what}: `debias-nb run {name} --profile {profile}`" for profile, what in commands.items() if profile in profiles),
         *(f"[{what}](./{file})" for file, what in files.items() if file in beside),
         f"[settings](../../configs/{name}.{richest(name)}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
-FOLDED = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
+FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
 
 
-def arranged(
+def arrange(
     page: str, # Markdown
     line: str, # of `doors`
 ) -> str:
-    "A page with its answer on top and its doors above the first section; sections that are long or asked for by few are folded."
+    "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
     top, *sections = re.split(r"(?m)^## ", page)
     title, _, rest = top.partition("\n\n")
-    about, answer, said = rest.partition("**Answer.**")
-    parts = [title, f"{answer}{said}".strip(), about.strip(), line]
+    about, answer, rest_of_answer = rest.partition("**Answer.**")
+    parts = [title, f"{answer}{rest_of_answer}".strip(), about.strip(), line]
     for section in sections:
         title, _, text = section.partition("\n")
-        if title in FOLDED or text.count("\n") > LONG:
+        if title in FOLDED_SECTIONS or text.count("\n") > LONG:
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:
@@ -311,45 +320,47 @@ def write_page(
     name: str,            # `paper/experiment`
     out: Path,            # folder for the pages, one folder a paper inside
     fresh: bool = False,  # planted records of this machine's `_runs/` instead of the committed reference
-    keep: Callable[[Path, list], None] | None = None, # as `executed`
+    keep: Callable[[Path, list], None] | None = None, # as `outputs_of`
 ) -> list[Path]: # what was written
-    "One page with its figures and tables."
+    "Write one page with its figures and tables."
     with only_stored(fresh):
-        studies = [stored(name, profile) for profile in profiles_of(name)]
+        studies = [load_study(name, profile) for profile in profiles_of(name)]
         beside = tables_beside(page_path(name).stem, studies)
         return write_notebook(name, out, {"profile": richest(name)}, beside, keep)
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
-    "The printed cells that no configuration makes."
+    "Yield the printed cells that no configuration makes."
     for name, table in load_expected(paper).tables.items():
-        made = [cell for cell in cells if cell.profile == "paper" and cell.table == name]
-        elsewhere = "quoted by the paper from earlier work" if made else "no configuration makes this table"
-        for printed in table.cells:
-            if not any(is_printed(cell, printed) for cell in made):
-                why = printed.note if printed.value is None else elsewhere
-                place = (printed.row.get("base", ""), row_name(**printed.row), printed.column, "", "", "")
-                yield Cell(paper, name, "paper", *place, expected=printed.value, why=why)
+        own_cells = [cell for cell in cells if cell.profile == "paper" and cell.table == name]
+        elsewhere = "quoted by the paper from earlier work" if own_cells else "no configuration makes this table"
+        for paper_cell in table.cells:
+            if not any(is_printed(cell, paper_cell) for cell in own_cells):
+                why = paper_cell.note if paper_cell.value is None else elsewhere
+                place = (paper_cell.row.get("base", ""), row_name(**paper_cell.row), paper_cell.column, "", "", "")
+                yield Cell(paper, name, "paper", *place, expected=paper_cell.value, why=why)
 
 
 def all_cells(
     paper: str | None = None, # default: all
 ) -> list[Cell]:
-    "Every cell of every table and profile. Raises `ConfigError` for a paper that there is not."
-    asked = papers()
+    """Return every cell of every table and profile.
+
+    Raises `ConfigError` for an unknown paper."""
+    names = papers()
     if paper is not None:
-        check_known("paper", paper, asked, ConfigError)
-        asked = [paper]
-    found = []
+        check_known("paper", paper, names, ConfigError)
+        names = [paper]
+    all_of_them = []
     with only_stored(short=True):
-        for name in asked:
-            cells = [cell for one in all_experiments(name) for cell in stored(one.name, one.profile).cells]
+        for name in names:
+            cells = [cell for one in all_experiments(name) for cell in load_study(one.name, one.profile).cells]
             cells += list(_printed_alone(name, cells))
-            found += sorted(cells, key=_table_order)
-    return found
+            all_of_them += sorted(cells, key=_table_order)
+    return all_of_them
 
 
 def _table_order(cell: Cell) -> tuple[int, int]:
-    "Table 2 before Table 11, and ours last."
+    "Sort Table 2 before Table 11, and ours last."
     number = "".join(filter(str.isdigit, cell.table))
     return int(number or 99), PROFILES.index(cell.profile)

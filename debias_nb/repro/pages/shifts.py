@@ -1,13 +1,11 @@
 """What tests of other kinds of text say of one that nobody has seen: where a new change would lie, whether such intervals hold,
 and what is kept of the gain on data like training."""
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
 from ...measures.prediction import NODES, Prediction, covariance_of, predict
 from ...measures.stats import threshold_p
-from .frame import only
+from .frame import current_reading, only
 from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
@@ -16,9 +14,6 @@ OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers;
 SIDES = {"evaluate": "test", "corpus": "training set"}
 COARSE = 12 # values of an SD where many predictions are made to be tried
 GROUP = ["encoder", "method", "kind"]
-IN_COMPARE = {PLAIN: "plain", "WiSE-FT 0.5": "wise-ft:0.5", GENERAL: "outreg-texts:1"} # what `compare` calls them
-LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
-PRIOR = ["loss", "encoder", "texts", "method", "sets", "seeds", "change", "low", "high", "kept"]
 
 
 def kind_of(evaluate: str) -> str: # evaluate: a test, maybe of weights in between (`quora@0.5`)
@@ -30,43 +25,41 @@ def changes(
     metric: str | None = None, # a further one; None: the table's own
     against: str = BASE,       # a method
 ) -> pd.DataFrame: # `PLACE`, kind, difference, error, paired, seeds (S,), resampled (B,) or None
-    """The change from the base encoder, or from another method, a row each encoder, method and test, in the table's unit. What
-    makes no pairs is left out."""
-    found = pairs(runs, against, metric)
-    found = found[found.paired.notna()].reset_index(drop=True)
-    found["error"] = [paired.error for paired in found.paired]
-    found["kind"] = found.evaluate.map(kind_of)
-    found["seeds"] = [np.array([run.value - base.value for run, base in kept]) for kept in found.kept]
-    resampled = [[run.resampled - base.resampled for run, base in kept] if not paired.seeds_alone else None
-                 for kept, paired in zip(found.kept, found.paired)]
-    found["resampled"] = [None if rows is None else np.mean(rows, axis=0) for rows in resampled]
-    return found[[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"]]
+    """Return the change from the base encoder, or from another method, a row each encoder, method and test.
 
-
-_PREDICTED = {} # in this process: the page, its CSV and FINDINGS ask for the same
+    Values are in the table's unit. What makes no pairs is left out."""
+    rows = pairs(runs, against, metric)
+    rows = rows[rows.paired.notna()].reset_index(drop=True)
+    rows["error"] = [comparison.error for comparison in rows.paired]
+    rows["kind"] = rows.evaluate.map(kind_of)
+    rows["seeds"] = [np.array([run.value - base.value for run, base in run_pairs]) for run_pairs in rows.kept]
+    resamples = [[run.resampled - base.resampled for run, base in run_pairs] if not comparison.seeds_alone else None
+                 for run_pairs, comparison in zip(rows.kept, rows.paired)]
+    rows["resampled"] = [None if one is None else np.mean(one, axis=0) for one in resamples]
+    return rows[[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"]]
 
 
 def prediction_of(
     shifts: pd.DataFrame, # of `changes`: one encoder, method and kind
     nodes: int = NODES,   # as `predict`
 ) -> Prediction:
+    "Predict a further change, once inside `only_stored()`: a page, its CSV and FINDINGS need the same."
     training, test = shifts.corpus.to_numpy(str), shifts.evaluate.to_numpy(str)
     covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
     key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, nodes
-    if key not in _PREDICTED:
-        _PREDICTED[key] = predict(shifts.difference, covariance, training, test, nodes)
-    return _PREDICTED[key]
+    return current_reading().once(key, lambda: predict(shifts.difference, covariance, training, test, nodes))
 
 
 def predictions(
-    found: pd.DataFrame, # of `changes`
+    shifts_of_all: pd.DataFrame, # of `changes`
     kinds: tuple[str, ...] = ("sentences", "offers"),
 ) -> pd.DataFrame: # encoder, method, kind, shifts, sets (of training), seeds, mean, error, low, high, sd, worse (the probability of losing more than a point), gain, kept (share)
-    """What a new kind of text would bring, after training on a new training set; and the mean gain on the training sets' own
-    tests, and which share this is of that of plain fine-tuning."""
-    gains = only(found, shift="iid").groupby(["encoder", "method"]).difference.mean()
+    """Predict what a new kind of text would bring, after training on a new training set.
+
+    With the mean gain on the training sets' own tests, and its fraction of that of plain fine-tuning."""
+    gains = only(shifts_of_all, shift="iid").groupby(["encoder", "method"]).difference.mean()
     rows = []
-    for place, shifts in only(found, shift="ood", kind=kinds).groupby(GROUP, sort=False):
+    for place, shifts in only(shifts_of_all, shift="ood", kind=kinds).groupby(GROUP, sort=False):
         encoder, method, _ = place
         new = prediction_of(shifts)
         low, high = new.interval()
@@ -78,17 +71,10 @@ def predictions(
     return pd.DataFrame(rows)
 
 
-def write_prior(root: Path) -> None: # of the project
-    "What `compare` says where it cannot tell, from the predictions next to the page of shifts."
-    new = only(pd.read_csv(root / "reports/itvreg/shifts.predictions.csv"), method=list(IN_COMPARE))
-    rows = new.assign(loss=new.table.map(LOSSES), method=new.method.map(IN_COMPARE)).rename(columns={"mean": "change", "kind": "texts"})
-    rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
-
-
-def outcomes(
+def hypotheses(
     new: pd.DataFrame, # of `predictions`: one kind
 ) -> pd.DataFrame: # a row an encoder: widths as shares of that of plain fine-tuning, gains kept, and words
-    "What became of (a), (b) and (c), as `configs/itvreg/shifts.small.yaml` states them."
+    "Test (a), (b) and (c) as `configs/itvreg/shifts.small.yaml` states them."
     rows = []
     for encoder, own in new.groupby("encoder", sort=False):
         own = own.set_index("method")
@@ -105,24 +91,24 @@ def outcomes(
 
 
 def left_out(
-    found: pd.DataFrame, # of `changes`
+    shifts_of_all: pd.DataFrame, # of `changes`
 ) -> pd.DataFrame: # encoder, method, kind, left out (test or training set), name, held, cases
-    "How many changes lie in the interval that the others give, each test and each training set left out in turn."
+    "Count the changes in the interval that the others give, each test and each training set left out in turn."
     rows = []
-    for place, shifts in only(found, shift="ood").groupby(GROUP, sort=False):
+    for place, shifts in only(shifts_of_all, shift="ood").groupby(GROUP, sort=False):
         for column, side in SIDES.items():
             for name, own in shifts.groupby(column, sort=False):
                 new = prediction_of(shifts[shifts[column] != name], COARSE)
                 below = np.array([new.below(*case) for case in zip(own.difference, own.error)])
-                held = int(((below > .025) & (below < .975)).sum())
-                rows.append(dict(zip(GROUP, place)) | {"left out": side, "name": name, "held": held, "cases": len(own)})
+                inside = int(((below > .025) & (below < .975)).sum())
+                rows.append(dict(zip(GROUP, place)) | {"left out": side, "name": name, "held": inside, "cases": len(own)})
     return pd.DataFrame(rows)
 
 
-def excluded(
-    found: pd.DataFrame, # of `changes`
+def is_loss_excluded(
+    shifts: pd.DataFrame, # of `changes`
     loss: float,         # in points
 ) -> pd.Series: # booleans
-    "On which shifts a loss of so many points is excluded at 5%, one by one."
-    is_above = found.difference > -loss
-    return is_above & pd.Series([threshold_p(one, -loss) / 2 < .05 for one in found.paired], found.index)
+    "Return on which shifts a loss of so many points is excluded at 5%, one by one."
+    is_above = shifts.difference > -loss
+    return is_above & pd.Series([threshold_p(one, -loss) / 2 < .05 for one in shifts.paired], shifts.index)

@@ -10,16 +10,16 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import DECIDED, PAIR, SIGNS, Evidence, Line, as_claimed, counted, is_slight, judge, overall
-from .frame import PROFILES, Study, only, read_so_far
+from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, is_slight, overall
+from .frame import PROFILES, Study, current_reading, only
 from ...runs.pairing import bracket
-from .printed import Fact, PrintedCells, answers, in_part, in_words, printed_verdict
+from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
 from .tables import text_table
 
 
 @dataclass(repr=False)
 class Claim:
-    "One statement, what the paper's own cells say to it, and what our runs say."
+    "One statement, its verdict in the paper's own cells, and the comparisons of our runs."
     heading: str           # `A1`; R-: a relation that the cells suggest; Q-: a question of ours
     part: str              # a letter, for a claim of several parts
     facts: list[Fact]
@@ -36,46 +36,46 @@ class Claim:
         return f"<claim {self.id}>"
 
     def primary(self, profile: str) -> pd.DataFrame:
-        "Its primary comparisons."
+        "Return its primary comparisons."
         return only(self.comparisons, primary=True, profile=profile)
 
-    def shown(self, profile: str) -> str:
-        "The verdict, and whether it is of a part of what was asked: one line of the claim or more was not run."
-        found = self.primary(profile)
-        word = overall(found.verdict)
-        if word == "depends" and is_slight(found[found.difference.notna()]):
+    def verdict(self, profile: str) -> str:
+        "Return the verdict, and whether it is of a part of the claim: one of its lines or more was not run."
+        comparisons = self.primary(profile)
+        word = overall(comparisons.verdict)
+        if word == "depends" and is_slight(comparisons[comparisons.difference.notna()]):
             word = "within the margin"
-        is_in_part = "not run" in found.groupby("line", sort=False).verdict.agg(overall).tolist()
-        return f"{word} in part" if is_in_part and word in DECIDED else word
+        is_in_part = "not run" in comparisons.groupby("line", sort=False).verdict.agg(overall).tolist()
+        return f"{word} in part" if is_in_part and word in DECISIONS else word
 
     def answer(self, profile: str) -> str: # e.g. `No, the reverse`
         "Answer the sentence of the claim, as pages do."
-        word = self.shown(profile)
+        word = self.verdict(profile)
         part = ", in part" if word.endswith(" in part") else ""
         return OF_CLAIMS[word.removesuffix(" in part")] + part
 
-    def outcome(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
+    def summary(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
         "Count the words of its primary comparisons, and say how far their differences go."
-        found = self.primary(profile)
-        return _outcome(found, f"; {measured(found)}") if len(found) else ""
+        comparisons = self.primary(profile)
+        return _outcome(comparisons, f"; {describe_differences(comparisons)}") if len(comparisons) else ""
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
-        "The claim with its verdicts, and each thing that was asked with what came out."
+        "Return the row of the claim with its verdicts, and one for each line of it with its outcome."
         analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
         ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
-        printed = printed_verdict(self.facts)
-        so = printed == "holds" # where the printed cells deny the claim, those are told that do
-        cells = f"**{printed}**"
-        told = in_words(self.facts, so)
-        if told:
-            cells += (": " if so else "; not so: ") + told
+        paper_verdict = printed_verdict(self.facts)
+        so = paper_verdict == "holds" # where the printed cells deny the claim, those are told that do
+        cells = f"**{paper_verdict}**"
+        description = describe(self.facts, so)
+        if description:
+            cells += (": " if so else "; not so: ") + description
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
         anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
         name = f"{anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for (line, direction), found in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
-            outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(found, profile=profile) for profile in profiles)]
+        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
+            outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
                 place = line.where(self.pages.get(line.table, line.table))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
@@ -88,48 +88,48 @@ class Claims(list):
         return claim_table(self)
 
 
-def _outcome(found: pd.DataFrame, extent: str) -> str: # found: comparisons at one profile; extent: how far they go, in words
+def _outcome(comparisons: pd.DataFrame, extent: str) -> str: # comparisons: comparisons at one profile; extent: how far they go, in words
     "Say how many comparisons got which word, and how far their differences go."
-    if found.empty:
+    if comparisons.empty:
         return ""
-    return counted(found.verdict) + (on_few_seeds(found) + extent if found.difference.notna().any() else "")
+    return count_words(comparisons.verdict) + (on_few_seeds(comparisons) + extent if comparisons.difference.notna().any() else "")
 
 
-def on_few_seeds(found: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
+def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
     "Say how many of some comparisons rest on few seeds."
-    few = int(found.provisional[found.difference.notna()].sum())
+    few = int(comparisons.provisional[comparisons.difference.notna()].sum())
     return f" ({few} on few seeds)" if few else ""
 
 
-def _extent(found: pd.DataFrame) -> str:
+def _extent(comparisons: pd.DataFrame) -> str:
     "Say how far differences go; of a single one with its interval."
-    made = found[found.difference.notna()]
-    return bracket(made.iloc[0]) if len(made) == 1 else from_to(made.difference)
+    measured_rows = comparisons[comparisons.difference.notna()]
+    return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
 AHEAD = "the side put ahead − the other" # where a claim compares several methods with several
 
 
-def measured(found: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
+def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
-    made = found[found.difference.notna()]
-    sides = made.comparison.str.extract(PAIR)
+    measured_rows = comparisons[comparisons.difference.notna()]
+    sides = measured_rows.comparison.str.extract(PAIR)
     names = sides.a + " − " + sides.b
     if names.nunique() > 2:
         firsts, others = set(sides.a), set(sides.b)
         name = f"{sides.a.iloc[0]} − others" if len(firsts) == 1 else f"others − {sides.b.iloc[0]}" if len(others) == 1 else AHEAD
         if name == AHEAD:
-            made = made.assign(difference=made.difference * made.direction.map(SIGNS))
-        names = pd.Series(name, made.index)
-    return "; ".join(f"{name}: {_extent(own)}" for name, own in made.groupby(names, sort=False))
+            measured_rows = measured_rows.assign(difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
+        names = pd.Series(name, measured_rows.index)
+    return "; ".join(f"{name}: {_extent(own)}" for name, own in measured_rows.groupby(names, sort=False))
 
 
 def claim_table(claims: list[Claim]) -> str: # empty without claims
-    "Markdown: a row a claim, and below it a row for each thing that was asked of our runs."
+    "Return claims as a Markdown table: a row a claim, and below it a row for each comparison with our runs."
     if not claims:
         return ""
-    found = pd.concat([claim.comparisons for claim in claims])
-    ran = set(found.profile[found.difference.notna()])
+    comparisons = pd.concat([claim.comparisons for claim in claims])
+    ran = set(comparisons.profile[comparisons.difference.notna()])
     profiles = [profile for profile in reversed(PROFILES) if profile in ran]
     header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
     rows = [row for claim in claims for row in claim.rows(profiles)]
@@ -156,14 +156,14 @@ class Erratum:
     @property
     def verdict(self) -> str:
         word, alone, so = ERRATA[self.kind]
-        hits = [holds is so for holds in answers(self.facts)]
+        hits = [holds is so for holds in truths(self.facts)]
         if not hits:
             return f"{alone}, no cells to recompute"
         return in_part(hits, word, f"not {word}")
 
     def _repr_markdown_(self) -> str:
-        told = [f"**Verdict:** {self.verdict}", in_words(self.facts, ERRATA[self.kind][-1])]
-        return f"{': '.join(filter(None, told))}."
+        parts = [f"**Verdict:** {self.verdict}", describe(self.facts, ERRATA[self.kind][-1])]
+        return f"{': '.join(filter(None, parts))}."
 
 
 class Ledger:
@@ -187,39 +187,42 @@ class Ledger:
     def claim(
         self,
         id: str,
-        printed: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
+        paper_facts: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
         ours: list[Line] | dict[str, list[Line]] = (),  # likewise
     ) -> Claims:
-        """Judge a claim and keep its parts, whose comparisons are corrected together.
+        """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
+
         Raises `ValueError` for an id that stands twice and for names that nothing has."""
-        if not isinstance(ours or printed, dict):
-            printed, ours = {"": printed}, {"": ours}
-        printed, ours = dict(printed), dict(ours)
-        parts = sorted(printed | ours)
-        found = []
+        if not isinstance(ours or paper_facts, dict):
+            paper_facts, ours = {"": paper_facts}, {"": ours}
+        paper_facts, ours = dict(paper_facts), dict(ours)
+        parts = sorted(paper_facts | ours)
+        comparisons = []
         for letter in parts:
             if f"{id}{letter}" in self.claims:
                 raise ValueError(f"claim {id}{letter} stands twice")
             try:
-                found.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
+                comparisons.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
             except ValueError as e:
                 raise ValueError(f"{id}{letter}: {e}") from None
-        judged = as_claimed(judge(pd.concat(found, ignore_index=True)))
-        made = Claims(
-            Claim(id, letter, list(printed.get(letter, ())), only(judged, part=letter), self.evidence.pages)
+        verdicts = as_claimed(add_claim_verdicts(pd.concat(comparisons, ignore_index=True)))
+        claims = Claims(
+            Claim(id, letter, list(paper_facts.get(letter, ())), only(verdicts, part=letter), self.evidence.pages)
             for letter in parts)
-        self.claims |= {claim.id: claim for claim in made}
-        return made
+        self.claims |= {claim.id: claim for claim in claims}
+        return claims
 
     def state(self):
-        "Give each claim its statement. Raises `ConfigError` for one that no heading states."
+        """Give each claim its statement.
+
+        Raises `ConfigError` for one that no heading states."""
         headings = _headings(self.paper, "claims")
         for claim in self.claims.values():
             _, statement, note = headings.get(claim.heading, ("", "", ""))
             if claim.part: # `- **a** Statement of this part.`, and the note below the last
-                listed = dict(STATED.findall(f"{statement}{note}"))
-                statement = listed.get(claim.part)
-                note = STATED.sub("", note)
+                statements = dict(STATEMENT.findall(f"{statement}{note}"))
+                statement = statements.get(claim.part)
+                note = STATEMENT.sub("", note)
             if not statement:
                 raise ConfigError(f"nbs/papers/{self.paper}/claims.ipynb: no heading states {claim.id}")
             claim.statement = statement
@@ -228,25 +231,29 @@ class Ledger:
     @property
     def comparisons(self) -> pd.DataFrame: # paper, claim, and the columns of `as_claimed`
         "Every comparison of the paper's claims."
-        found = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
-        return pd.concat(found, ignore_index=True)
+        comparisons = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
+        return pd.concat(comparisons, ignore_index=True)
 
-    def outcomes(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
-        "What real data say of some claims, part by part."
+    def answer_table(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
+        "Answer some claims from real data, part by part."
         rows = []
         for claim in self.claims.values():
             if claim.heading in headings:
                 about = f"{claim.id}. {claim.statement}"
-                rows.append({"claim": about, "answer": claim.answer("small"), "comparisons": claim.outcome("small")})
+                rows.append({"claim": about, "answer": claim.answer("small"), "comparisons": claim.summary("small")})
         return pd.DataFrame(rows).set_index("claim")
 
     def table(self, begin: str) -> str: # begin: of their names
-        "Markdown: some claims, as `claim_table`. Raises as `state`."
+        """Return some claims as a Markdown table.
+
+        Raises as `state`."""
         self.state()
         return claim_table([claim for claim in self.claims.values() if claim.id.startswith(begin)])
 
     def erratum(self, id: str, kind: str, facts: list[Fact] = ()) -> Erratum:
-        "Recompute an erratum and keep it. Raises `ValueError` for another kind and for an id that stands twice."
+        """Recompute an erratum and keep it.
+
+        Raises `ValueError` for another kind and for an id that stands twice."""
         check_known("kind of erratum", kind, ERRATA)
         if id in self.errata:
             raise ValueError(f"erratum {id} stands twice")
@@ -254,22 +261,25 @@ class Ledger:
         return self.errata[id]
 
 
-STATED = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
+STATEMENT = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
 HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
 
 def read_ledger(paper: str) -> Ledger:
-    """The claims and errata of a paper, from its notebooks; read once inside `only_stored()`.
+    """Read the claims and errata of a paper from its notebooks, once inside `only_stored()`.
+
     Raises what a cell raises, and `ConfigError` for a claim that no heading states."""
-    known = read_so_far()
-    if ("claims", paper) not in known:
-        book = known["claims", paper] = _executed(paper, "claims")
-        book.state()
-        book.errata = _executed(paper, "errata").errata
-        headings = _headings(paper, "errata")
-        for erratum in book.errata.values():
-            erratum.title, *_ = headings[erratum.id]
-    return known["claims", paper]
+    return current_reading().once(("claims", paper), lambda: _make_ledger(paper))
+
+
+def _make_ledger(paper: str) -> Ledger:
+    book = _execute(paper, "claims")
+    book.state()
+    book.errata = _execute(paper, "errata").errata
+    headings = _headings(paper, "errata")
+    for erratum in book.errata.values():
+        erratum.title = headings[erratum.id][0]
+    return book
 
 
 def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
@@ -290,7 +300,9 @@ def _notebook(paper: str, name: str) -> Path:
 
 
 def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
-    "The cells of a notebook. Raises `ConfigError` for what is none."
+    """Return the cells of a notebook.
+
+    Raises `ConfigError` if it is none."""
     path = _notebook(paper, name)
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
@@ -300,12 +312,12 @@ def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
 
 
 def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
-    "What the headings of a notebook say."
+    "Return what the headings of a notebook say."
     matches = map(HEADING.match, _sources(paper, name, "markdown"))
     return {match["id"]: match.groups()[1:] for match in matches if match}
 
 
-def _executed(paper: str, name: str) -> Ledger: # what it calls `book`
+def _execute(paper: str, name: str) -> Ledger: # what it calls `book`
     "Run the code of a notebook."
     names = {}
     for source in _sources(paper, name, "code"):
