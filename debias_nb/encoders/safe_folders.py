@@ -347,7 +347,8 @@ def _check_reads(model, folder: Path) -> None:
     vectors = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
     shape = (2, model.get_embedding_dimension())
     if not shape[1] or vectors.shape != shape:
-        raise EncoderError(f"{folder}: gives a tensor of shape {tuple(vectors.shape)} for two texts, and {shape} is expected")
+        what = f"gives vectors of {vectors.shape[-1]} numbers, and its settings say {shape[1]}"
+        raise EncoderError(f"{folder}: {what} (two texts: a tensor of shape {tuple(vectors.shape)})")
     if not vectors.isfinite().all():
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 

@@ -267,7 +267,7 @@ TABLE = {
     "only pickles": (lambda folder: (folder / WEIGHTS).rename(folder / "weights.pkl"), "weights.pkl", "pickles"),
     "no modules": (lambda folder: (folder / "modules.json").unlink(), "modules.json"),
     "half the weights": (halved(WEIGHTS), "cannot be loaded"),
-    "half a tokenizer": (halved("tokenizer.json"), "cannot be loaded"),
+    "half a tokenizer": (halved("tokenizer.json"), "tokenizer.json: Invalid JSON"),
     "a token without a row": (larger_tokenizer, "a token with the number 5000"),
     "weights of another name": (weights(lambda kept: {"other": kept["embedding.weight"]}), "cannot be loaded"),
 }
