@@ -715,7 +715,7 @@ def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, faili
 
 WRONG = { # options, words of the message
     "test": (dict(test=["new.csv"]), "--test", "'new.csv'"),
-    "twice": (dict(test=["a=new.csv", "a=new.csv"]), "--test a"),
+    "twice": (dict(test=["a=new.csv", "a=new.csv"]), "--test", "each once", "'a=new.csv'"),
     "no file": (dict(test=["new=nwe.csv"]), "nwe.csv", "'new.csv'"),
     "no outcome": (dict(fail_on="better"), "--fail-on", "'better'"),
     "a file": (dict(out="new.csv"), "--out"),

@@ -50,7 +50,7 @@ def held_test(column):
         shop(60).to_csv(test, index=False)
         with pytest.raises(ValueError) as e:
             compare("no model is asked", shop(40, 1), {"new": test}, texts=f"{test}{column}", methods="outreg-texts")
-        return [word in str(e.value) for word in ("no column 'text'", "60 of 60 stand in the test new")]
+        return [word in str(e.value) for word in ("no column 'text'", "60 of 60 also occur in the test new")]
     return refused
 
 

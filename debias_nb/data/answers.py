@@ -60,7 +60,7 @@ class Answers(Table):
         return f"{questions:,} questions, {len(self):,} candidates, {self.labels.sum():,} relevant"
 
     def groups(self) -> np.ndarray: # (n,)
-        "Number the question of each row, from 0 in order of appearance."
+        "Assign each row the number of its question, from 0 in order of appearance."
         import pandas as pd
         return pd.factorize(np.array(self.question_ids, dtype=object))[0]
 

@@ -171,7 +171,7 @@ def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
 
 
 def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: there is none
-    "Find the document that is the query itself: the same id and, but for spaces, the same text, with or without the title."
+    "Find the document that is the query itself: the same id and the same text except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     own = corpus.iloc[place]
     is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, own.text, own.bare)]

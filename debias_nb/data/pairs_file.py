@@ -1,5 +1,6 @@
-"""Your own tests: labeled pairs, queries with candidates, or queries with a corpus. Any source becomes one data frame, and the
-roles of its columns tell the form."""
+"""Your own tests: labeled pairs, queries with candidates, or queries with a corpus.
+
+Any source becomes one data frame, and the roles of its columns tell the form."""
 import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property

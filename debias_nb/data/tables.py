@@ -1,5 +1,6 @@
-"""Any source as one data frame, whose index is the line, and what its cells must be. A check is a mask and a sentence; what
-cannot be read is refused with file, line and column."""
+"""Any source as one data frame, whose index is the line, and what its cells must be.
+
+A check is a mask and a sentence; what cannot be read is refused with file, line and column."""
 import csv
 import gzip
 import json

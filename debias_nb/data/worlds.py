@@ -224,7 +224,7 @@ class Retrieval:
 
 # %% ../../nbs/data/05_worlds.ipynb #9c71bcbb
 def concept_ids(*sides: list[Text]) -> list[ndarray]:
-    "Number the concepts, the same in all sides."
+    "Assign a number to each concept, the same in all sides."
     index = {}
     return [np.array([index.setdefault(title.concept, len(index)) for title in side], int) for side in sides]
 

@@ -82,8 +82,8 @@ def verdicts(
             metrics = sorted(test.metrics, key=lambda name: name != test.metric)
             rows += [_row(test, len(tests), part, own, metric) for metric in metrics]
     table = pd.DataFrame(rows, columns=[*VERDICT, "paired"]).astype({"verdict": object, "decides": bool})
-    compared = table[table.paired.notna()]
-    for _, family in compared.groupby(["part", compared.metric.mask(compared.decides, "")]): # what decides is corrected together
+    comparisons = table[table.paired.notna()]
+    for _, family in comparisons.groupby(["part", comparisons.metric.mask(comparisons.decides, "")]): # what decides is corrected together
         judgments = judge([*family.paired], margin)
         table.loc[family.index, ["p", "found", "verdict"]] = judgments[["p", "found", "word"]].to_numpy()
     return table.drop(columns="paired")

@@ -53,11 +53,17 @@ def _read_all(train, tests: dict, validation: dict, columns, **reading) -> dict[
 
 
 def _unlabeled_texts(texts, files: dict[str, PairFile], tests: dict) -> HeldTexts | None:
-    "Read further_texts texts, none of them of a test."
+    "Read further texts, none of them of a test."
     if texts is None:
         return None
     names = {f"the test {name}" if name in tests else name: file for name, file in files.items() if name != "train"}
     return without_tests(read_held_texts(texts), names)
+
+
+def _texts_at_hand(texts, files: dict[str, PairFile], tests: dict) -> HeldTexts | None:
+    "Read further texts, but no general ones: these may be downloaded, once the base is there."
+    is_general = isinstance(texts, str) and texts == GENERAL_TEXTS
+    return None if is_general else _unlabeled_texts(texts, files, tests)
 
 
 def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig) -> None:
@@ -246,12 +252,13 @@ def compare(
     validation = {} if validation is None else validation
     files = _read_all(train, tests, validation, columns, **reading)
     check_metric(metric, [file for name, file in files.items() if name != "train"])
+    further_texts = _texts_at_hand(texts, files, tests)
     scorer = with_prompts(load_model(base), prompts)
     missing = []
     if methods is None and texts is None:
         missing = missing_general()
         texts = None if missing else GENERAL_TEXTS
-    further_texts = _unlabeled_texts(texts, files, tests)
+    further_texts = further_texts or _unlabeled_texts(texts, files, tests)
     loss = loss or usual_loss(files["train"])
     all_methods = [fitting(method, loss) for method in read_methods(methods, further_texts)]
     settings = settings_for(scorer.kind, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size, loss=loss)
@@ -262,7 +269,7 @@ def compare(
     validation_names = [VALIDATION + name for name in validation]
     place = Path(folder or _default_folder(files, progress))
     trials = Trials(task, settings, place, all_methods, seeds_of_runs, validation_names, redraw, progress, workers)
-    tried = trials.choose()
+    choices = trials.choose()
     results = trials.results()
     if not folder:
         rmtree(place, ignore_errors=True)
@@ -276,4 +283,4 @@ def compare(
     about["notes"] = scoring_notes({"base": scorer}) + general_notes(further_texts) + [_sampling_note(redraw)]
     facts = made_of("compare", {"base": scorer}, files, tests, options, about, further_texts)
     deciding = {name: test.metric for name, test in task.tests.items()}
-    return Comparison(results, trials.methods, settings, facts, tried, _units(task, tests), deciding, margin, like)
+    return Comparison(results, trials.methods, settings, facts, choices, _units(task, tests), deciding, margin, like)

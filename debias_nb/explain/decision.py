@@ -69,8 +69,8 @@ class Result:
 def results_of(verdicts: pd.DataFrame, like: str = LIKE) -> list[Result]: # in the order of its rows
     "Read the result of each test in each metric; a test that shares texts with training has two."
     table = verdicts.dropna(subset="change").rename(columns={"verdict": "word", "tuned": "value"})
-    columns = ["test", "word", "change", "low", "high", "found", "cases", "counted", "part", "share", "metric", "value"]
-    return [Result(**row, like=row["test"] == like) for row in table[columns].to_dict("records")]
+    columns = ["test", "word", "change", "low", "high", "found", "cases", "counted", "part"]
+    return [Result(*row[columns], row.test == like, row.share, row.metric, row.value) for _, row in table.iterrows()]
 
 # %% ../../nbs/explain/05_decision.ipynb #82a9c7f5
 @dataclass(frozen=True)

@@ -48,14 +48,14 @@ def slices_sentence(table: pd.DataFrame) -> str: # of `slices`, of one test
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
     "Say which words an encoder looks at more, and which less."
-    gained, lost = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
-    return f"The tuned encoder looks more at {gained}, and less at {lost}."
+    more, less = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
+    return f"The tuned encoder looks more at {more}, and less at {less}."
 
 
-def ranks_sentence(moved: dict) -> str: # moved: of `rank_moves`
+def ranks_sentence(moves: dict) -> str: # moves: of `rank_moves`
     "Say how many queries won and lost."
-    total = moved["won"] + moved["same"] + moved["lost"]
-    return f"Of {total:,} queries {moved['won']:,} won, {moved['lost']:,} lost and {moved['same']:,} stayed as they were."
+    total = moves["won"] + moves["same"] + moves["lost"]
+    return f"Of {total:,} queries {moves['won']:,} won, {moves['lost']:,} lost and {moves['same']:,} stayed as they were."
 
 
 def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
@@ -279,8 +279,9 @@ class Diagnosis:
         return folder / FILES[0]
 
     def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
-        """Name the tests that got significantly worse in the metric that decides, on all that is tested or on what shares no
-        text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
+        """Name the tests that got significantly worse in the metric that decides.
+
+        That is on all that is tested or on what shares no text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
         or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the
         tests that are unusable, as the verdict line has it. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin

@@ -164,8 +164,8 @@ def _without_words(test: Test, scorers: dict[str, Scorer], training: WordPairs, 
         count, fraction = shared_tie(pairs, misleading)
         row |= {f"{name} pairs": count, f"{name} matches": fraction, f"{name} mean": float(pairs.labels.mean())}
     row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
-    lost = test.of("base", test.metric).value - test.of("tuned", test.metric).value
-    return row | {"lost": lost, "paired": more}
+    loss = test.of("base", test.metric).value - test.of("tuned", test.metric).value
+    return row | {"lost": loss, "paired": more}
 
 # %% ../../nbs/explain/04_evidence.ipynb #29fbd910
 def shortcuts(

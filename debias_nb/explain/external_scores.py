@@ -129,7 +129,7 @@ def score_pairs(
 
 
 def _placements(test: RetrievalTest, run: pd.DataFrame, name: str, remarks: Remarks) -> pd.DataFrame:
-    "Number the queries and texts of a run as a test does (columns query, document, score); -1 is a text that is not in the corpus."
+    "Place the queries and texts of a run where a test has them (columns query, document, score); −1 is a text that is not in the corpus."
     queries = test.file.frame.drop_duplicates("query")
     numbers = pd.Index(queries.query_id).get_indexer(run["query"])
     rows = run[numbers >= 0]

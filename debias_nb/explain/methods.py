@@ -188,7 +188,7 @@ class Method:
         return {"rank": int(self.strength)} if self.kind == "lora" else None
 
     def training(self, settings: TrainConfig) -> TrainConfig: # settings: of all methods
-        "Put a loss of your own in the place of the loss of all methods."
+        "Replace the loss of all methods by a loss of your own."
         is_loss = self.own and not self.spec.is_regularizer
         return settings.model_copy(update={"loss": self.kind}) if is_loss else settings
 

@@ -325,11 +325,11 @@ def search_corpus(
     Raises `EncoderError` for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
         if scorer.similarity not in PRODUCTS:
-            raise EncoderError(f"{name}: a corpus is not text_vectors by {scorer.similarity} distance; give the run of a search (--scores)")
+            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a search (--scores)")
     rows = file.frame
     queries = rows.drop_duplicates("query")
     itself = queries["itself"].to_numpy() if "itself" in rows else None
-    relevant = [rows[column].to_numpy() for column in ("query", "document", "label")]
+    query, document, grade = (rows[column].to_numpy() for column in ("query", "document", "label"))
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
     with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
@@ -340,7 +340,8 @@ def search_corpus(
                 one, other = query_vectors.pop(name), text_vectors.pop(name)
                 check_finite(name, one.sum(1).numpy())
                 check_finite(name, other.sum(1).numpy())
-                levels[name] = corpus_levels(one, other, *relevant, itself, min(first, len(file.corpus)), progress=bar.update)
+                levels[name] = corpus_levels(
+                    one, other, query, document, grade, itself, min(first, len(file.corpus)), progress=bar.update)
     return {name: levels[name] for name in scorers}
 
 # %% ../../nbs/explain/01_models.ipynb #7d0c2a11

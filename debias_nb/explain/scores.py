@@ -83,13 +83,13 @@ def thresholds(
         base = test.scores["base"][others]
         if in_use is None:
             rates = np.full(len(counts), FIRST)
-            kept = _cut_offs(base, rates, counts)
+            base_cut_offs = _cut_offs(base, rates, counts)
         else:
             rates = counts @ (base >= in_use).astype(float) / np.maximum(1, counts.sum(1))
-            kept = np.full(len(counts), float(in_use))
+            base_cut_offs = np.full(len(counts), float(in_use))
         for scorer, name in models.items():
             scores = test.scores[scorer]
-            cuts = {"kept": kept}
+            cuts = {"kept": base_cut_offs}
             if scorer != "base":
                 cuts["set again"] = _cut_offs(scores[others], rates, counts)
             for cut, values in cuts.items():

@@ -349,7 +349,7 @@ class QueryTest(Test):
         return self.measured(scores, "accuracy", np.isfinite(self.by_query(scores, "accuracy")))
 
     def wrong(self, scores) -> np.ndarray: # (queries,)
-        "Compute how far the first relevant text is from the top, between -1 and 0."
+        "Compute how far the first relevant text is from the top, between −1 and 0."
         return -1 / first_rank(self.levels(scores))
 
     def about(self, rows) -> dict:

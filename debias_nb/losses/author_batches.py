@@ -133,7 +133,7 @@ class AuthorPairSampler(DefaultBatchSampler):
 def author_ids(
     names, # (n,) authors, of any kind that sorts
 ) -> np.ndarray: # (n,) whole numbers from 0
-    "Number the authors, in sorted order."
+    "Assign a number to each author, in sorted order."
     _, ids = np.unique(np.asarray(names), return_inverse=True)
     return ids
 

@@ -191,7 +191,7 @@ def words(text: str) -> list[str]:
 def vocabulary(
     texts: list[str],
 ) -> dict[str, int]: # word -> id from 2 on, in alphabetical order
-    "Number all words of some texts, whatever their order."
+    "Assign a number to each word of some texts, whatever their order."
     distinct = {word for text in set(texts) for word in words(text)}
     return {word: i for i, word in enumerate(sorted(distinct), 2)}
 

@@ -145,7 +145,7 @@ def understood(record) -> dict: # the same
 
 
 def encode(record: dict) -> bytes: # JSON in UTF-8
-    "Raises `Misfit` naming the field of what is no record, or no JSON."
+    "Encode a record. Raises `Misfit` naming the field of what is no record, or no JSON."
     understood(record)
     for name, value in record.items():
         try:

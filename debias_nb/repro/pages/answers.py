@@ -153,7 +153,7 @@ def summarize(
 ) -> pd.DataFrame:
     """Count the verdicts of each row, with how far its differences go and what could have been detected.
 
-    The paper's differences stand beside those at its own λ. A column without entries is left out."""
+    The paper's differences stand next to those at its own λ. A column without entries is left out."""
     lines = {}
     for name, differences in rows.items():
         judged_rows = differences if "word" in differences else add_verdicts(differences)

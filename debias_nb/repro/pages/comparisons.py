@@ -376,8 +376,10 @@ def is_slight(
 
 
 def overall(words: Iterable[str]) -> str: # of a claim
-    """Sum up the words of several comparisons: the one that at least four of five have; `depends` if the claim holds in some and
-    its reverse in others, else `cannot tell`; `not run` if no comparison was made."""
+    """Sum up the words of several comparisons.
+
+    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, else `cannot tell`;
+    `not run` if no comparison was made."""
     count = Counter(word for word in words if word in (*DECISIONS, "cannot tell"))
     if not count:
         return "not run"

@@ -370,7 +370,7 @@ def _about(texts: Texts) -> dict:
 
 
 class AuthorsTask(Task): # its models are functions: part of the split -> rows
-    "Task of texts by authors on topics: who wrote it?"
+    "Task of texts by authors on topics, which asks who wrote a text."
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
         split = author_split(run.data)
         return split, {f"train {run.data.name}": _about(split.train)}

@@ -1,0 +1,121 @@
+"The code speaks as its field does: names are nouns, functions are told what to do, and both are short."
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "debias_nb"
+ROOMS = ("", "data", "encoders", "measures", "losses", "runs", "runs/tasks", "explain", "repro", "repro/commands", "repro/pages")
+PARTICIPLES = 12 # lone ones of 1,000 names
+FRAGMENTS = .15  # of the docstrings of functions
+BODY = 40        # lines of a function
+MODULE = 500     # lines
+
+IRREGULAR = set("""told said found known kept held made drawn given shown chosen written seen taken meant heard done gone met put sent
+                   brought built lost begun spoken""".split())
+NOUNS = set("seed need feed speed embed shared weighted bed indeed exceed proceed".split()) # they end like participles
+TERMS = {"tuned", "closed"} # of the field: the tuned model; the closed ends of a range
+NO_VERBS = set("""what whether how which where when who whose why the a an all its some as that of for in those these this each every one
+                  two no nothing other their it they from to with without only more at about after before between""".split())
+
+
+def modules(room: str) -> list[Path]:
+    "Return the modules that lie in a room itself."
+    return [path for path in sorted((PACKAGE / room).glob("*.py")) if path.name != "_modidx.py"]
+
+
+def nodes_of(room: str) -> list[ast.AST]:
+    return [node for path in modules(room) for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+
+
+def functions(nodes: list[ast.AST]) -> list[ast.FunctionDef]:
+    return [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+def is_participle(name: str) -> bool:
+    word = name.strip("_").lower()
+    return "_" not in word and word not in NOUNS | TERMS and (word in IRREGULAR or (len(word) > 4 and word.endswith("ed")))
+
+
+def names_in(nodes: list[ast.AST]) -> list[str]:
+    "Return each name that is bound: variables, arguments and functions. Fields of classes stand in files, and stay."
+    fields = {field.target for node in nodes if isinstance(node, ast.ClassDef) for field in node.body if isinstance(field, ast.AnnAssign)}
+    variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields]
+    return variables + [node.arg for node in nodes if isinstance(node, ast.arg)] + [node.name for node in functions(nodes)]
+
+
+def begins_with_a_verb(docstring: str) -> bool:
+    first = re.match(r"\W*([A-Za-z]+)", docstring)
+    word = first[1].lower() if first else ""
+    third_person = word.endswith("s") and not word.endswith(("ss", "us", "ess"))
+    return not (word in NO_VERBS or third_person or word.endswith(("ing", "ed", "tion", "ity", "ness")))
+
+
+def fragments(nodes: list[ast.AST]) -> tuple[list[str], int]:
+    "Return the functions whose docstring begins with no verb, and how many have a docstring; properties are what they are."
+    commanded = [node for node in functions(nodes) if not any("property" in ast.unparse(one) for one in node.decorator_list)]
+    docstrings = {node.name: ast.get_docstring(node) for node in commanded if ast.get_docstring(node)}
+    return [name for name, text in docstrings.items() if not begins_with_a_verb(text)], len(docstrings)
+
+
+def long_returns(nodes: list[ast.AST]) -> list[str]:
+    "Return the functions that return more than three values, or a starred tuple."
+    tuples = [(node.name, one.value.elts) for node in functions(nodes) for one in ast.walk(node)
+              if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple)]
+    return [name for name, values in tuples if len(values) > 3 or any(isinstance(value, ast.Starred) for value in values)]
+
+
+def body_lines(function: ast.FunctionDef, lines: list[str]) -> int:
+    "Count the lines of a function below its docstring, without blank ones and comments."
+    below = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
+    own = (line.strip() for line in lines[below[0].lineno - 1:function.end_lineno])
+    return sum(1 for line in own if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_are_nouns(room):
+    names = names_in(nodes_of(room))
+    lone = [name for name in names if is_participle(name)]
+    assert len(lone) <= PARTICIPLES * len(names) / 1000, f"{len(lone)} of {len(names)}: {sorted(set(lone))}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_of_functions_begin_with_a_verb(room):
+    names, count = fragments(nodes_of(room))
+    assert len(names) <= FRAGMENTS * count, f"{len(names)} of {count}: {names}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_returned_tuples_are_short(room):
+    assert long_returns(nodes_of(room)) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_functions_and_modules_are_short(room):
+    long = {}
+    for path in modules(room):
+        lines = path.read_text("utf-8").splitlines()
+        long |= {path.name: len(lines)} if len(lines) > MODULE else {}
+        sizes = {node.name: body_lines(node, lines) for node in functions(list(ast.walk(ast.parse("\n".join(lines)))))}
+        long |= {f"{path.name}:{name}": size for name, size in sizes.items() if size > BODY}
+    assert long == {}
+
+
+def test_the_checks_see_what_is_wrong():
+    text = '''
+def found(known):
+    "What is known."
+    told, cases = known
+    return 1, 2, 3, 4
+
+def starred(*values):
+    "Return them all."
+    return *values, 1
+'''
+    code = ast.parse(text)
+    nodes = list(ast.walk(code))
+    assert [name for name in names_in(nodes) if is_participle(name)] == ["told", "known", "found", "starred"]
+    assert fragments(nodes) == (["found"], 2)
+    assert long_returns(nodes) == ["found", "starred"]
+    assert body_lines(code.body[0], text.splitlines()) == 2
