@@ -126,6 +126,12 @@ def test_pairs_that_are_refused(change, why):
     assert overall(["not compared", "not run"]) == "not run"
 
 
+def test_what_all_tests_can_tell_is_not_called_cannot_tell():
+    assert overall(["holds", "holds", "within the margin"]) == "depends"
+    assert overall(["holds", "holds", "cannot tell"]) == "cannot tell"
+    assert overall([*4 * ["holds"], "within the margin"]) == "holds"
+
+
 def test_a_cell_that_is_not_complete_says_why():
     e = evidence({"a": .6, "b": .5})
     for cell in e.cells("table3"):

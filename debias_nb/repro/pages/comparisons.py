@@ -378,15 +378,17 @@ def is_slight(
 def overall(words: Iterable[str]) -> str: # of a claim
     """Sum up the words of several comparisons.
 
-    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, else `cannot tell`;
-    `not run` if no comparison was made."""
+    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, or if all can tell
+    and do not agree; else `cannot tell`. `not run` if no comparison was made."""
     count = Counter(word for word in words if word in (*DECISIONS, "cannot tell"))
     if not count:
         return "not run"
     if count["holds"] and count["the reverse holds"]:
         return "depends"
     word, times = count.most_common(1)[0]
-    return word if times >= MOSTLY * count.total() else "cannot tell"
+    if times >= MOSTLY * count.total():
+        return word
+    return "cannot tell" if count["cannot tell"] else "depends"
 
 
 def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
