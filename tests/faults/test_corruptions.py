@@ -82,7 +82,7 @@ def test_configurations(name, tmp_path, monkeypatch):
 
 # claims
 
-CLAIM = """book.claim("A1", printed=fact("Base", paper("table1", method="Base", column="IID"), ">="))"""
+CLAIM = """book.claim("A1", paper_facts=fact("Base", paper("table1", method="Base", column="IID"), ">="))"""
 IN_JSON = json.dumps(CLAIM)[1:-1]
 DAMAGED_CLAIMS = {
     "half a notebook": (lambda text: text[:len(text) // 2], "claims.ipynb: no notebook"),
