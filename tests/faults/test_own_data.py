@@ -28,6 +28,7 @@ from debias_nb.explain.compare import compare
 from debias_nb.repro.cli import app
 from debias_nb.runs.config import ExperimentConfig
 from debias_nb.runs.matching import Course
+from debias_nb.runs.schema import CHECKSUM, fingerprint
 
 torch.set_num_threads(1)
 
@@ -93,7 +94,7 @@ def test_a_test_has_a_name_that_can_be_written(here, models, name):
 def test_memory_that_is_not_enough_is_told_in_a_sentence(here, models, monkeypatch, error, said):
     def too_large(*_, **__):
         raise error
-    monkeypatch.setattr(tables, "decoded", too_large)
+    monkeypatch.setattr(tables, "read_text", too_large)
     refused(diagnosed(models), f"debias-nb: {said}")
 
 
@@ -213,7 +214,8 @@ def test_records_with_a_resample_without_a_match_serve_again(tmp_path, models, m
     for path in tmp_path.glob("runs/*/*.json"):
         record = json.loads(path.read_text())
         record["replicates"]["new"]["ap"][3] = None
-        path.write_text(json.dumps(record))
+        del record[CHECKSUM]
+        path.write_text(json.dumps(record | {CHECKSUM: fingerprint(record)}))
     assert all(np.isnan(values[3]) for values in compare(**asked).results.query("metric == 'ap' and part == 'all'").resampled) and len(trained) == 2
 
 
