@@ -207,7 +207,7 @@ def shared_pairs(file: PairFile, other: PairFile) -> int:
 
 def below_chance(test: Test) -> dict[str, float]: # model -> how many of the others a match scores above, in [0, 1]
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
-    separations = {model: test.separation(scores) for model, scores in test.scores.items() if model in ("base", "tuned")}
+    separations = {model: test.separation(model) for model in ("base", "tuned") if model in test.scores}
     return {model: one.value for model, one in separations.items()
             if one.units >= FEWEST_UNITS and level([one.value], [one.resampled], one.units)["high"] < .5}
 

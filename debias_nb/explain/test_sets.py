@@ -290,9 +290,9 @@ class PairTest(Test):
     def suspects(self) -> np.ndarray:
         return suspects(self.labels, self.scores)
 
-    def separation(self, scores) -> Measured:
+    def separation(self, model: str) -> Measured:
         "Measure how often what should score high does, compared with what should not; half of the time by chance."
-        return self.measured(scores, "auc")
+        return self.of(model, "auc")
 
     def spread(self, scores) -> float:
         "Return how far scores that are compared with each other lie apart at most."
@@ -345,8 +345,8 @@ class QueryTest(Test):
         weights = with_itself(self.weights[:, rows])[:, is_counted].astype(float)
         return weights @ values[is_counted] / weights.sum(1)
 
-    def separation(self, scores) -> Measured:
-        return self.measured(scores, "accuracy", np.isfinite(self.by_query(scores, "accuracy")))
+    def separation(self, model: str) -> Measured:
+        return self.of(model, "accuracy", np.isfinite(self.by_query(self.scores[model], "accuracy")))
 
     def wrong(self, scores) -> np.ndarray: # (queries,)
         "Compute how far the first relevant text is from the top, between −1 and 0."
