@@ -282,12 +282,12 @@ def _make_ledger(paper: str) -> Ledger:
     return book
 
 
-def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
-    "Answer the claims that rest on an experiment, each over all of its comparisons, wherever they are."
-    paper, profile = study.experiment.name.partition("/")[0], study.experiment.profile
-    tables = [table.id for table in study.experiment.tables]
+def resting_on(*studies: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
+    "Answer the claims that rest on the studies of a page, each over all of its comparisons, wherever they are."
+    paper, profile = studies[0].experiment.paper, studies[0].experiment.profile
+    tables = [table.id for study in studies for table in study.experiment.tables]
     by_answer = {}
-    is_known = not study.own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
+    is_known = not studies[0].own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
     for claim in read_ledger(paper).claims.values() if is_known else ():
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
