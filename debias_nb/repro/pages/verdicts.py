@@ -64,11 +64,11 @@ class Claim:
         analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
         ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
         paper_verdict = printed_verdict(self.facts)
-        so = paper_verdict == "holds" # where the printed cells deny the claim, those are told that do
+        so = paper_verdict == "holds" # else those that deny the claim are described
         cells = f"**{paper_verdict}**"
         description = describe(self.facts, so)
         if description:
-            cells += (": " if so else "; not so: ") + description
+            cells += (": " if so else "; against it: ") + description
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
         anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
