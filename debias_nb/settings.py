@@ -257,7 +257,7 @@ class EncoderConfig(Settings):
             "`units` belongs to alignment networks, and is required there": is_network != (self.units is not None),
             "`embedding` belongs to encoders called `learned`, and is required there":
                 is_learned != (self.embedding is not None),
-            "an encoder called `learned` is an alignment network or a static table":
+            "an encoder called `learned` is an alignment network or a static embedding model":
                 is_learned and self.kind not in ("alignment", "static"),
             "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not is_network,
         }

@@ -1,4 +1,5 @@
 "The notebooks as people meet them in JupyterLab and papermill."
+import ast
 import base64
 import json
 import re
@@ -50,6 +51,27 @@ def test_every_figure_is_kept_as_dots_too(path):
                 dots = base64.b64decode(data["image/png"])
                 width, height = struct.unpack(">II", dots[16:24])
                 assert dots[:4] == b"\x89PNG" and width > 150 and height > 100 and len(dots) < 60_000, cell["id"]
+
+
+LONGEST = 90 # lines of code in a cell
+
+
+def code_lines(source):
+    "How many lines of a cell are code: blank ones, comments and docstrings are not."
+    documented = [node.body[0] for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
+    quiet = {number for text in documented for number in range(text.lineno, text.end_lineno + 1)}
+    lines = enumerate(source.splitlines(), 1)
+    return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#") and number not in quiet)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_no_cell_is_longer_than_two_screens(path):
+    assert {source.splitlines()[0]: code_lines(source) for source in code(path) if source and code_lines(source) > LONGEST} == {}
+
+
+def test_lines_of_code_are_counted():
+    assert code_lines('#| export\ndef one():\n    """Return 1.\n\n    Always."""\n    return 1 # one\n') == 2
+    assert code_lines("x = 1\n" * 91) > LONGEST
 
 
 LIBRARY = [path for path in NOTEBOOKS if any(re.search(r"^#\|\s*default_exp", source, re.M) for source in code(path))]

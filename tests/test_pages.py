@@ -13,9 +13,10 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
 from debias_nb.repro.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
 from debias_nb.repro.pages.cells import Cell, status_of, table_cells, with_value
-from debias_nb.repro.pages.frame import best_settings, load_study, scales
+from debias_nb.repro.notebooks import template_path
+from debias_nb.repro.pages.frame import all_experiments, best_settings, load_study, papers, scales
 from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
-from debias_nb.repro.pages.report import Output, page_files, seen_from_page, tables_beside
+from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
 from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
 from debias_nb.repro.pages.verdicts import resting_on
 
@@ -195,3 +196,10 @@ def test_a_page_and_its_links(tmp_path):
 def test_a_table_is_called_as_its_page_with_the_papers_number():
     experiment = load_experiment("itvreg/table03", "small")
     assert explorer.titled(experiment, "table3") == f"Table 3: {experiment.title}"
+
+
+def test_every_experiment_has_a_page_of_its_own_or_with_others():
+    pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
+    assert [name for name, page in pages.items() if not has_notebook(page)] == []
+    assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
+    assert template_path("itvreg/table14", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"

@@ -1,5 +1,6 @@
 "What pages say of their differences, on how many replicates each rests; and what pages of case studies tell, and count."
 import re
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -118,6 +119,39 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
     unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
     assert unfolded.count("\n") <= 180 and "[Run it](../../nbs/papers/" in unfolded
+
+
+WIDTH, SCREEN = 120, 45 # characters of a line, lines of a screen
+
+
+def line_count(row, widths):
+    "The lines of a table's row in columns of these widths."
+    return max(len(textwrap.wrap(cell, max(1, width))) for cell, width in zip(row, widths))
+
+
+def table_lines(rows):
+    "The lines of a table: columns are as wide as their longest words, and share the rest as their texts need."
+    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in zip(*rows)]
+    need = [max(map(len, column)) - own for column, own in zip(zip(*rows), least)]
+    room = min(1, max(0, WIDTH - 3 * len(least) - sum(least)) / max(1, sum(need)))
+    widths = [own + int(room * more) for own, more in zip(least, need)]
+    return sum(max(1, line_count(row, widths)) for row in rows)
+
+
+def screens(page):
+    "How many screens a page fills before anything is unfolded: 45 lines of 120 characters each."
+    text = re.sub(r"<details.*?<summary>(.*?)</summary>.*?</details>", r"\1", page, flags=re.S)
+    text = re.sub(r"<[^>]+>|\*\*|`|\]\([^)]*\)|\[", "", text)
+    tables = re.findall(r"(?m)(?:^\|.*\n)+", text)
+    rows = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "---" not in line] for table in tables]
+    others = [line for line in text.splitlines() if not line.startswith("|")]
+    return (sum(map(table_lines, rows)) + sum(len(textwrap.wrap(line, WIDTH)) or 1 for line in others)) / SCREEN
+
+
+def test_the_claims_fit_on_twelve_screens():
+    assert screens((ROOT / "reports/CLAIMS.md").read_text("utf-8")) <= 12
+    assert screens("word " * 24 * 45 + "\n") == 1
+    assert screens("| a | b |\n|---|---|\n" + f"| x | {'word ' * 44}|\n" * 45) == pytest.approx((1 + 45 * 2) / 45)
 
 
 def test_cases_of_violence_or_abuse_are_not_shown():

@@ -152,7 +152,7 @@ def test_links_lead_from_it_to_every_notebook(folder):
 PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
 FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
 CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)\. Asked before the runs: .+\*$", re.M)
-MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest opponent: (.+)\.$", re.M)
+MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: (.+)\.$", re.M)
 
 
 def unfolded(text: str) -> str:
@@ -166,10 +166,10 @@ def test_a_finding_answers_first_and_says_how_certain_it_is_and_how_it_was_measu
     assert CERTAIN.fullmatch(certain) and picture.startswith("![") and len(head.split()) < 30
     assert "**Do:**" in unfolded(finding)
     [folded] = re.findall(r"<details.*?</details>", finding, flags=re.S)
-    assert "**An opponent would say:**" in folded
-    losses, encoders, data, opponent = MEASURED.search(folded).groups()
+    assert "**Objections.**" in folded
+    losses, encoders, data, alternative = MEASURED.search(folded).groups()
     assert re.fullmatch(r"(.+ \(\d+( to \d+)? seeds\)(, )?)+", encoders)
-    assert all((losses, data, opponent))
+    assert all((losses, data, alternative))
 
 
 def test_the_findings_are_read_in_minutes():

@@ -251,4 +251,4 @@ def test_a_record_has_counts_and_cases_of_leakage():
     assert found == leaks(CORPUS)
     assert {leak["test topic"] for leak in found} <= set(split.tests["cross"].topic)
     assert {leak["training topic"] for leak in found} <= set(split.train.topic)
-    assert {"cosine", "shared words", "test", "training"} <= set(defined_in("arr/table04").leak_rows([record]))
+    assert {"cosine", "shared words", "test", "training"} <= set(defined_in("arr/table01").leak_rows([record]))

@@ -26,9 +26,13 @@ def patterns(words):
 
 
 PATTERNS = patterns(RULES["words"])
+OF_PAGES = patterns(RULES["words of pages"])
 FIRST = patterns(RULES["words there"])
 NO_PROSE = re.compile(r"```.*?```|`[^`]*`|\$[^$]*\$|\]\([^)]*\)|https?://\S+", re.S) # code, formulas and addresses
-CHECKED = sorted({path for pattern in RULES["checked"] for path in ROOT.glob(pattern)})
+PAGES = sorted((ROOT / "reports").rglob("*.md"))
+NOTEBOOKS = sorted((ROOT / "nbs").rglob("*.ipynb"))
+CHECKED = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES, *NOTEBOOKS]
+OF_PAPERS = [path for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers") or path.parent.name == "read"]
 
 
 def prose(path: Path) -> str:
@@ -39,10 +43,16 @@ def prose(path: Path) -> str:
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-def coined(text: str) -> list[str]:
+def coined(text: str, kind: str = "words") -> list[str]: # kind: of words, in tools/words.yaml
     "Words that have a better one, each with that."
     text = NO_PROSE.sub(" ", text)
-    return [f"{word} → {RULES['words'][word]}" for word, pattern in PATTERNS.items() if pattern.search(text)]
+    found = {word: pattern.search(text) for word, pattern in {"words": PATTERNS, "words of pages": OF_PAGES}[kind].items()}
+    return [f"{match[0]} → {RULES[kind][word]}" for word, match in found.items() if match]
+
+
+@pytest.mark.parametrize("path", [*PAGES, *OF_PAPERS], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_have_no_words_of_the_code(path):
+    assert coined(prose(path), "words of pages") == []
 
 
 @pytest.mark.parametrize("name", RULES["first"])
@@ -73,10 +83,12 @@ def template_text(path: Path) -> str:
 
 
 def sentences(path: Path) -> str:
-    "The texts in a module that are no docstrings and longer than a name."
-    tree = ast.parse(path.read_text("utf-8"))
-    return "\n\n".join(
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value)
+    "What a module may print: its texts of three words or more, without docstrings, patterns and names."
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    quiet = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    patterns = {id(argument) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") for argument in node.args}
+    texts = [node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quiet | patterns]
+    return "\n\n".join(node.value for node in texts if len(node.value.split()) > 2)
 
 
 def helps(command) -> str:
@@ -87,11 +99,12 @@ def helps(command) -> str:
 
 
 EXPLAIN = ROOT / "debias_nb/explain"
+MODULES = [path for path in sorted((ROOT / "debias_nb").rglob("*.py")) if path.name != "_modidx.py"]
 TEXTS = [ # how a file is read, files
     *((prose, path) for path in CHECKED),
-    *((docstrings, path) for path in sorted((ROOT / "debias_nb").rglob("*.py")) if path.name != "_modidx.py"),
+    *((docstrings, path) for path in MODULES),
     *((template_text, path) for path in sorted(EXPLAIN.glob("*.html.j2"))),
-    *((sentences, path) for path in sorted(EXPLAIN.glob("*.py"))),
+    *((sentences, path) for path in MODULES),
 ]
 
 
@@ -108,6 +121,7 @@ def test_help_has_the_words_of_the_field():
 
 def test_a_coined_word_is_noticed():
     assert coined("Each remedy stands beside it (-3), 5 % better.") == [
-        "remedy → method, or regularizer", "beside → next to, together with", r"/\d %/ → 95%, without a space",
-        r"/[\[ (]-\d/ → a minus sign, −"]
+        "remedy → method, or regularizer", "beside → next to, together with", "5 % → 95%, without a space", "(-3 → a minus sign, −"]
+    assert coined("Each remedy") == ["remedy → method, or regularizer"]
+    assert coined("Ten draws, held near the base, held out; ✓ Held in Kansas", "words of pages") == ["draws → a sample", "held  → regularized toward, or fixed"]
     assert coined("`beside` in code, [a link](beside.md), a dialog") == []

@@ -15,7 +15,7 @@ from debias_nb import __version__
 from debias_nb.repro.commands.reproduction import METRIC_NAMES
 from debias_nb.repro.pages.frame import all_experiments, load_study, only_stored, papers
 from debias_nb.repro.pages.printed import printed_verdict
-from debias_nb.repro.pages.report import has_notebook
+from debias_nb.repro.pages.report import has_notebook, page_of
 from debias_nb.repro.pages.comparisons import table_title
 from debias_nb.repro.pages.verdicts import read_ledger
 
@@ -46,7 +46,7 @@ def cells_and_runs() -> dict:
     for paper in PAPERS:
         for experiment in all_experiments(paper):
             study = load_study(experiment.name, experiment.profile)
-            page = experiment.name if has_notebook(experiment.name) else ""
+            page = page_of(experiment) if has_notebook(page_of(experiment)) else ""
             for cell in study.cells:
                 if cell.value is None:
                     continue
@@ -93,7 +93,7 @@ def heading(name: str) -> str | None: # of an experiment, as `itvreg/table03`
 def titled(experiment, table: str) -> str: # table: its id
     "What a table is called: the title of its page, with its own name where it is the paper's, or the page has several."
     name = table_title(table.removeprefix(f"{experiment.experiment}_"))
-    page = heading(experiment.name) or experiment.title
+    page = heading(page_of(experiment)) or experiment.title
     if of_paper(table):
         return f"{name}: {page.removeprefix(f'{name}: ')}"
     if len(experiment.tables) == 1 or table == experiment.experiment:

@@ -45,7 +45,7 @@ def invent(rng: Generator, n: int) -> list[str]:
     letters = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     words = list(map("".join, letters))
     if n > len(words):
-        raise ValueError(f"{n} words are needed, of only {len(words)} that can be made: lower the dials that count words or types")
+        raise ValueError(f"{n} words are needed, of only {len(words)} that can be made: lower the parameters that count words or types")
     return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/18_lexicon.ipynb #162e2f31
@@ -89,7 +89,7 @@ def deal_brands(
     brands = 2 * len(ordinary)
     if brands < 4:
         raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, "
-                         "and two are needed to deal brands anew")
+                         "and two are needed to reassign brands")
     own, redealt = np.full((2, len(accessory), 2), -1)
     own[ordinary] = np.arange(brands).reshape(-1, 2)
     own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # unseen types reuse brands

@@ -312,7 +312,7 @@ def locate(
                     f"be anything. If it is the file of {registry.datasets[dataset].title!r}, write `sha256: "
                     f"{sha256_of(path)}` and `bytes: {path.stat().st_size}` into its entry in "
                     "debias_nb/data/datasets.yaml; data of your own need a name of their own, in a file datasets.yaml "
-                    "beside them")
+                    "next to them")
             return verify(path, entry)
     if entry.url and download:
         return _download(registry, dataset, entry)

@@ -55,7 +55,7 @@ def check_apart(one, other) -> None:
     for (name, part), theirs in zip(one.named_modules(), other.modules()):
         forward = vars(part).get("forward")
         if forward is not None and forward is vars(theirs).get("forward"):
-            how = "write model.compile() in the place of model.forward = torch.compile(model.forward)"
+            how = "write model.compile() instead of model.forward = torch.compile(model.forward)"
             raise ValueError(f"{name or 'the model'}: its forward is a function that a copy shares: {how}")
 
 

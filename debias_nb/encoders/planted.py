@@ -140,7 +140,7 @@ def _make(config: EncoderConfig, home: Path) -> None:
         work.rename(home)
 
 
-RETRAIN = "delete the folder to train it anew"
+RETRAIN = "delete the folder to train it again"
 
 
 def planted_encoder(

@@ -286,7 +286,7 @@ def check_no_code(folder: Path) -> None:
             raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
         for weight, file in _read(path, _Index).weight_map.items():
             if Path(file).name != file or not file.endswith(".safetensors"):
-                how = "safetensors beside this file are expected"
+                how = "safetensors next to this file are expected"
                 raise EncoderError(f"{path}: {weight[:60]}: {how}, found {file[:60]!r}")
             if not (path.parent / file).is_file():
                 raise EncoderError(f"{path}: {weight[:60]}: there is no {file[:60]}")

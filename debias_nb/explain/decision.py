@@ -362,7 +362,7 @@ class Evidence:
         clear = {result.test for result in contradicting(self.results, self.others, ("better", "worse"))}
         return _more([result for result in self.unsure or self.risky if result.test not in clear], self.margin)
 
-
+# %% ../../nbs/explain/05_decision.ipynb #3e0a195c
 RETRAIN = f"Next: train again with {GENERAL.title}, or on unlabeled texts like the new data where you have some."
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (

@@ -164,7 +164,7 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
 def _notes_of_training(train: PairFile | None) -> list[str]:
     "Note what was left out for want of pairs of training."
     if train is None:
-        return ["No training file was given: what of the tests stands in training, unseen words and shortcuts are left out."]
+        return ["No training file was given: overlap with training, unseen words and shortcuts are left out."]
     if not has_both_classes(train):
         return ["The training file has no pairs that are no match: shortcuts are left out."]
     return []

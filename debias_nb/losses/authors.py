@@ -412,7 +412,7 @@ class ARR(AuthorLoss):
         "Return the settings of the loss for the model card."
         bias = self.bias
         if bias is None:
-            bias = "what the model of topics explains in a batch"
+            bias = "what the topic model explains in a batch"
         return {"temperature": self.temperature, "bias": bias, "variant": self.variant}
 
 # %% ../../nbs/losses/authors.ipynb #8f4725cb

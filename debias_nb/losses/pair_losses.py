@@ -196,7 +196,7 @@ class Hinge(PairLoss):
 
     def of_pairs(self, fx, fz, labels): # labels: (n, n) bool
         why = "its negatives are those of a batch, and no process knows what is relevant in another one's"
-        how = "take MultipleNegativesRankingLoss(model, gather_across_devices=True) in the place of Hinge"
+        how = "take MultipleNegativesRankingLoss(model, gather_across_devices=True) instead of Hinge"
         refuse_several("the hinge", f"{why}; train in one, or {how}")
         return hinge(fx, fz, labels, **self.settings)
 

@@ -207,7 +207,7 @@ def _uniform_because(z: torch.Tensor, values: torch.Tensor) -> str: # (n, d) fea
         return "only one feature differs between samples"
     spread = values.amax(0) - values.amin(0) # (d, m)
     if ((spread > 1e-5).sum(0) < 2).all():
-        return "the random functions of the features are equal in all samples, as of two features or of copies of one"
+        return "the random Fourier features are equal in all samples, as of two features or of copies of one"
     return ""
 
 # %% ../../nbs/losses/scan.ipynb #904b511d

@@ -128,8 +128,34 @@ def checkpoint_callback(loss: "SCAN"):
 
     return StateCallback()
 
+# %% ../../nbs/losses/scan_loss.ipynb #af77a469
+class _Resumable(nn.Module):
+    "What a training changes of SCAN besides the model, and how it is saved and restored."
+    def _parts(self) -> dict:
+        "Return the parts that a training changes besides the model, by name."
+        return {"debiasing": self.debiasing, "memory": self.memory}
+
+    def state(self) -> dict:
+        "Return the state to resume from, in addition to the trainer's checkpoint."
+        return {name: None if part is None else part.state_dict() for name, part in self._parts().items()}
+
+    def load_state(self, state: dict) -> None:
+        "Resume from `state`. Raises `ValueError` for that of a loss with other parts."
+        for name, part in self._parts().items():
+            if (part is None) != (state[name] is None):
+                raise ValueError(f"the checkpoint was made by a SCAN with other settings: one of both has no {name}")
+            if part is not None:
+                part.load_state_dict(state[name])
+        self.__dict__["trained_model"] = self.encoder
+        self.start = None
+
+    @property
+    def callback(self):
+        "The callback that saves `state` with each checkpoint and restores it on resume."
+        return checkpoint_callback(self)
+
 # %% ../../nbs/losses/scan_loss.ipynb #af77a468
-class SCAN(nn.Module):
+class SCAN(_Resumable):
     r"""Loss that decorrelates features and debiases language, for `CrossEncoderTrainer` (Zhong et al. 2022).
 
     $$L = \frac{1}{n} \sum_i w_i \, \mathrm{CE}_i(H) + \lambda_1 \mathrm{CE}(H^d) + \lambda_2 \mathrm{CL}$$ (Eq. 19)
@@ -273,31 +299,8 @@ class SCAN(nn.Module):
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
             how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
-            what = "the model was trained since SCAN was made, and SCAN's own weights begin anew"
+            what = "the model was trained since SCAN was made, and SCAN's own weights begin again"
             warnings.warn(f"{what}: {how}", stacklevel=3)
-
-    def _parts(self) -> dict:
-        "Return the parts that a training changes besides the model, by name."
-        return {"debiasing": self.debiasing, "memory": self.memory}
-
-    def state(self) -> dict:
-        "Return the state to resume from, in addition to the trainer's checkpoint."
-        return {name: None if part is None else part.state_dict() for name, part in self._parts().items()}
-
-    def load_state(self, state: dict) -> None:
-        "Resume from `state`. Raises `ValueError` for that of a loss with other parts."
-        for name, part in self._parts().items():
-            if (part is None) != (state[name] is None):
-                raise ValueError(f"the checkpoint was made by a SCAN with other settings: one of both has no {name}")
-            if part is not None:
-                part.load_state_dict(state[name])
-        self.__dict__["trained_model"] = self.encoder
-        self.start = None
-
-    @property
-    def callback(self):
-        "The callback that saves `state` with each checkpoint and restores it on resume."
-        return checkpoint_callback(self)
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."

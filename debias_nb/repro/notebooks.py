@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..checks import ConfigError, RunnerError, check_known, nearest
-from ..files import fingerprint
+from ..files import fingerprint, load_yaml
 from ..runs.config import load_experiment, typed
 
 
@@ -65,11 +65,16 @@ def suggest(name: str, names: list[str]) -> str:
 
 
 def template_path(name: str, root: Path) -> Path: # name: `paper/experiment`
-    "Return the template of an experiment. Raise `RunnerError` with the closest names if there is none."
+    "Return the template of an experiment, its own or the page that shows it. Raise `RunnerError` with the closest names if there is none."
     path = root / "nbs" / "papers" / f"{name}.ipynb"
-    if not path.is_file():
-        raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
-    return path
+    if path.is_file():
+        return path
+    for configuration in root.glob("configs/*/*.yaml"):
+        own_name = f"{configuration.parent.name}/{configuration.name.partition('.')[0]}"
+        page = load_yaml(configuration).get("page") if own_name == name else None
+        if page:
+            return template_path(f"{configuration.parent.name}/{page}", root)
+    raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
 
 
 def _kernel_manager():

@@ -400,6 +400,7 @@ class ExperimentConfig(Strict):
     profile: Profile
     title: str
     scale: str                   # a phrase: at which scale the numbers hold
+    page: FileName | None = None # the notebook that shows it; default: the one of its own name
     announced: Announced | None = None # default: all runs that stand here; it is no part of a run
     encoders: tuple[EncoderConfig, ...]
     methods: tuple[MethodConfig, ...]

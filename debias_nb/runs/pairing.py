@@ -26,7 +26,7 @@ def depends_on_processor(record: dict) -> bool:
     """Return whether another processor gives other numbers.
 
     Training does, except in double precision, and so does an encoder that was trained here; one that is only read gives
-    the same numbers, as `reports/REPEATS.md` shows.
+    the same numbers, as `reports/RELIABILITY.md` shows.
     """
     run = config_of(record)
     encoder = run.encoder

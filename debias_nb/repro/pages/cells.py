@@ -90,7 +90,7 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
             status = "partial"
             why.append(f"{len(ids)} of {len(cell.runs)} runs are there")
     if errors:
-        why.append(f"training stopped: {errors[0]}")
+        why.append(f"training stopped: {errors[0]}".replace(" -", " −"))
     return replace(cell, status=status, why="; ".join(why) or None, **numbers)
 
 

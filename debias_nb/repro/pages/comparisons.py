@@ -190,7 +190,7 @@ class Evidence:
             study = load_study(experiment.name, experiment.profile)
             cells += study.cells
             records |= study.records_by_id
-            pages |= {cell.table: experiment.experiment for cell in study.cells}
+            pages |= {cell.table: experiment.page or experiment.experiment for cell in study.cells}
         return cls(cells, records, pages)
 
     def cells(self, table: str) -> list[Cell]:

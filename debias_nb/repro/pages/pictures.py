@@ -9,8 +9,10 @@ from IPython.display import SVG
 from PIL import Image
 from matplotlib import style
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from ...files import load_yaml, package_file
+from .style import on_page
 
 
 STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(package_file("styles.yaml"))["figures"]
@@ -83,6 +85,8 @@ class Picture:
         figure: Figure,
         alt: str = "", # what a reader who cannot see a figure is told
     ):
+        for text in figure.findobj(Text):
+            text.set_text(on_page(text.get_text()))
         self.figure = figure
         self.alt = alt
 

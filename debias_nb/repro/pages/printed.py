@@ -166,7 +166,7 @@ def printed_verdict(facts: list[Fact]) -> str:
 
 def describe(facts: list[Fact], so: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
-    texts = [f"{one.where} {one.found} (asked: {one.asked})" for one in facts if one.holds is so]
+    texts = [f"{one.where} {one.found} (expected: {one.asked})" for one in facts if one.holds is so]
     if len(texts) > 2:
         texts[2:] = [f"and {len(texts) - 2} more"]
     return "; ".join(texts)

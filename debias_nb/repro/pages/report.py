@@ -13,6 +13,7 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
+from ...runs.config import ExperimentConfig
 from .cells import Cell, is_printed, row_name
 from .expected import load_expected
 from .frame import PROFILES, Study, all_experiments, only_stored, papers, profiles_of, scales
@@ -203,6 +204,11 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
 ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
 
 
+def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
+    "Name the page that shows an experiment."
+    return f"{experiment.paper}/{experiment.page or experiment.experiment}"
+
+
 def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
     "Return where the page of a notebook lies in `reports/`."
     return PurePosixPath(BOOKS.get(name, name) + ".md")
@@ -324,7 +330,8 @@ def write_page(
 ) -> list[Path]: # what was written
     "Write one page with its figures and tables."
     with only_stored(fresh):
-        studies = [load_study(name, profile) for profile in profiles_of(name)]
+        paper = name.partition("/")[0]
+        studies = [load_study(one.name, one.profile) for one in all_experiments(paper) if page_of(one) == name]
         beside = tables_beside(page_path(name).stem, studies)
         return write_notebook(name, out, {"profile": richest(name)}, beside, keep)
 

@@ -1,4 +1,5 @@
-"The style of methods in figures: the same color and marker in all of them."
+"How methods look and what they are called on pages: the same color, marker and name in all of them."
+import re
 from itertools import cycle
 from typing import NamedTuple
 
@@ -12,6 +13,20 @@ STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -
 SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
 MARKERS = "osD^vX*ph<>P"
 SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5} # points; 5.5 for the others, so that all look alike
+
+
+NAMES = ( # patterns of what records call encoders and methods, and what pages do
+    (r"(?<=\d) %", "%"),
+    ("MiniLM, 10% of the pairs", "MiniLM"), # the line of the scale has the fraction
+    ("general mix", "general texts"),
+)
+
+
+def on_page(text: str) -> str:
+    "Replace the names of records by those of pages."
+    for pattern, name in NAMES:
+        text = re.sub(pattern, name, text)
+    return text
 
 
 class MethodStyle(NamedTuple):

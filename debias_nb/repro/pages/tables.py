@@ -10,6 +10,7 @@ from ...data.pairs import KNOWN
 from .cells import UNTRAINED_METHODS, is_printed, reasons, row_name
 from .expected import load_expected
 from .frame import Study, load_study, only
+from .style import on_page
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
 from ...measures.stats import significant, threshold_p
@@ -402,9 +403,6 @@ def provenance(study: Study) -> str:
     return "\n  ".join(lines)
 
 
-SHORT_NAME = ("MiniLM, 10 % of the pairs", "MiniLM") # what records call an encoder, and what pages do, whose line of the scale has the share
-
-
 def show(
     *parts,        # text, DataFrame, Study or figure; what is empty is left out
     alt: str = "", # what a reader who cannot see a figure is told
@@ -418,6 +416,6 @@ def show(
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
             from .pictures import Picture
-            display(Picture(part, alt))
+            display(Picture(part, on_page(alt)))
         elif part:
-            display(Markdown(part.replace(*SHORT_NAME)))
+            display(Markdown(on_page(part)))

@@ -64,11 +64,11 @@ class Claim:
         analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
         ours = f" In our runs: {'; '.join(analogues)}." if analogues else ""
         paper_verdict = printed_verdict(self.facts)
-        so = paper_verdict == "holds" # where the printed cells deny the claim, those are told that do
+        so = paper_verdict == "holds" # else those that deny the claim are described
         cells = f"**{paper_verdict}**"
         description = describe(self.facts, so)
         if description:
-            cells += (": " if so else "; not so: ") + description
+            cells += (": " if so else "; against it: ") + description
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
         anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
@@ -282,12 +282,12 @@ def _make_ledger(paper: str) -> Ledger:
     return book
 
 
-def resting_on(study: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
-    "Answer the claims that rest on an experiment, each over all of its comparisons, wherever they are."
-    paper, profile = study.experiment.name.partition("/")[0], study.experiment.profile
-    tables = [table.id for table in study.experiment.tables]
+def resting_on(*studies: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
+    "Answer the claims that rest on the studies of a page, each over all of its comparisons, wherever they are."
+    paper, profile = studies[0].experiment.paper, studies[0].experiment.profile
+    tables = [table.id for study in studies for table in study.experiment.tables]
     by_answer = {}
-    is_known = not study.own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
+    is_known = not studies[0].own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
     for claim in read_ledger(paper).claims.values() if is_known else ():
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
