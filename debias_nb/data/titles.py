@@ -363,7 +363,7 @@ def load_titles(name: str, download: bool = True, require_hash: bool = False) ->
 
     Examples
     --------
-    >>> from debias_nb import load_titles
+    >>> from debias_nb.data.titles import load_titles
     >>> load_titles("aan_citations") # doctest: +SKIP
     Titles(aan_citations: 13,793 queries, 10,255 items, 82,670 pairs, fingerprint a7dd0bf86d7c)
     >>> load_titles("musik")
