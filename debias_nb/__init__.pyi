@@ -15,13 +15,10 @@ from debias_nb.checks import EncoderError as EncoderError
 from debias_nb.settings import WorldConfig as WorldConfig
 from debias_nb.data.answers import load_answers as load_answers
 from debias_nb.data.authors import load_texts as load_texts
-from debias_nb.data.products import load_offers as load_offers
-from debias_nb.data.products import load_products as load_products
 from debias_nb.data.pairs import load_questions as load_questions
 from debias_nb.data.pairs import read_pairs as read_pairs
 from debias_nb.data.registry import DataError as DataError
 from debias_nb.data.registry import MissingData as MissingData
-from debias_nb.data.titles import load_titles as load_titles
 from debias_nb.data.worlds import Catalog as Catalog
 from debias_nb.data.planted_answers import answers_split as answers_split
 from debias_nb.data.planted_authors import authors_split as authors_split
@@ -44,7 +41,6 @@ from debias_nb.encoders.interventions import intervene as intervene
 from debias_nb.measures.metrics import auc_at as auc_at
 from debias_nb.measures.metrics import bootstrap_weights as bootstrap_weights
 from debias_nb.measures.metrics import evaluate_pairs as evaluate_pairs
-from debias_nb.measures.metrics import rank_metrics as rank_metrics
 from debias_nb.losses.pair_losses import Hinge as Hinge
 from debias_nb.losses.regularizers import ITVReg as ITVReg
 from debias_nb.losses.regularizers import L2SP as L2SP
@@ -60,10 +56,8 @@ from debias_nb.losses.scan import Memory as Memory
 from debias_nb.losses.scan import diagnose_weights as diagnose_weights
 from debias_nb.losses.scan import learn_weights as learn_weights
 from debias_nb.losses.scan_loss import SCAN as SCAN
-from debias_nb.measures.stats import Interval as Interval
 from debias_nb.measures.stats import Paired as Paired
 from debias_nb.measures.stats import holm as holm
 from debias_nb.measures.stats import interval as interval
-from debias_nb.measures.stats import mean_std as mean_std
 from debias_nb.measures.stats import paired as paired
 from debias_nb.measures.stats import verdict as verdict

@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
+from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
@@ -129,6 +130,13 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+
+def pin(folder):
+    "Write the hashes of a folder's files next to them, as a conversion does: runs take no others."
+    pins = {path.name: Pin.of(path) for path in folder.iterdir()}
+    note = Conversion(dataset=folder.name, settings={}, counts={}, sources={}, files=pins)
+    (folder / CONVERSION_FILE).write_text(note.model_dump_json())
 
 
 def read_page(text):

@@ -13,7 +13,6 @@ from debias_nb.data import answers, authors, pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
-from debias_nb.data.registry import only_pinned
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.tasks.common import lacking, task_of
 from dry import stand_in
@@ -154,7 +153,7 @@ def test_a_converted_corpus_makes_the_papers_runs(names, table, labels, tmp_path
     lacking.cache_clear()
     for name in names:
         converted(name, tmp_path)
-    with only_pinned(), warnings.catch_warnings(): # as records are made; a miniature has its balance
+    with warnings.catch_warnings(): # a miniature has its balance
         warnings.simplefilter("error")
         for run in runs.values():
             assert task_of(run).lacks(run) is None

@@ -14,11 +14,11 @@ from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
 from debias_nb.data import products
 from debias_nb.data import registry as r
-from debias_nb.data.registry import DataError
+from debias_nb.data.registry import DataError, UnknownData
 from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.runs.tasks import pairs as task
 from debias_nb.runs.tasks.common import lacking
-from made import STATIC
+from made import STATIC, pin
 
 
 def pairs(*rows, name="made"):
@@ -202,6 +202,9 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     train = q.load_questions("forum", "train")
     assert sorted(train.left) == ["a", "c"] and train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
     assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
+    with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
+        task.training_pairs(CorpusConfig(name="forum"))
+    pin(folder)
     assert task.training_pairs(CorpusConfig(name="forum")).left == train.left
     (superuser.parent / "datasets.yaml").write_text(OWN.replace("questions", "answers"))
     with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):

@@ -35,7 +35,7 @@ from debias_nb.explain.changes import NEW, WHOLE
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, HeldTexts, MethodSpec, read_method, read_methods
+from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, HeldTexts, read_method, read_methods
 from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded
@@ -119,16 +119,6 @@ def test_a_strength_stands_behind_the_name():
     assert all(strengths[name] in METHODS[name].grid for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
     assert all(read_method(f"{name}:{one!r}").strength == one for name, grid in grids.items() for one in grid)
-
-
-def test_a_method_is_added_in_one_place(monkeypatch):
-    monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25))
-    monkeypatch.setenv("COLUMNS", "300")
-    text = CliRunner().invoke(app, ["compare", "--help"]).output
-    assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    assert read_method("madeup").title == "Made up, 0.25"
-    with pytest.raises(ConfigError, match="did you mean 'madeup'"):
-        read_methods("madeupp")
 
 
 @pytest.mark.parametrize("name, words", [
@@ -908,8 +898,6 @@ def own_module(tmp_path, monkeypatch):
     file.write_text(OWN)
     yield file
     sys.modules.pop(file.stem, None)
-    for name in [name for name in METHODS if name.startswith(file.stem)]:
-        del METHODS[name]
 
 
 def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, own_module):

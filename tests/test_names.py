@@ -25,7 +25,6 @@ EncoderError
 Hinge(model, margin=0.3, hardest=10, temperature=0.1)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Importance(values, tokens, tokenizer)
-Interval(value, low, high, n, std, method)
 L2SP(weight=1e-06, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 LeastSquares(model)
 MaskReg(weight=0.1, mask_share=0.15, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
@@ -56,17 +55,12 @@ importance(model, tokens, kind='mask', dtype='fp32', rows_at_once=512)
 interval(values, replicates=None, level=0.95, units=None)
 intervene(model, tokens, chosen, kind='mask', seed=0, epoch=0, rows=None)
 learn_weights(features, labels=None, memory=None, *, generator, variant='fixed', class_mass='free', r=5, **settings)
-load_answers(name, part, download=True)
+load_answers(name, part, download=True, require_hash=False)
 load_encoder(config, device='cpu')
 load_model(source, device=None)
-load_offers(category, download=True)
-load_products(category, part, share=1.0, share_seed=0, download=True)
-load_questions(name, part, share=1.0, share_seed=0, holdout=0.0, download=True)
-load_texts(name, quotes=False, signatures=False, download=True)
-load_titles(name, download=True)
-mean_std(values)
+load_questions(name, part, share=1.0, share_seed=0, holdout=0.0, download=True, require_hash=False)
+load_texts(name, quotes=False, signatures=False, download=True, require_hash=False)
 paired(a_values, b_values, a_replicates=None, b_replicates=None, level=0.95, units=None)
-rank_metrics(y_true, y_score, groups, grades=None, name='', *, levels=(1, 4), unanswered='error')
 read_pairs(path, columns=('label', 'left', 'right'), encoding_errors='strict', name=None)
 read_pairs_file(source, columns=None, group=None, name=None, *, form=None, match=None, match_from=None, other_to=None, scores=None, where=None)
 score_pairs(test, scorers, columns=None, *, match=None, match_from=None, other_to=None)
@@ -123,6 +117,20 @@ def test_a_name_lives_where_the_stub_says():
 def test_the_module_lists_its_promised_names_alone():
     listed = [name for name in dir(debias_nb) if not name.startswith("__")]
     assert listed == sorted(debias_nb.__all__)
+
+
+def test_the_first_level_of_the_reference_is_the_promised_names():
+    docs = pytest.importorskip("docs") # which makes the site
+    pages = re.findall(r"^::: debias_nb\.[\w.]+\.(\w+)$", docs.reference(), flags=re.M)
+    assert pages == sorted(debias_nb.__all__)
+
+
+@pytest.mark.parametrize("name", ["load_offers", "load_products", "load_titles", "rank_metrics", "Interval", "mean_std"])
+def test_a_name_that_was_promised_warns_and_works(name):
+    assert name not in dir(debias_nb)
+    with pytest.warns(FutureWarning, match=f"import {name}: it is no longer.*; import it from debias_nb"):
+        former = getattr(debias_nb, name)
+    assert former is getattr(importlib.import_module(former.__module__), name)
 
 
 @pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("diagnosis", "Diagnosis"), ("embed_text", "embed_texts")])

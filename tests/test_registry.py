@@ -49,16 +49,16 @@ def test_a_file_is_hashed_again_when_it_has_changed(given, monkeypatch):
 
 
 def test_a_name_in_git_is_a_hash_too(given):
-    "As `git hash-object` gives it. What fails inside `only_pinned` leaves no trace outside."
+    "As `git hash-object` gives it. One that has none is refused where a hash is required, and nowhere else."
     command = ["git", "hash-object", "--stdin"]
     blob = subprocess.run(command, input=GOOD, capture_output=True, check=True).stdout.decode().strip()
     registry = demo(r.DataFile(file="b.tsv", format="tsv", git_blob=blob), r.DataFile(file="c.tsv", format="tsv"))
     path = given / "b.tsv"
     path.write_bytes(GOOD)
     (given / "c.tsv").write_bytes(GOOD)
-    with pytest.raises(r.UnknownData, match="c.tsv"), r.only_pinned():
-        assert r.locate("demo", "b.tsv", registry=registry) == path
-        r.locate("demo", "c.tsv", registry=registry)
+    assert r.locate("demo", "b.tsv", registry=registry, require_hash=True) == path
+    with pytest.raises(r.UnknownData, match="c.tsv"):
+        r.locate("demo", "c.tsv", registry=registry, require_hash=True)
     assert r.locate("demo", "c.tsv", registry=registry)
     path.write_bytes(WRONG + b"longer")
     with pytest.raises(r.ChangedData, match=blob):

@@ -20,6 +20,7 @@ from debias_nb.runs.runner import absent, execute
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from cells import defined_in
+from made import pin
 
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
 CORPUS = CorpusConfig(name="authors", task="authors", world=WORLD, split=SplitConfig())
@@ -70,6 +71,7 @@ def publish(folder, name, people):
     (folder / name).mkdir(parents=True)
     write_lines(folder / name / "pairs.jsonl", pairs)
     write_lines(folder / name / "truth.jsonl", truth)
+    pin(folder / name)
 
 
 def test_parts_that_were_published_apart_are_the_split(tmp_path, monkeypatch):

@@ -206,7 +206,7 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
     chains = [(f"{i}{a}", f"{i}{b}", int(a == 0)) for i in range(40) for a, b in ((0, 1), (1, 2))]
     left, right, labels = zip(*chains)
     everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
-    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *given: everything)
+    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **how: everything)
     labeled_pairs.training_pairs.cache_clear()
     block = BlockConfig(
         encoders=("e",), corpora=(CorpusConfig(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),

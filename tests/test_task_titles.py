@@ -24,7 +24,7 @@ def library(monkeypatch):
     made = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
     texts = ["Early", "New one", "New two", "paper: 39"]
     made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
-    monkeypatch.setattr(titles, "load_titles", lambda name: made)
+    monkeypatch.setattr(titles, "load_titles", lambda name, **how: made)
     for kept in (titles.title_split, titles.unlabeled_titles):
         kept.cache_clear()
     yield made

@@ -225,7 +225,7 @@ SOURCES = {
 }
 
 # %% ../../nbs/data/03_answers.ipynb #7f704eea
-def load_answers(name: str, part: Part, download: bool = True) -> Answers:
+def load_answers(name: str, part: Part, download: bool = True, require_hash: bool = False) -> Answers:
     """Load questions with candidate answers.
 
     Parameters
@@ -236,6 +236,8 @@ def load_answers(name: str, part: Part, download: bool = True) -> Answers:
         Part as published.
     download : bool
         False uses only files that are here.
+    require_hash : bool
+        Refuse a file whose contents cannot be checked, as runs do.
 
     Returns
     -------
@@ -265,11 +267,12 @@ def load_answers(name: str, part: Part, download: bool = True) -> Answers:
     source = SOURCES[name]
     check_known(f"part of {name} called", part, source.files)
     dataset = source.dataset or name
-    path = locate(dataset, source.files[part], download)
+    how = {"download": download, "require_hash": require_hash}
+    path = locate(dataset, source.files[part], **how)
     answers = read_answers(
         path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
     if part in source.queries:
-        queries = read_queries(locate(dataset, source.queries[part], download))
+        queries = read_queries(locate(dataset, source.queries[part], **how))
         id_of = {question: id for id, question in queries.items()}
         answers = replace(answers, question_ids=[id_of[question] for question in answers.questions])
     if part in source.drops:

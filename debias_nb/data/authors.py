@@ -323,7 +323,9 @@ def author_corpora() -> list[str]:
     return corpora(*READERS)
 
 
-def load_texts(name: str, quotes: bool = False, signatures: bool = False, download: bool = True) -> Texts:
+def load_texts(
+    name: str, quotes: bool = False, signatures: bool = False, download: bool = True, require_hash: bool = False,
+) -> Texts:
     """Load texts with authors and topics, without repeats.
 
     Parameters
@@ -336,6 +338,8 @@ def load_texts(name: str, quotes: bool = False, signatures: bool = False, downlo
         Remove quoted lines, and signatures.
     download : bool
         False uses only files that are here.
+    require_hash : bool
+        Refuse a file whose contents cannot be checked, as runs do.
 
     Returns
     -------
@@ -362,7 +366,7 @@ def load_texts(name: str, quotes: bool = False, signatures: bool = False, downlo
     """
     check_known("corpus", name, author_corpora())
     about = load_registry().datasets[name]
-    paths = [locate(name, entry.file, download) for entry in about.files]
+    paths = [locate(name, entry.file, download, require_hash=require_hash) for entry in about.files]
     texts = READERS[about.layout.reader](*paths, name=name)
     return clean(texts, quotes, signatures)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import quoted, visible
-from .columns import JUDGMENTS, Options, Rows
+from .forms import JUDGMENTS, MOST, Options, Rows, grades_advice
 from .registry import DataError
 from .tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse, with_title
 
@@ -21,7 +21,6 @@ FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub 
 }
 ROLES = ("corpus", "queries", "judgments")
 HOLDS = "a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet files in folders of these names"
-MOST = 10**6 # of a grade
 NO_MATCH = "; such queries are left out by --match-from 1 (match_from=1)"
 
 
@@ -150,17 +149,6 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
 
 
 # ---------------------------------------------------------------- what is relevant
-
-def grades_advice(numbers) -> str:
-    "Name a round threshold that is none of the grades, near the middle of them."
-    grades = {float(number) for number in numbers if abs(number) <= MOST}
-    low, below, middle, above, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
-    for digits in range(-6, 7):
-        for threshold in np.round([middle, above, below], digits):
-            if low < threshold < high and threshold not in grades:
-                return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
-    return ""
-
 
 def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
     grades = pd.to_numeric(judgments.grade.map(number_of)).astype(float)

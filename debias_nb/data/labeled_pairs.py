@@ -181,11 +181,11 @@ class Source(NamedTuple):
 
 
 def _train_questions(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
-    return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout)
+    return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
 
 
 def _test_questions(name: str) -> LabeledPairs:
-    return _of_texts(load_questions(name, "test"), name)
+    return _of_texts(load_questions(name, "test", require_hash=True), name)
 
 
 def _train_products(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
@@ -210,7 +210,7 @@ def _texts_of_training(name: str) -> list[str]:
 
 
 def _texts_of_answers(name: str) -> list[str]:
-    general = load_answers(name, "dev")
+    general = load_answers(name, "dev", require_hash=True)
     return [*general.questions, *general.answers]
 
 

@@ -281,17 +281,17 @@ def question_corpora() -> list[str]:
     return corpora("questions")
 
 
-def _read(dataset, file, download) -> QuestionPairs:
+def _read(dataset, file, **how) -> QuestionPairs: # how: as `locate` takes it
     "Read one file of a data set."
     layout = load_registry().datasets[dataset].layout
     errors = "replace" if file in layout.undecodable else "strict"
     columns = layout.columns.get(file, COLUMNS)
-    return read_pairs(locate(dataset, file, download), columns, errors, f"{dataset} {file}")
+    return read_pairs(locate(dataset, file, **how), columns, errors, f"{dataset} {file}")
 
 # %% ../../nbs/data/01_pairs.ipynb #126d22c0
 def load_questions(
     name: str, part: Literal["train", "test", "heldout"], share: float = 1., share_seed: int = 0, holdout: float = 0.,
-    download: bool = True,
+    download: bool = True, require_hash: bool = False,
 ) -> QuestionPairs:
     """Load labeled question pairs of a forum; training pairs that stand in an evaluation set are dropped.
 
@@ -310,6 +310,8 @@ def load_questions(
         Fraction of the training pairs that is held out.
     download : bool
         False uses only files that are here.
+    require_hash : bool
+        Refuse a file whose contents cannot be checked, as runs do.
 
     Returns
     -------
@@ -341,12 +343,13 @@ def load_questions(
     if part == "heldout" and not holdout:
         raise ValueError(f"{name} heldout: nothing is held out at holdout=0")
     about = load_registry().datasets[name]
+    how = {"download": download, "require_hash": require_hash}
     train, test = about.layout.train, about.layout.test
     if part == "test":
-        return replace(_read(name, test, download), name=f"{name} test")
-    pairs = _read(name, train, download)
+        return replace(_read(name, test, **how), name=f"{name} test")
+    pairs = _read(name, train, **how)
     others = [entry.file for entry in about.files if entry.file not in (train, test)]
-    evaluation = {f"{name}/{file}": _read(name, file, download) for file in (test, *others)}
+    evaluation = {f"{name}/{file}": _read(name, file, **how) for file in (test, *others)}
     pairs = replace(clean(pairs, evaluation), name=f"{name} {part}")
     if holdout:
         pairs, heldout = split_questions(pairs, holdout, share_seed)

@@ -10,15 +10,14 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, counted, nearest, quoted
+from ..checks import ConfigError, nearest
 from ..files import check_regular, fingerprint, sha256_file
-from .columns import NAME_THEM, Columns, Options, Rows, columns_of, describe_unused, roles
-from .judgments import grades_advice, read_dicts, read_folder, read_splits
+from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
+from .judgments import read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
-from .run_files import MODELS
-from .tables import FORMATS, LINE_END, VISIBLE, check, check_file, check_lines, ending, groups_in, in_memory, is_retrieval
-from .tables import finite, is_text, named_values, number_of, path_and_part, read_table, read_text, rows_where, spread, texts_in
+from .tables import FORMATS, LINES, LINE_END, VISIBLE, check, check_file, check_lines, ending, in_memory, is_retrieval, is_text
+from .tables import named_values, path_and_part, read_table, read_text, rows_where, spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,137 +68,6 @@ class PairFile:
         return fingerprint(content)
 
 
-# ---------------------------------------------------------------- labeled pairs
-
-UNLABELED_CELLS = ("", "-", "none", "nan")
-LISTS = (
-    "columns {0} and {1} hold lists of texts and of their labels: frame.explode(['{0}', '{1}']) makes labeled pairs of them, "
-    "and columns query, pos and neg with the texts of each kind make candidates")
-
-
-def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series:
-    "Return the texts of a side; several columns are joined."
-    texts = frame[columns[0]]
-    if len(columns) > 1:
-        cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
-        texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
-    check(name, texts, texts.map(is_text), "a text is expected")
-    if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
-        first = repr(texts.iloc[0])
-        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
-    return texts
-
-
-def _label(cell: str, options: Options) -> float | None: # 0 or 1; nan where a pair is left out, None: no label
-    word, number = cell.strip().casefold(), number_of(cell)
-    if options.match is not None:
-        match = str(options.match).strip().casefold()
-        if word in UNLABELED_CELLS and word != match:
-            return np.nan
-        return word == match or number is not None and number == number_of(match)
-    if options.match_from is None:
-        return word == "true" if word in ("true", "false") else number if number in (0, 1) else None
-    if number is None:
-        return None
-    is_between = options.other_to is not None and options.other_to < number < options.match_from
-    return np.nan if is_between else number >= options.match_from
-
-
-def labels_of(name: str, cells: pd.Series, options: Options) -> pd.Series:
-    "Return labels as the options say, nan where a pair is left out."
-    texts = cells.map(str)
-    readings = {cell: _label(cell, options) for cell in texts.unique()}
-    is_label = texts.map(lambda cell: readings[cell] is not None)
-    if options.match_from is None:
-        check(name, cells, is_label, "labels are 0 or 1", "" if is_label.all() else _advice(texts.value_counts()))
-    check(name, cells, is_label, "a grade is expected")
-    return texts.map(readings).astype(float)
-
-
-def _advice(counts: pd.Series) -> str: # how many rows have each label
-    "Explain how labels other than 0 and 1 can be read."
-    numbers = {*map(number_of, counts.index)}
-    if None not in numbers and numbers != {-1, 1}:
-        return grades_advice(numbers)
-    words = ", ".join(f"{quoted(word)} ({count:,})" for word, count in counts[:8].items())
-    return f"; they are {words}: say which one is a match, --match WORD"
-
-
-def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    lists = [columns.right[0], columns.label]
-    if frame[lists].map(lambda cell: isinstance(cell, list)).all(axis=None):
-        raise DataError(f"{name}: {LISTS.format(*lists)}")
-    left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
-    labels = labels_of(name, frame[columns.label], options)
-    why = "pairs without a label"
-    if options.other_to is not None:
-        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
-    left_out = {why: labels.isna().sum()}
-    pairs = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
-    if options.group:
-        pairs["group"] = groups_in(name, frame[options.group])
-    for model, column in zip(MODELS, options.scores):
-        pairs[model] = finite(name, frame[column], f"column {column!r}: a finite score is expected")
-    pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
-    if pairs.empty:
-        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
-    if pairs.label.nunique() < 2:
-        there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
-    return Rows(pairs, left_out)
-
-
-# ---------------------------------------------------------------- queries with candidates, or with the matches of all
-
-def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> pd.DataFrame:
-    "Return a row for each query and text, positives first: row, left, right, label, line, group."
-    left = one_text(name, frame, columns.left)
-    parts = []
-    for column in (*columns.right, *columns.negatives):
-        texts = texts_in(name, frame[column])
-        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
-    has_match = np.isin(np.arange(len(frame)), parts[0].row)
-    check(name, frame[columns.right[0]], has_match, "a query without a match")
-    rows = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
-    of_query = {"left": left, "line": frame.index}
-    if options.group:
-        of_query["group"] = groups_in(name, frame[options.group])
-    queries = pd.DataFrame(of_query).set_axis(range(len(frame)))
-    return rows.join(queries, on="row")
-
-
-def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    texts = _long(name, frame, columns, options)
-    queries = texts.row.nunique()
-    is_copy = texts.duplicated(["row", "right", "label"])
-    texts = texts[~is_copy]
-    pairs = pd.MultiIndex.from_frame(texts[["left", "right"]])
-    is_match = (texts.label == 0) & pairs.isin(pairs[texts.label == 1])
-    texts = texts[~is_match]
-    has_negative = texts.label.groupby(texts.row).transform("min") == 0
-    texts = texts[has_negative].reset_index(drop=True)
-    if texts.empty:
-        raise DataError(f"{name}: no query with a negative")
-    texts["query"] = pd.factorize(texts.row)[0]
-    return Rows(texts.drop(columns="row"), {
-        "negatives with the text of a match": is_match.sum(), "texts with the text of another in their row": is_copy.sum(),
-        "queries without a negative": queries - texts.row.nunique()})
-
-
-def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
-    texts = _long(name, frame, columns, options).drop(columns="row")
-    texts["document"], corpus = pd.factorize(texts.right)
-    texts["itself"] = pd.Index(corpus).get_indexer(texts.left)
-    is_itself = texts.left == texts.right
-    is_copy = texts.duplicated(["left", "right"]) & ~is_itself
-    texts = texts[~is_itself & ~is_copy]
-    if texts.empty:
-        raise DataError(f"{name}: no pair of two different texts")
-    texts = texts.assign(query=pd.factorize(texts.left)[0]).sort_values("query", kind="stable").reset_index(drop=True)
-    left_out = {"pairs of a text with itself": is_itself.sum(), "pairs with the texts of another": is_copy.sum()}
-    return Rows(texts, left_out, pd.Series(corpus))
-
-
 # ---------------------------------------------------------------- any of them
 
 class Tabular(Protocol):
@@ -208,7 +76,6 @@ class Tabular(Protocol):
 
 
 Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | PairFile # as `read_pairs_file` takes it
-OF_FORM = {"pairs": _pairs, "candidates": _candidates, "retrieval": _matches}
 
 
 @pd.option_context("mode.string_storage", "python") # which takes half of a character, so that its line can be told
@@ -334,7 +201,7 @@ def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
     if columns.form != "pairs" or not options.columns and columns.names != ("left", "right", "label"):
         notes.append(f"read as {columns.description}")
     notes.append(describe_unused(table, columns, options))
-    rows = OF_FORM[columns.form](name, table, columns, options)
+    rows = FORMS[columns.form].read(name, table, columns, options)
     return replace(rows, note="; ".join(filter(None, notes)), columns=columns)
 
 
@@ -373,9 +240,10 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: 
     "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
     before, _, behind = str(source).rpartition(":")
     path, column = Path(source), "text"
-    if ending(before) in FORMATS and not path.exists():
+    tables = FORMATS.keys() - {LINES}
+    if ending(before) in tables and not path.exists():
         path, column = Path(before), behind
-    if ending(path) in FORMATS:
+    if ending(path) in tables:
         check_file(path)
         return path, column
     check_regular(path, DataError)

@@ -116,7 +116,7 @@ def load_products(
 
     Examples
     --------
-    >>> from debias_nb import load_products
+    >>> from debias_nb.data.products import load_products
     >>> load_products("shoes", "valid") # doctest: +SKIP
     QuestionPairs(shoes valid: 1,181 pairs, 251 duplicates, fingerprint 17dcb15cecc8)
     >>> load_products("shoe", "valid")
@@ -201,7 +201,7 @@ def load_offers(
 
     Examples
     --------
-    >>> from debias_nb import load_offers
+    >>> from debias_nb.data.products import load_offers
     >>> load_offers("shoes") # doctest: +SKIP
     TitleTask(shoes test: 428 queries, 963 items, 963 of them new, 788 pairs)
     >>> load_offers("shoe")

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['sha256_of', 'CONVERSION_FILE', 'NUL', 'DataFile', 'DataError', 'bad_lines', 'Layout', 'DataSet', 'Registry',
            'load_registry', 'corpora', 'git_blob_of', 'ChangedData', 'verify', 'data_folders', 'Pin', 'Conversion',
-           'MissingData', 'UnknownData', 'only_pinned', 'locate', 'inventory', 'text_lines', 'without_end',
-           'parsed_rows', 'first_mistake', 'parsed_lines', 'json_rows', 'Table']
+           'MissingData', 'UnknownData', 'locate', 'inventory', 'text_lines', 'without_end', 'parsed_rows',
+           'first_mistake', 'parsed_lines', 'json_rows', 'Table']
 
 # %% ../../nbs/data/00_registry.ipynb #987a3bf4
 import gzip
@@ -15,8 +15,6 @@ import json
 import os
 import re
 import zlib
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -262,18 +260,6 @@ class UnknownData(MissingData):
     "A file without a hash in the registry, which may be other data of the same name."
 
 
-_ONLY_PINNED = ContextVar("only_pinned", default=False)
-
-
-@contextmanager
-def only_pinned():
-    "Refuse files without a hash within the context: `locate` raises `UnknownData`."
-    before = _ONLY_PINNED.set(True)
-    try:
-        yield
-    finally:
-        _ONLY_PINNED.reset(before)
-
 # %% ../../nbs/data/00_registry.ipynb #06b7a44a
 def _download(registry, dataset, entry) -> Path:
     "Download a file from its pinned address, and check its hash."
@@ -294,11 +280,12 @@ def locate(
     file: str,    # one of its files
     download: bool = True, # False: use only what is on this machine
     registry: Registry | None = None, # default: the project's
+    require_hash: bool = False,       # refuse a file that cannot be checked, as runs do
 ) -> Path: # verified
     """Find or download a file.
 
-    Raises `MissingData` (nowhere), `ChangedData` (other contents), `DataError` (no such name), and inside `only_pinned`
-    `UnknownData` (no hash).
+    Raises `MissingData` (nowhere), `ChangedData` (other contents), `DataError` (no such name), and `UnknownData` (no
+    hash, where one is required).
     """
     registry = registry or load_registry()
     entry = registry.entry(dataset, file)
@@ -306,7 +293,7 @@ def locate(
         path = folder / dataset / file
         if path.is_file():
             entry = _with_pin(entry, path)
-            if _ONLY_PINNED.get() and not entry.is_pinned:
+            if require_hash and not entry.is_pinned:
                 raise UnknownData(
                     f"{dataset}/{file} is not used: {path} is there, but no hash of this file is known, so that it could "
                     f"be anything. If it is the file of {registry.datasets[dataset].title!r}, write `sha256: "

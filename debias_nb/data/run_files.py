@@ -10,13 +10,12 @@ import pandas as pd
 
 from ..checks import ConfigError, check_known, quoted
 from ..files import check_regular
-from .columns import fold_name
+from .forms import MODELS, fold_name
 from .judgments import as_id
 from .registry import DataError
 from .tables import ending, finite, in_order, is_rows, json_values, named_values, read_table, read_text, refuse
 
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
-MODELS = ("base", "tuned")
 JSON = (".json", ".jsonl", ".ndjson")
 TREC = ["query", "Q0", "document", "rank", "score", "tag"]
 COLUMNS = { # names of a table, folded

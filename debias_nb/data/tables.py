@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from io import StringIO
 from itertools import islice
@@ -21,8 +22,7 @@ from ..checks import ConfigError, closest, counted, nearest, quoted, visible
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".arrow") # of tables
-ENDINGS = (*FORMATS, ".txt") # each may be followed by .gz
+LINES = ".txt" # of a table between signs, or of texts, one a line
 TAB = "\t"
 DELIMITERS = {",": "commas", ";": "semicolons", TAB: "tabs", "|": "vertical bars"}
 SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a spreadsheet
@@ -61,8 +61,8 @@ def check_file(path: str | os.PathLike) -> None:
     path, _ = path_and_part(path)
     if os.path.isdir(path):
         return
-    if ending(path) not in ENDINGS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(ENDINGS)}, with or without .gz, or be that of a folder")
+    if ending(path) not in FORMATS:
+        raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}, with or without .gz, or be that of a folder")
     if not os.path.exists(path): # False for names that cannot be, too
         names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
         raise DataError(f"{visible(str(path))}: no such file{closest(path.name, names)}")
@@ -147,7 +147,7 @@ def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     return others.count(header) / len(others) if others and header > 1 else 0
 
 
-def _read_delimited(path: Path) -> pd.DataFrame:
+def _read_delimited(path: Path, _split: str | None) -> pd.DataFrame:
     "Read the cells between the sign by which header and first rows have equally many."
     text = read_text(path)
     usual = "," if ending(path) == ".csv" else TAB
@@ -204,7 +204,7 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame: # its rows are the lines 1, 2
     return frame.set_axis(range(1, len(frame) + 1))
 
 
-def _read_arrow(path: Path) -> pd.DataFrame:
+def _read_arrow(path: Path, _split: str | None) -> pd.DataFrame:
     "Read Parquet, or a file that `datasets` keeps on disk."
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -222,13 +222,8 @@ def _read_arrow(path: Path) -> pd.DataFrame:
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
 
 
-def read_table(path: Path, split: str | None = None) -> pd.DataFrame | dict:
-    "Read a frame, or a dict with queries and a corpus."
-    check_file(path)
-    if ending(path) in (".parquet", ".arrow"):
-        return _read_arrow(path)
-    if ending(path) in (".csv", ".tsv", ".txt"):
-        return _read_delimited(path)
+def _read_json(path: Path, split: str | None) -> pd.DataFrame | dict:
+    "Read objects or lists of JSON, a row each; or one object that is a table."
     rows = json_values(path, read_text(path))
     kinds = rows.map(type)
     if {*kinds} == {list}: # cells without names
@@ -266,6 +261,26 @@ def _read_object(path: Path, content: dict, split: str | None) -> pd.DataFrame |
         orient = "index" if all(map(str.isdigit, content)) else "columns"
         return in_order(pd.DataFrame.from_dict(content, orient, dtype=object))
     return in_memory(str(path), content)
+
+
+@dataclass(frozen=True)
+class Format:
+    "Format of the files of one ending, which .gz may follow."
+    title: str # in help
+    read: Callable[[Path, str | None], pd.DataFrame | dict] # of a path and a split
+
+
+FORMATS = {
+    ".csv": Format("CSV", _read_delimited), ".tsv": Format("TSV", _read_delimited), ".jsonl": Format("JSONL", _read_json),
+    ".ndjson": Format("JSONL", _read_json), ".json": Format("JSON", _read_json), ".parquet": Format("Parquet", _read_arrow),
+    ".arrow": Format("Arrow", _read_arrow), LINES: Format("TSV", _read_delimited),
+}
+
+
+def read_table(path: Path, split: str | None = None) -> pd.DataFrame | dict:
+    "Read a frame, or a dict with queries and a corpus."
+    check_file(path)
+    return FORMATS[ending(path)].read(path, split)
 
 
 # ---------------------------------------------------------------- tables in memory

@@ -332,7 +332,7 @@ def _load(name, paths, hashes) -> Titles:
     return source.read(*paths, name=name)
 
 
-def load_titles(name: str, download: bool = True) -> Titles:
+def load_titles(name: str, download: bool = True, require_hash: bool = False) -> Titles:
     """Load queries and items with short titles, and which items are relevant to which query.
 
     `data.titles.split_titles` splits them by year or by category.
@@ -344,6 +344,8 @@ def load_titles(name: str, download: bool = True) -> Titles:
         `lf_amazontitles131k`, `lf_amazontitles1_3m`.
     download : bool
         False uses only files that are here.
+    require_hash : bool
+        Refuse a file whose contents cannot be checked, as runs do.
 
     Returns
     -------
@@ -361,7 +363,7 @@ def load_titles(name: str, download: bool = True) -> Titles:
 
     Examples
     --------
-    >>> from debias_nb import load_titles
+    >>> from debias_nb.data.titles import load_titles
     >>> load_titles("aan_citations") # doctest: +SKIP
     Titles(aan_citations: 13,793 queries, 10,255 items, 82,670 pairs, fingerprint a7dd0bf86d7c)
     >>> load_titles("musik")
@@ -370,10 +372,11 @@ def load_titles(name: str, download: bool = True) -> Titles:
     """
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
-    paths = [locate(source.dataset, file, download) for file in source.files]
+    how = {"download": download, "require_hash": require_hash}
+    paths = [locate(source.dataset, file, **how) for file in source.files]
     if source.read is read_lf:
         with suppress(MissingData):
-            paths.append(locate(source.dataset, "categories.tsv", download))
+            paths.append(locate(source.dataset, "categories.tsv", **how))
     return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../nbs/data/02_titles.ipynb #5dd314ec

@@ -385,7 +385,7 @@ def rank_metrics(
 
     Examples
     --------
-    >>> from debias_nb import rank_metrics
+    >>> from debias_nb.measures.metrics import rank_metrics
     >>> means, values, ids = rank_metrics([1, 0, 0, 1], [.9, .2, .8, .3], ["a", "a", "b", "b"])
     >>> means["mrr"], values["p1"].tolist(), ids.tolist()
     (0.75, [1.0, 0.0], ['a', 'b'])

@@ -54,7 +54,7 @@ def mean_std(values: ArrayLike) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from debias_nb import mean_std
+    >>> from debias_nb.measures.stats import mean_std
     >>> mean_std([70., 72., 74.])
     (72.0, 2.0)
     """

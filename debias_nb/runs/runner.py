@@ -18,7 +18,6 @@ from functools import lru_cache, partial
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
-from ..data.registry import only_pinned
 from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
@@ -50,7 +49,6 @@ def quiet():
     warnings.filterwarnings("ignore", message=".*pin_memory.*")
 
 
-@only_pinned()
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
     """Train and test one run.
 
@@ -97,7 +95,6 @@ class Outcome:
             self.records[run_id] = record
 
 
-@only_pinned()
 def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: default: by its name
     "Explain what a run is missing, or return None if it can run."
     return (task or task_of(run)).lacks(run)
@@ -139,7 +136,6 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
     return {run_id: record for run_id, record in newest.items() if record["status"] == "finished"}
 
 
-@only_pinned()
 def _plan(
     tasks: dict[str, Task], runs: list[RunConfig], records: Records, fresh: bool, out: Outcome,
 ) -> list[tuple[RunConfig, bool]]:

@@ -15,10 +15,30 @@ from .terminal import OWN, echo, end
 
 app = typer.Typer()
 
-FORMS_HELP = (
-    "Labeled pairs, triplets or query/pos/neg rows, anchor and positive alone, or a folder with queries, corpus and qrels; CSV, "
-    "TSV, JSON, JSONL or Parquet, recognized by names of columns.")
-TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP}"
+
+def _forms_help() -> str:
+    from ...data.forms import forms_help
+    return forms_help()
+
+
+def _methods_help() -> str:
+    from ...explain.methods import methods_help
+    return methods_help()
+
+
+class TablesCommand(TyperCommand):
+    "Command whose help lists what tables of the library have; their modules, and PyTorch, are imported for that alone."
+    tables = {"{forms}": _forms_help, "{methods}": _methods_help}
+
+    def get_help(self, ctx):
+        for param in self.params:
+            for place, describe in self.tables.items():
+                if place in (param.help or ""):
+                    param.help = param.help.replace(place, describe())
+        return super().get_help(ctx)
+
+
+TEST_HELP = "What to test on, NAME=FILE. Repeatable. {forms}"
 Tests = Annotated[list[str], Option(help=TEST_HELP)]
 Columns = Annotated[list[str] | None, Option(
     help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
@@ -80,7 +100,7 @@ def _call(function: Callable, options: dict, **changes):
     return function(**{name: value for name, value in options.items() if name in arguments} | changes)
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN, cls=TablesCommand)
 def diagnose(
     ctx: Context,
     base: Annotated[str | None, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")] = None,
@@ -160,27 +180,18 @@ def demo(
     echo(diagnosis.decision.verdict())
 
 
-class MethodsCommand(TyperCommand):
-    "Command whose help lists the methods that there are, for which PyTorch is imported."
-    def get_help(self, ctx):
-        from ...explain.methods import methods_help
-        for param in self.params:
-            param.help = methods_help() if param.name == "methods" else param.help
-        return super().get_help(ctx)
-
-
 SETTING_HELP = "Default: what suits the kind of encoder."
 
 
-@app.command(rich_help_panel=OWN, cls=MethodsCommand)
+@app.command(rich_help_panel=OWN, cls=TablesCommand)
 def compare(
     ctx: Context,
     base: Annotated[str, Option(help="Base encoder: a folder, a name, or a hub id (name@commit).")],
-    train: Annotated[str, Option(help=f"What to train on. {FORMS_HELP}")],
+    train: Annotated[str, Option(help="What to train on, in one of the forms of tests.")],
     test: Tests,
     columns: Columns = None,
     methods: Annotated[str | None, Option(
-        show_default="base,plain,wise-ft,outreg,outreg-texts,itvreg; without --texts with outreg-texts:1 on the general ones")] = None,
+        help="{methods}", show_default="base,plain,wise-ft,outreg,outreg-texts,itvreg; without --texts with outreg-texts:1 on the general ones")] = None,
     seeds: Annotated[int, Option(
         min=2, help="Number of training runs of each method. 2 or 3 find large differences only: the page says how large. "
         "What rests on 2 is provisional.")] = 3,

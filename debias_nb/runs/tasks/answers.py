@@ -30,7 +30,7 @@ from ..training import curve_summary
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
     "Return a part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
     if not corpus.world:
-        return load_answers(key, part)
+        return load_answers(key, part, require_hash=True)
     return planted_answers(corpus.world, "iid" if part == "test" else part)
 
 
@@ -73,7 +73,7 @@ def evaluation_answers(
         return planted_answers(corpus.world, name)
     if "test" not in SOURCES[name].files:
         raise ConfigError(f"{name} has no test part")
-    return load_answers(name, "test")
+    return load_answers(name, "test", require_hash=True)
 
 
 def _about(answers: Answers) -> dict: # for the record
@@ -155,7 +155,7 @@ class AnswersTask(Task):
             about[f"dev {corpus.name}"] = _about(parts["dev"])
         stage = run.training.transfer
         if run.method.transfer and stage:
-            parts["transfer"] = load_answers(stage.corpus, stage.part)
+            parts["transfer"] = load_answers(stage.corpus, stage.part, require_hash=True)
             about[f"transfer {stage.corpus}"] = _about(parts["transfer"])
         return parts, about
 

@@ -43,7 +43,7 @@ PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # pub
 
 
 def _read(name: str, corpus: CorpusConfig) -> Texts:
-    return load_texts(name, quotes="quotes" in corpus.cleaned, signatures="signatures" in corpus.cleaned)
+    return load_texts(name, "quotes" in corpus.cleaned, "signatures" in corpus.cleaned, require_hash=True)
 
 
 SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}

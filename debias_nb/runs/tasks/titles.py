@@ -29,7 +29,7 @@ def title_split(corpus: CorpusConfig):
     if corpus.world:
         split = catalog_titles(planted_catalog(corpus.world))
     else:
-        titles, *later = [load_titles(part) for part in corpus.name.split("+")] # of different years
+        titles, *later = [load_titles(part, require_hash=True) for part in corpus.name.split("+")] # of different years
         if later:
             titles = join_titles(titles, *later, corpus.name)
         iid = .2 if titles.published is None else None
