@@ -7,6 +7,7 @@ from pathlib import Path
 import explorer
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from cells import a_run
 from debias_nb.runs.config import load_experiment
@@ -15,8 +16,10 @@ from debias_nb.repro.pages.answers import answer, answer_word, by_method, distan
 from debias_nb.repro.pages.cells import Cell, status_of, table_cells, with_value
 from debias_nb.repro.notebooks import template_path
 from debias_nb.repro.pages.frame import all_experiments, best_settings, load_study, papers, scales
+from debias_nb.repro.pages.pictures import Picture, svg
 from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
 from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
+from debias_nb.repro.pages.style import on_page
 from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
 from debias_nb.repro.pages.verdicts import resting_on
 
@@ -203,3 +206,11 @@ def test_every_experiment_has_a_page_of_its_own_or_with_others():
     assert [name for name, page in pages.items() if not has_notebook(page)] == []
     assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
     assert template_path("itvreg/table14", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+
+
+def test_pages_name_methods_as_readers_know_them():
+    names = "OutReg 1, general mix; MiniLM, 10 % of the pairs; Word dropout 15 %; auc05[no known text]"
+    assert on_page(names) == "OutReg 1, general texts; MiniLM; Word dropout 15%; auc05[disjoint pairs]"
+    figure = Figure()
+    figure.suptitle("OutReg 1, general mix")
+    assert b"general texts" in svg(Picture(figure).figure)

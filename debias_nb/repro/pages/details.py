@@ -97,10 +97,9 @@ def at_strength(
 ) -> pd.DataFrame: # `differences`, with the norm
     "Place differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
     place = ["encoder", "corpus"]
-    of_outreg = only(norms, family="OutReg").set_index(place).norm
-    rows = differences.merge(norms)
-    unit = .1 * rows.join(of_outreg, place, rsuffix=" of OutReg")["norm of OutReg"]
-    return rows.assign(strength=rows.strength * rows.norm / unit)
+    unit = only(norms, family="OutReg").set_index(place).norm.rename("unit")
+    rows = differences.merge(norms).join(.1 * unit, place)
+    return rows.assign(strength=rows.strength * rows.norm / rows.pop("unit"))
 
 
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`

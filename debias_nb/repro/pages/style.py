@@ -19,6 +19,7 @@ NAMES = ( # patterns of what records call encoders and methods, and what pages d
     (r"(?<=\d) %", "%"),
     ("MiniLM, 10% of the pairs", "MiniLM"), # the line of the scale has the fraction
     ("general mix", "general texts"),
+    ("no known text", "disjoint pairs"),
 )
 
 
