@@ -8,7 +8,6 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "debias_nb"
 ROOMS = ("", "data", "encoders", "measures", "losses", "runs", "runs/tasks", "explain", "repro", "repro/commands", "repro/pages")
 PARTICIPLES = 12 # lone ones of 1,000 names
-FRAGMENTS = .15  # of the docstrings of functions
 BODY = 40        # lines of a function
 MODULE = 500     # lines
 
@@ -16,8 +15,9 @@ IRREGULAR = set("""told said found known kept held made drawn given shown chosen
                    brought built lost begun spoken""".split())
 NOUNS = set("seed need feed speed embed shared weighted bed indeed exceed proceed".split()) # they end like participles
 TERMS = {"tuned", "closed"} # of the field: the tuned model; the closed ends of a range
-NO_VERBS = set("""what whether how which where when who whose why the a an all its some as that of for in those these this each every one
-                  two no nothing other their it they from to with without only more at about after before between""".split())
+# Words that begin a description of a scene, and that ruff's D401 lets pass; it refuses articles, "what", and other forms of verbs.
+NO_VERBS = set("""whether how which where when who whose why all its as of for in those each every one two no nothing other their they
+                  from to with without only more at about after before between names""".split())
 
 
 def modules(room: str) -> list[Path]:
@@ -48,15 +48,14 @@ def names_in(nodes: list[ast.AST]) -> list[str]:
 def begins_with_a_verb(docstring: str) -> bool:
     first = re.match(r"\W*([A-Za-z]+)", docstring)
     word = first[1].lower() if first else ""
-    third_person = word.endswith("s") and not word.endswith(("ss", "us", "ess"))
-    return not (word in NO_VERBS or third_person or word.endswith(("ing", "ed", "tion", "ity", "ness")))
+    return not (word in NO_VERBS or word.endswith(("tion", "ity", "ness")))
 
 
-def fragments(nodes: list[ast.AST]) -> tuple[list[str], int]:
-    "Return the functions whose docstring begins with no verb, and how many have a docstring; properties are what they are."
+def fragments(nodes: list[ast.AST]) -> list[str]:
+    "Return the functions whose docstring begins with no verb; properties are what they are."
     commanded = [node for node in functions(nodes) if not any("property" in ast.unparse(one) for one in node.decorator_list)]
     docstrings = {node.name: ast.get_docstring(node) for node in commanded if ast.get_docstring(node)}
-    return [name for name, text in docstrings.items() if not begins_with_a_verb(text)], len(docstrings)
+    return [name for name, text in docstrings.items() if not begins_with_a_verb(text)]
 
 
 def long_returns(nodes: list[ast.AST]) -> list[str]:
@@ -82,8 +81,7 @@ def test_names_are_nouns(room):
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_docstrings_of_functions_begin_with_a_verb(room):
-    names, count = fragments(nodes_of(room))
-    assert len(names) <= FRAGMENTS * count, f"{len(names)} of {count}: {names}"
+    assert fragments(nodes_of(room)) == []
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -105,7 +103,7 @@ def test_functions_and_modules_are_short(room):
 def test_the_checks_see_what_is_wrong():
     text = '''
 def found(known):
-    "What is known."
+    "Whether it is known."
     told, cases = known
     return 1, 2, 3, 4
 
@@ -116,6 +114,6 @@ def starred(*values):
     code = ast.parse(text)
     nodes = list(ast.walk(code))
     assert [name for name in names_in(nodes) if is_participle(name)] == ["told", "known", "found", "starred"]
-    assert fragments(nodes) == (["found"], 2)
+    assert fragments(nodes) == ["found"]
     assert long_returns(nodes) == ["found", "starred"]
     assert body_lines(code.body[0], text.splitlines()) == 2

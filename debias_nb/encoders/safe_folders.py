@@ -1,13 +1,17 @@
-"""What may be loaded from a model's folder: safetensors and settings that are known, and nobody's code."""
+"""What may be loaded from a model's folder: safetensors and settings that are known, and nobody's code.
+
+sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides is refused
+by the type of each, in `KINDS`; what files leave out shows when the model is loaded.
+"""
 import json
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
 
 from ..checks import EncoderError, quoted
 from .kinds import ROUTER, is_static
@@ -23,7 +27,94 @@ WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "
 WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore")
 
 
-def _read(path: Path, kind=dict):
+# ---------------------------------------------------------------- what a file may say
+
+def _refused(why: str):
+    "Return the type of what must not be there."
+    def check(value):
+        if value is not None:
+            raise ValueError(why)
+
+    return Annotated[Any, AfterValidator(check)]
+
+
+def _check_type(name: str) -> str:
+    "Check that a module is one that sentence-transformers has for encoders."
+    package, _, kind = name.rpartition(".")
+    if kind in ("Router", "Asym"):
+        raise ValueError(ROUTER)
+    if package.partition(".")[0] != "sentence_transformers" or kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
+        raise ValueError("no module of an encoder that is read here; other code is not run")
+    return name
+
+
+def _check_attention(value):
+    "Check that attention is no code of a repository, which is named like one."
+    if "/" in json.dumps(value):
+        raise ValueError("code of a repository, which is not run")
+    return value
+
+
+Attention = Annotated[Any, AfterValidator(_check_attention)]
+TokenId = Annotated[int, Field(ge=0, lt=2**24)] # beyond what any vocabulary has; a tokenizer makes room up to the largest
+Layers = Annotated[int, Field(le=1000)] | None # whose number decides how much memory a model takes before its weights are read
+LONGEST_PROMPT = 1000 # characters
+
+
+class _Entry(BaseModel): # a module, in modules.json
+    type: Annotated[str, AfterValidator(_check_type)]
+    path: Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")] # as file systems take it
+    name: Any = None
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition(".")[2]
+
+
+def _form_of(extra: str, *names: str, **kinds) -> type[BaseModel]:
+    "Return a form of optional fields; a keyword is a field of that type. `extra` ones are refused or ignored."
+    types = dict.fromkeys(names, Any) | kinds
+    fields = {f"field_{number}": (kind, Field(None, alias=name)) for number, (name, kind) in enumerate(types.items())}
+    return create_model("_Form", __config__=ConfigDict(extra=extra), **fields)
+
+
+_MODULE = _form_of(
+    "ignore", architectures=list[str] | None, model_type=str | None, auto_map=_refused("names code of the repository, which is not run"),
+    transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
+    quantization_config=_refused("weights that are quantized are not read here"), num_hidden_layers=Layers, num_layers=Layers,
+    n_layers=Layers, n_layer=Layers, attn_implementation=Attention, _attn_implementation=Attention, experts_implementation=Attention,
+    _experts_implementation=Attention)
+_DENSE = _form_of("ignore", activation_function=Annotated[str, Field(pattern=r"^torch\.nn\.")] | None)
+_MODALITY = create_model("_Modality", method=(Literal["forward"], ...)) # how a transformer reads texts
+
+# Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model, its
+# tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
+# where, by which code, as pickles, onto which device.
+_OF_MODEL = _form_of("forbid", "dtype", "torch_dtype", "add_pooling_layer", attn_implementation=Attention)
+_OF_TOKENIZER = _form_of(
+    "forbid", "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
+_OF_CONFIG = _form_of("forbid", "use_cache", "is_causal", "use_bidirectional_attention")
+_SETTINGS = _form_of(
+    "forbid", "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
+    "query_length", "document_length", "query_expansion", modality_config=dict[str, _MODALITY] | None, model_kwargs=_OF_MODEL,
+    model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
+    config_args=_OF_CONFIG)
+_MODEL = _form_of(
+    "ignore", model_type=Literal["SentenceTransformer", "CrossEncoder"],
+    prompts=dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None,
+    similarity_fn_name=Literal["cosine", "dot", "euclidean", "manhattan"] | None, truncate_dim=PositiveInt | None,
+    default_prompt_name=str | None)
+_TOKENIZER = _form_of("ignore", added_tokens=list[create_model("_Added", id=(TokenId, ...))] | None)
+_INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")]], ...))
+
+KINDS = { # name of a file, anywhere in a folder -> what is in it
+    "*.bin.index.json": _refused("a list of pickles, which are not opened; delete it where there are safetensors"),
+    "*.safetensors.index.json": _INDEX, "config.json": _MODULE, "sentence_*_config.json": _SETTINGS, "config_sentence_transformers.json": _MODEL,
+    "tokenizer.json": _TOKENIZER, "added_tokens.json": dict[str, TokenId],
+}
+
+
+def _read(path: Path, kind):
     "Read a file of JSON of a type, of Python or pydantic. Raise `EncoderError` naming the file and the field."
     try:
         return TypeAdapter(kind).validate_json(path.read_bytes(), strict=True)
@@ -32,8 +123,11 @@ def _read(path: Path, kind=dict):
     except ValidationError as e:
         mistake = e.errors()[0]
         place = "".join(f"{part}: "[:60] for part in mistake["loc"])
-        raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {quoted(mistake['input'])[:60]}") from None
+        why = mistake["msg"].removeprefix("Value error, ")[:200]
+        raise EncoderError(f"{path}: {place}{why}, found {quoted(mistake['input'])[:60]}") from None
 
+
+# ---------------------------------------------------------------- a folder
 
 def is_folder(path: str | Path) -> bool:
     "Return whether a folder is there. Raise `EncoderError` for a name that is too long for a path."
@@ -43,116 +137,54 @@ def is_folder(path: str | Path) -> bool:
         raise EncoderError(f"{str(path)[:400]}: {e.strerror}") from None
 
 
-class _Module(NamedTuple):
-    "Module of a model: its class, its name in the model, and the folder of its files."
-    kind: str
-    name: str
-    place: Path
-
-
-class _ModuleEntry(BaseModel): # a line of modules.json
-    type: str
-    path: str
-    name: Any = None
-
-
-def _modules(folder: Path) -> list[_Module]:
+def _modules(folder: Path) -> list[_Entry]:
     """List the modules of a model in their order; a plain folder of transformers is one.
 
     Raise `EncoderError` for all but the known modules, and for what lies outside of the folder.
     """
     path = folder / "modules.json"
     if not path.is_file():
-        return [_Module("Transformer", "0", folder)]
-    modules = []
-    for module in _read(path, list[_ModuleEntry]):
-        package, _, kind = module.type.rpartition(".")
-        place = folder / module.path
-        if kind in ("Router", "Asym"):
-            raise EncoderError(f"{place}: {ROUTER}")
-        if package.partition(".")[0] != "sentence_transformers" or kind not in WITH_WEIGHTS + WITHOUT_WEIGHTS:
-            why = "is no module of an encoder that is read here; other code is not run"
-            raise EncoderError(f"{path}: {quoted(module.type)} {why}")
-        is_folder(place)
-        if "\0" in module.path or not place.resolve().is_relative_to(folder.resolve()):
+        return [_Entry(type="sentence_transformers.Transformer", path="", name="0")]
+    modules = _read(path, list[_Entry])
+    for module in modules:
+        if not (folder / module.path).resolve().is_relative_to(folder.resolve()):
             raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link to there")
-        modules.append(_Module(kind, str(module.name), place))
     return modules
 
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 WHOLE = ("I64", "I32", "BOOL") # positions and masks are kept so, weights are not
-LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer") # names of their number in config.json
-OF_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.") # in the name of a weight
 
 
-def _weights(place: Path) -> dict[str, str]:
-    "Return the kinds of numbers that files of safetensors hold, by name; a damaged file is refused when loaded."
+def _check_numbers(place: Path) -> None:
+    "Refuse weights in whole numbers or eight bits, which are of another scale than they are read with."
     kinds = {}
     for path in sorted(place.glob("*.safetensors")):
-        with suppress(SafetensorError, OSError), safe_open(path, "pt") as file:
+        with suppress(SafetensorError, OSError), safe_open(path, "pt") as file: # a damaged one is refused when it is loaded
             kinds |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
-    return kinds
-
-
-def _check_numbers(place: Path, weights: dict[str, str]) -> None:
-    "Refuse weights in whole numbers or eight bits, which are of another scale than they are read with."
-    for name, kind in weights.items():
+    for name, kind in kinds.items():
         is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
         if kind not in FLOATS and (is_weight or kind not in WHOLE):
             how = "their scale is not read here; save the weights as float32 or float16"
             raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {how}")
 
 
-class _Config(BaseModel, extra="allow"): # of a transformer, in config.json
-    architectures: list[str] | None = None
-    model_type: str | None = None
-
-
-def _check_layers(place: Path, weights: dict[str, str]) -> None:
-    "Refuse a transformer that has as many layers as its weights do not. Layers may share them (ALBERT)."
-    path = place / "config.json"
-    if not path.is_file():
-        return
-    config = _read(path, _Config).model_dump()
-    if config.get("num_hidden_groups"):
-        return
-    numbers = [OF_LAYER.search(name) for name in weights if not name.startswith("decoder.")]
-    depth = max((int(number[1]) + 1 for number in numbers if number), default=0)
-    for name in LAYERS:
-        number = config.get(name)
-        if isinstance(number, int) and (depth or number > 1000) and number != depth:
-            raise EncoderError(f"{path}: {name} is {number}, and the weights are of {depth} layers: the numbers must agree")
-
-
-def _check_module(module: _Module) -> None:
-    "Refuse a module without safetensors of its own, and settings that would run code."
-    adapter = module.place / "adapter_config.json"
+def _check_module(module: _Entry, place: Path) -> None:
+    "Refuse a module without safetensors of its own, and a function that is none of torch."
+    adapter = place / "adapter_config.json"
     if module.kind == "Transformer" and adapter.is_file():
-        merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(module.place)!r}).merge_and_unload()"
+        merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(place)!r}).merge_and_unload()"
         how = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
         raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
-    pickles = sorted(path.name for path in module.place.glob("*") if path.suffix in PICKLES)
-    names = [WEIGHTS, INDEX] if module.kind == "Transformer" else [WEIGHTS]
-    if (pickles or module.kind in WITH_WEIGHTS) and not any((module.place / name).is_file() for name in names):
+    pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
+    has_weights = (place / WEIGHTS).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
+    if not has_weights and (pickles or module.kind in WITH_WEIGHTS):
         what = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
         how = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
-        raise EncoderError(f"{module.place}: {what}; {how}")
-    weights = _weights(module.place) if module.kind in WITH_WEIGHTS else {}
-    _check_numbers(module.place, weights)
-    config = module.place / "config.json"
-    if module.kind == "Dense" and config.is_file():
-        function = _read(config).get("activation_function")
-        if function is not None and not str(function).startswith("torch.nn."):
-            why = "is no function of torch.nn, and is not called"
-            raise EncoderError(f"{config}: activation_function: {str(function)[:60]} {why}")
-    if module.kind != "Transformer":
-        return
-    for path in sorted(module.place.glob("sentence_*_config.json")):
-        for value in _read(path, _SETTINGS).model_dump(exclude_unset=True).values():
-            if isinstance(value, dict):
-                _check_kernel(path, value)
-    _check_layers(module.place, weights)
+        raise EncoderError(f"{place}: {what}; {how}")
+    if module.kind == "Dense" and (place / "config.json").is_file():
+        _read(place / "config.json", _DENSE)
+    _check_numbers(place)
 
 
 def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> sha256
@@ -161,17 +193,12 @@ def folder_files(folder: Path) -> dict[str, str]: # file, from the folder on -> 
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
 
 
-def check_files(
-    folder: Path,
-    checksums: dict[str, str] | None = None, # file -> expected sha256
-) -> Path:
+def check_files(folder: Path, checksums: dict[str, str]) -> None: # checksums: file -> expected sha256
     """Refuse other files than expected.
 
     Where more than the weights have a checksum, nothing may be added. Raise `EncoderError` naming the file.
     """
-    if not checksums:
-        return folder
-    others = folder_files(folder)
+    others = folder_files(folder) if checksums else {}
     for name, expected in checksums.items():
         actual = others.pop(name, "that of no file")
         if actual != expected:
@@ -179,7 +206,6 @@ def check_files(
             raise EncoderError(f"{folder / name}: {what}")
     if others and len(checksums) > 1:
         raise EncoderError(f"{folder / min(others)}: no file of the encoder that is known by this name")
-    return folder
 
 
 def check_folder(
@@ -194,123 +220,38 @@ def check_folder(
     for path in folder.rglob("*"):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise EncoderError(f"{path}: neither a file nor a folder")
-    check_no_code(folder)
-    for path in folder.rglob("tokenizer.json"):
-        _read(path, _Tokenizer)
-    for path in folder.rglob("added_tokens.json"):
-        _read(path, dict[str, TokenId])
-    modules = _modules(folder)
-    for module in modules:
-        _check_module(module)
-    if not any(module.kind in WITH_WEIGHTS for module in modules):
-        raise EncoderError(f"{folder}: no weights at all; they must be safetensors")
-    settings = folder / "config_sentence_transformers.json"
-    if settings.is_file():
-        _read(settings, _ModelSettings)
-    return check_files(folder, checksums)
+    for name, kind in KINDS.items():
+        for path in folder.rglob(name):
+            _read(path, kind)
+    for module in _modules(folder):
+        _check_module(module, folder / module.path)
+    check_files(folder, checksums or {})
+    return folder
 
 
-def _form_of(*names: str, **kinds) -> type[BaseModel]:
-    "Return a form that has these fields and no others; a keyword is a field of that type."
-    fields = dict.fromkeys(names, (Any, None)) | {name: (kind, None) for name, kind in kinds.items()}
-    return create_model("_Alone", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
-
-
-class _Modality(BaseModel): # how a transformer reads texts
-    method: Literal["forward"]
-
-
-# Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model, its
-# tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
-# where, by which code, as pickles, onto which device.
-_OF_MODEL = _form_of("dtype", "torch_dtype", "attn_implementation", "add_pooling_layer")
-_OF_TOKENIZER = _form_of(
-    "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
-_OF_CONFIG = _form_of("use_cache", "is_causal", "use_bidirectional_attention")
-_SETTINGS = _form_of(
-    "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
-    "query_length", "document_length", "query_expansion", modality_config=dict[str, _Modality] | None, model_kwargs=_OF_MODEL,
-    model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
-    config_args=_OF_CONFIG)
-
-
-LONGEST_PROMPT = 1000 # characters
-
-
-class _ModelSettings(BaseModel): # of config_sentence_transformers.json
-    model_config = ConfigDict(protected_namespaces=())
-    model_type: Literal["SentenceTransformer", "CrossEncoder"] = "SentenceTransformer"
-    prompts: dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None = None
-    similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan"] | None = None
-    truncate_dim: PositiveInt | None = None
-    default_prompt_name: str | None = None
-
-
-TokenId = Annotated[int, Field(ge=0, lt=2**24)] # beyond what any vocabulary has; a tokenizer makes room up to the largest
-
-
-class _Added(BaseModel):
-    id: TokenId
-
-
-class _Tokenizer(BaseModel): # of tokenizer.json
-    added_tokens: list[_Added] | None = None
-
-
-class _Index(BaseModel): # a list of weights in several files
-    weight_map: dict[str, str]
-
-
-def _check_kernel(path: Path, settings: dict) -> None:
-    "Refuse attention that is code of a repository, and is named like one."
-    for name, value in settings.items():
-        if name.strip("_") in ("attn_implementation", "experts_implementation") and "/" in json.dumps(value):
-            raise EncoderError(f"{path}: {name}: {str(value)[:60]} is code of a repository, which is not run")
-
-
-def check_no_code(folder: Path) -> None:
-    "Refuse configurations that name code, or other weights than safetensors. Raise `EncoderError`."
-    reasons = {
-        "auto_map": "names code of the repository, which is not run",
-        "transformers_weights": f"names another file of weights than {WEIGHTS}",
-        "quantization_config": "weights that are quantized are not read here",
-    }
-    for path in folder.rglob("config.json"):
-        config = _read(path)
-        for name, why in reasons.items():
-            if config.get(name) is not None:
-                raise EncoderError(f"{path}: {name} {why}")
-        _check_kernel(path, config)
-    for path in folder.rglob("*.index.json"): # lists of weights in several files
-        if path.name.endswith(".bin.index.json"):
-            raise EncoderError(f"{path}: a list of pickles, which are not opened; delete it where there are safetensors")
-        for weight, file in _read(path, _Index).weight_map.items():
-            if Path(file).name != file or not file.endswith(".safetensors"):
-                how = "safetensors next to this file are expected"
-                raise EncoderError(f"{path}: {weight[:60]}: {how}, found {file[:60]!r}")
-            if not (path.parent / file).is_file():
-                raise EncoderError(f"{path}: {weight[:60]}: there is no {file[:60]}")
-
+# ---------------------------------------------------------------- a model
 
 SAFE = {"use_safetensors": True, "weights_only": True}
+OF_LAYER = re.compile(r"^(?!decoder\.)(?:.*\.)?(?:layers?|blocks?|h)\.\d+\.") # in the name of a weight; a decoder reads no text
 
 
 def _check_whole(model, folder: Path) -> None:
-    """Refuse a transformer some of whose weights are in no file, and would be drawn at random.
+    """Refuse a transformer some of whose weights are in no file, and would be drawn at random, or with layers too few for its weights.
 
     A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it.
     """
     from transformers.utils import logging as hf_logging
     for module in _modules(folder):
-        part = model._modules.get(module.name)
+        part = model._modules.get(str(module.name))
         transformer = getattr(part, "auto_model", None)
         if transformer is None:
             continue
+        place = folder / module.path
         verbosity = hf_logging.get_verbosity()
         hf_logging.set_verbosity_error() # it would print a table
         try: # what transformers says of the weights when it would load them
             _, report = type(transformer).from_pretrained(
-                module.place, config=transformer.config, device_map="meta", output_loading_info=True,
+                place, config=transformer.config, device_map="meta", output_loading_info=True,
                 local_files_only=True, trust_remote_code=False, **SAFE)
         finally:
             hf_logging.set_verbosity(verbosity)
@@ -322,7 +263,10 @@ def _check_whole(model, folder: Path) -> None:
                 torch.nn.init.zeros_(transformer.get_parameter(name))
         elif lacking:
             some = ", ".join(lacking[:5])
-            raise EncoderError(f"{module.place}: lacks {len(lacking)} weights ({some}), which would be drawn at random")
+            raise EncoderError(f"{place}: lacks {len(lacking)} weights ({some}), which would be drawn at random")
+        left_out = sorted(name for name in report["unexpected_keys"] if OF_LAYER.search(name))
+        if left_out:
+            raise EncoderError(f"{place}: the number of layers in config.json leaves out {len(left_out)} weights ({left_out[0]})")
 
 
 SHORTEST = 3 # tokens: two of them are special ones

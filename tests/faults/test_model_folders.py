@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AlbertConfig, AlbertModel
 from typer.testing import CliRunner
 
-from debias_nb.encoders import safe_folders
 from debias_nb.settings import EncoderConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
@@ -21,7 +21,7 @@ from debias_nb.explain.models import load_model
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.repro.cli import app
 from debias_nb.runs.pair_encoders import load_pair_encoder
-from made import STATIC, some_pairs
+from made import STATIC, VOCABULARY, some_pairs
 
 SETTINGS = "sentence_bert_config.json"
 CONFIG = "config.json"
@@ -249,8 +249,12 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "a layer without its bias": (dense(without("linear.bias")), "linear.bias"),
     "a link to a module elsewhere": (linked, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
     "what is neither file nor folder": (waiting, "README.md: neither"),
-    **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), f"num_hidden_layers is {count}, and the weights are of 1 ")
-       for count in (0, 2, 10**6)},
+    **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), why) for count, why in {
+        0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.", 2: "lacks 16 weights (encoder.layer.1.",
+        10**6: f"{CONFIG}: num_hidden_layers: Input should be less than or equal to 1000, found 1000000"}.items()},
+    "a kernel in another spelling": (fields(CONFIG, _attn_implementation="somebody/kernel"), f"{CONFIG}: _attn_implementation: code"),
+    "no module with weights": (lambda folder: (folder / "modules.json").write_text(json.dumps(
+        json.loads((folder / "modules.json").read_text())[1:])), "bert"),
     "a number in place of a class": (fields(CONFIG, architectures=5), f"{CONFIG}: architectures"),
     "the number of a class": (fields(CONFIG, architectures=[1]), f"{CONFIG}: architectures: 0"),
     "whole numbers": (weights(quantized), f"{QUERY} is quantized (I8)"),
@@ -339,9 +343,11 @@ def test_a_cross_encoder_is_no_encoder_and_is_diagnosed_by_its_scores(models, lo
         load_model(reader)
 
 
-def test_layers_that_share_their_weights_are_counted_otherwise(tmp_path):
-    (tmp_path / "config.json").write_text('{"num_hidden_layers": 12, "num_hidden_groups": 1}')
-    safe_folders._check_layers(tmp_path, {"encoder.albert_layer_groups.0.albert_layers.0.ffn.weight": "F32", "h.0.x": "F32"})
+def test_layers_may_share_their_weights(models):
+    shape = AlbertConfig(
+        vocab_size=len(VOCABULARY), embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64)
+    AlbertModel(shape).save_pretrained(models / "bert")
+    assert as_encoder(models / "bert").encode("red lamp").shape == (32,)
 
 
 def test_commands_refuse_in_a_sentence(models, tmp_path):
