@@ -10,13 +10,14 @@ from lock import read
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Licences
 
-Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml`, `debias_nb/encoders.yaml` and \
-`results/finetunes.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml`, `debias_nb/encoders.yaml`, \
+`results/finetunes.json` and `results/authors_code.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
 """
 NVIDIA = """\
 The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \
 triton is MIT.
 """
+NO_LICENCE = "no licence file: nothing of it is copied; tools/authors_code.py reads a clone that you fetch"
 
 
 def of_package(name: str) -> str: # "" where nothing is told
@@ -58,12 +59,15 @@ def render() -> str:
     encoders = described("encoders.yaml")
     source = json.loads((ROOT / "results/finetunes.json").read_text("utf-8"))
     scores = [source["name"], source["license"]]
+    code = json.loads((ROOT / "results/authors_code.json").read_text("utf-8"))["sources"].values()
     parts = [
         HEAD,
         "## Data sets\n",
         table(["data", "licence"], [*([about["title"], about["licence"]] for about in data.values()), scores]),
         "## Encoders\n",
         table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]),
+        "## Code that is compared with, and is not here\n",
+        table(["code", "licence"], [[f"{one['repository']}, commit {one['commit'][:7]}", NO_LICENCE] for one in code]),
         "## Packages\n",
         NVIDIA,
         table(["package", "version", "licence"], packages(lock)),

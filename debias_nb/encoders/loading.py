@@ -13,7 +13,7 @@ import torch
 
 from ..checks import ConfigError, EncoderError, nearest
 from ..settings import EncoderConfig
-from ..files import Strict, load_config, own_file, package_file
+from ..files import Count, Strict, load_config, own_file, package_file
 from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
 from .kinds import is_static
@@ -34,6 +34,7 @@ class EncoderCard(Strict):
     trained_on: str
     zero_shot: bool                # whether our test sets are new to it
     note: str | None = None
+    parameters: Count | None = None
 
     @property
     def checksums(self) -> dict[str, str]: # file -> sha256; none where any will do
