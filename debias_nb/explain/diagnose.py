@@ -23,7 +23,7 @@ from .diagnosis import Diagnosis, reason
 from .evidence import MOST_LOST, OF_TRAINING, below_chance, candidate_words, doubts, flaws, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
-from .inputs import apart_of, check_models, load_pair, made_of, options_of, read_files, setting_differences
+from .inputs import apart_of, check_models, describe_samples, load_pair, made_of, options_of, read_files, setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
@@ -240,7 +240,7 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
         gaps.append("New data: the only test is like training.")
     elif not any(test.name == like for test in tests):
         gaps.append(f"Data like training: no test is called `{like}`.")
-    if not any(test.file.form == "retrieval" for test in tests):
+    if not any(test.file.form in ("retrieval", "pooled") for test in tests):
         gaps.append("Search over many texts: every test has candidates of its own.")
     return gaps
 
@@ -315,11 +315,14 @@ def _of_models(
     )
 
 
-def _decide(tests: list[Test], table: pd.DataFrame, overlap: dict[str, int], findings: Findings, like: str, margin: float) -> Decision:
+def _decide(
+    tests: list[Test], table: pd.DataFrame, overlap: dict[str, int], findings: Findings, like: str, margin: float, has_metric: bool,
+) -> Decision:
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
     unusable = _unusable(tests, overlap, findings.unread, findings.cosines)
     results, others = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
-    decision = decide(results, findings.averaged, margin=margin, not_tested=_not_tested(tests, like), others=others, **unusable)
+    not_tested = _not_tested(tests, like)
+    decision = decide(results, findings.averaged, margin=margin, not_tested=not_tested, others=others, has_metric=has_metric, **unusable)
     return replace(decision, heading=findings.before + decision.heading, reason=decision.reason + findings.behind)
 
 
@@ -472,10 +475,11 @@ def diagnose(
 
     table = verdicts(sets, apart, margin / 100)
     defects = flaws(training, sets, findings.suspects)
-    decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100)
+    decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100, metric is not None)
     share = decision.averaged and decision.averaged.share
     sampling = {"seed": seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": threshold}
     facts = made_of("diagnose", models, files, of_tests, options, sampling | {"checks": _checks(findings.scorers, training)})
+    describe_samples(facts["files"], sets, models)
     return Diagnosis(
         decision, table, **_sentences(sets, table, left_out, defects, findings), scores=score_table(sets), words=findings.words,
         slices=slices(sets, findings.smaller, _vocabulary(training)), shortcuts=findings.shortcuts, flaws=defects,
