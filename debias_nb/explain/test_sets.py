@@ -434,7 +434,7 @@ class RetrievalTest(QueryTest):
 FORMS = {"pairs": PairTest, "candidates": CandidateTest, "retrieval": RetrievalTest}
 TITLES = {
     "auc05": "AUC(0.05)", "ap": "average precision", "accuracy": "accuracy", "mrr": "MRR", "ndcg10": "nDCG@10",
-    "mrr10": "MRR@10", "recall10": "recall@10", "recall100": "recall@100", "map": "MAP",
+    "mrr10": "MRR@10", "recall10": "recall@10", "recall100": "recall@100", "map": "MAP", "main_score": "main score",
 }
 
 
