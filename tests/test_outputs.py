@@ -107,9 +107,10 @@ def test_pages_that_follow_from_some_notebooks_are_made_and_no_others(monkeypatc
     made = []
     monkeypatch.setattr(reproduction, "write_pages", lambda names, *more: made.append(names))
     monkeypatch.setattr(outputs, "write_prior", lambda root: made.append("prior"))
+    monkeypatch.setattr(outputs, "write_published", lambda root: made.append("published"))
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb"])
     assert made == [], "a notebook of the library makes no page"
     outputs.make_pages([ROOT / "nbs/losses/scan.ipynb", ROOT / "nbs/papers/itvreg/claims.ipynb"])
     assert made == [["itvreg/claims", *BOOKS]]
     outputs.make_pages(None)
-    assert made[1:] == [None, "prior"]
+    assert made[1:] == [None, "prior", "published"]

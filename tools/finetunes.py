@@ -21,6 +21,7 @@ from statistics import fmean
 
 import pandas as pd
 
+from debias_nb.data.mteb_results import is_same_data
 from debias_nb.files import sha256_file
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -183,12 +184,6 @@ def is_same_size(one: float | None, other: float | None) -> bool:
 def yes_or_no(holds: bool) -> str:
     "Return a truth as the file has it."
     return "yes" if holds else "no"
-
-
-def is_same_data(one: str, other: str) -> bool:
-    "Return whether two names are of the same data: versions and translations begin with the name of their source."
-    one, other = one.lower(), other.lower()
-    return one.startswith(other) or other.startswith(one)
 
 
 def declaration(training_sets: frozenset[str] | None, task: str) -> str:

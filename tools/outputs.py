@@ -194,14 +194,36 @@ def write_prior(root: Path) -> None: # of the project
     rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
 
 
+def kind_names(table):
+    "Return a table whose types of tasks are called as pages call them."
+    return table.assign(kind=table.kind.replace("sts", "STS").str.replace("_", " "))
+
+
+def write_published(root: Path) -> None: # of the project
+    """Write what `diagnose` knows of public tasks, from the file of published fine-tunes, and of losses, from their page.
+
+    Items are those of tasks that have one subset and whose score is a mean over them."""
+    import pandas as pd
+    from debias_nb.files import load_yaml
+    scores = pd.read_csv(root / "results/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
+    has_mean = scores.kind.isin(load_yaml(root / "configs/finetunes.yaml")["means"]) & (scores.groupby("task").subsets.transform("max") == 1)
+    tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
+    by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
+    folder = root / "debias_nb/explain"
+    kind_names(by_task).to_csv(folder / "published_tasks.csv", lineterminator="\n")
+    losses = pd.read_csv(root / "reports/finetunes.losses.csv")
+    kind_names(losses).to_csv(folder / "published.csv", index=False, lineterminator="\n")
+
+
 def make_pages(paths: list[Path] | None) -> None:
-    """Make the pages of these notebooks of papers and those that sum them up; with None all pages, and the prior of `compare`.
+    """Make the pages of these notebooks of papers and those that sum them up; with None all pages, and what `compare` and `diagnose` know of them.
     Where none of the notebooks is a paper's, no page follows from them."""
     from debias_nb.repro.commands.reproduction import write_pages
     from debias_nb.repro.pages.report import BOOKS
     if paths is None:
         write_pages(None, ROOT / "reports", False, ROOT, keep_paper)
         write_prior(ROOT)
+        write_published(ROOT)
         return
     names = [page_name(path) for path in paths if path.is_relative_to(PAPERS)]
     if names:

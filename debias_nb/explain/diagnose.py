@@ -27,6 +27,7 @@ from .inputs import apart_of, check_models, describe_samples, load_pair, made_of
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
+from .published import diagnose_results
 from .scores import rank_moves, thresholds
 from .test_sets import RESAMPLES, PairTest, Test, TooSmall, as_test, check_metric, suspects
 from .words import importance_by_word, label_ties, word_importance, word_pairs, words_of
@@ -368,6 +369,8 @@ def diagnose(
     threshold: float | None = None,
     scores: dict | None = None,
     where: str | None = None,
+    results: dict | None = None,
+    trained: list[str] | None = None,
 ) -> Diagnosis:
     """Say whether, where and why fine-tuning made a model worse.
 
@@ -416,6 +419,11 @@ def diagnose(
         test. A text that is not ranked counts as not found.
     where : str, optional
         COLUMN=VALUE of the rows of all tests that are read, such as split=test. Of one file, also of training: FILE:COLUMN=VALUE.
+    results : dict, optional
+        In place of models and tests `base` and `tuned`, each a folder with results of mteb for one revision of one model. Verdicts
+        are by kind of task, scores by task; of the other arguments `trained` and `margin` alone are taken.
+    trained : list of str, optional
+        With `results`, tasks or data that it was trained on. By default those that its `model_meta.json` declares.
 
     Returns
     -------
@@ -450,6 +458,8 @@ def diagnose(
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
     check_range("margin", margin, high=100, closed="right")
+    if results is not None or trained is not None:
+        return diagnose_results(results, trained, margin / 100, [SEED], (base, tuned, train, tests, scores))
     check_models(base, tuned, scores, prompts)
     if threshold is not None and not np.isfinite(threshold):
         raise ConfigError(f"threshold: a number is expected, got {threshold}")
@@ -461,8 +471,7 @@ def diagnose(
     of_tests = {name: file for name, file in files.items() if name != "train"}
     check_metric(metric, list(of_tests.values()))
     sets, left_out = _large_enough(of_tests, seed, metric)
-    if sample is not None:
-        sets = [test.fewer(sample) for test in sets]
+    sets = [test if sample is None else test.fewer(sample) for test in sets]
     apart = apart_of(sets, training)
     if base is None:
         models = find_scores(scores, of_tests)

@@ -206,7 +206,7 @@ class Diagnosis:
             if sentence:
                 texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
             sections.append(Section(
-                key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), HOW_TO_READ.get(key, "")))
+                key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), self.facts.get(key) or HOW_TO_READ.get(key, "")))
         return [*sections, made_section(self.facts, self.notes)]
 
     def html(self) -> str:

@@ -8,6 +8,7 @@ from ..checks import ConfigError, EncoderError, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
+from ..data.run_files import MODELS
 from ..encoders.kinds import check_apart
 from .external_scores import ExternalScores
 from .methods import HeldTexts
@@ -78,6 +79,14 @@ def check_models(base, tuned, scores, prompts) -> None:
         raise ConfigError("base and tuned, or scores: one of them is expected, got both")
     if base is None and prompts is not None:
         raise ConfigError("prompts: these need both models, base and tuned")
+
+
+def check_results(results, *others) -> None:
+    "Check that there are two folders of results, and none of the other inputs. Raise `ConfigError`."
+    if {*(results or ())} != {*MODELS}:
+        raise ConfigError(f"results: folders called base and tuned are expected, got {quoted(results)}")
+    if any(other is not None for other in others):
+        raise ConfigError("results: these go with --trained and --margin, not with models, tests, training or other scores")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it

@@ -115,11 +115,11 @@ LABELS = { # of columns whose names say too little
     "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
     "both": "training pairs that both have it",
     "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
-    "found": "detectable, points", "kept": "gain kept, %",
+    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points",
 }
 UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a fraction in percent
 UNITS |= {"threshold": "{:.3f}".format}
-UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after"), exact)
+UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after", "items"), exact)
 UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}
 
 
@@ -239,7 +239,10 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
     "Return the section on inputs, versions, and the command."
     files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
     for name, about in {"files": files, "models": facts["models"]}.items():
-        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"], errors="ignore")
+        if not about:
+            continue
+        unlisted = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
+        frame = pd.DataFrame(about.values()).drop(columns=unlisted, errors="ignore")
         frame.insert(0, name, [*about])
         tables[name] = frame
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
@@ -262,7 +265,7 @@ def command_line(
 OURS = re.compile( # how each file begins that is written here
     rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
     rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
-    rb'|test,kind,slice,cases,matches,', re.DOTALL)
+    rb'|test,kind,slice,cases,matches,|task,base,tuned,', re.DOTALL)
 
 
 def is_ours(path: Path) -> bool:

@@ -440,7 +440,7 @@ class RetrievalTest(QueryTest):
 FORMS = {"pairs": PairTest, "candidates": CandidateTest, "pooled": PooledTest, "retrieval": RetrievalTest}
 TITLES = {
     "auc05": "AUC(0.05)", "ap": "average precision", "accuracy": "accuracy", "mrr": "MRR", "ndcg10": "nDCG@10",
-    "mrr10": "MRR@10", "recall10": "recall@10", "recall100": "recall@100", "map": "MAP", "p10": "P@10",
+    "mrr10": "MRR@10", "recall10": "recall@10", "recall100": "recall@100", "map": "MAP", "p10": "P@10", "main_score": "main score",
 }
 
 

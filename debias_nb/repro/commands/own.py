@@ -61,6 +61,7 @@ Margin = Annotated[float, Option(min=0, help="Smallest change that matters, in p
 Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
 SCORES_HELP = "In place of models, on tests with queries, corpus and qrels: base=FILE and tuned=FILE, or base:TEST=FILE; runs of TREC, "\
     "predictions of mteb 2 or of sentence-transformers. Pairs have scores as columns: --columns left,right,label,base,tuned."
+RESULTS_HELP = "In place of models and tests, scores of public tasks: base=FOLDER and tuned=FOLDER, as `mteb run --output-folder` writes them."
 VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
 
@@ -106,6 +107,9 @@ def diagnose(
     base: Annotated[str | None, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")] = None,
     tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
     scores: Annotated[list[str] | None, Option(help=SCORES_HELP)] = None,
+    results: Annotated[list[str] | None, Option(help=RESULTS_HELP)] = None,
+    trained: Annotated[str | None, Option(
+        help="With --results: tasks or data that it was trained on, NAME,NAME.", show_default="as its model_meta.json declares")] = None,
     test: Annotated[list[str] | None, Option(help=TEST_HELP)] = None,
     train: Annotated[str | None, Option(help="What it was trained on, in any of these forms.")] = None,
     columns: Columns = None,
@@ -130,12 +134,16 @@ def diagnose(
 ):
     "Report whether, where and why fine-tuning made a model worse."
     from ...data.run_files import named_runs
+    from ...data.tables import named_values
     runs = named_runs(scores) if scores else None
+    folders = named_values("--results", results or [], "base=FOLDER and tuned=FOLDER")
     tests, names = _files(test or [], columns, train)
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
-    diagnosis = _call(diagnosing.diagnose, ctx.params, tests=tests, columns=names, prompts=_two_prompts(prompts), scores=runs)
+    diagnosis = _call(
+        diagnosing.diagnose, ctx.params, tests=tests or None, columns=names, prompts=_two_prompts(prompts), scores=runs, results=folders or None,
+        trained=trained and trained.split(","))
     _answer(diagnosis, out)
     failures = diagnosis.failing(fail_on, margin / 100) if fail_on else []
     if failures:
