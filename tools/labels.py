@@ -1,0 +1,233 @@
+"""Make the records of reports/LABELS.md, as configs/labels.yaml states them:
+
+python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
+python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json
+
+What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
+"""
+import argparse
+import copy
+import hashlib
+import json
+import lzma
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.random import default_rng
+
+from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
+from debias_nb.explain.all_clear import changed_fraction, largest_loss, neighbors
+from debias_nb.files import load_yaml, project_root, sha256_file
+from debias_nb.losses.averaging import wise_ft
+from debias_nb.measures.metrics import auc_at, rank_metrics
+from debias_nb.runs.config import CorpusConfig, MethodConfig, TrainConfig
+from debias_nb.runs.origin import environment, git
+from debias_nb.runs.tasks.common import base_encoder, vectors
+from debias_nb.runs.tasks.pairs import search_among, search_measures, side_cosines, training_tokens
+from debias_nb.runs.tasks.regularization_texts import unlabeled_texts
+from debias_nb.runs.training import fine_tune
+from debias_nb.settings import EncoderConfig
+
+ROOT = project_root()
+SETTINGS = load_yaml(ROOT / "configs/labels.yaml")
+PARTS = ROOT / "_runs/labels"
+DECIMALS = 4 # of percents and fractions in the files
+GENERAL = ["qnli", "sundry"] # corpora of the general texts
+
+
+def is_kept_back(name: str) -> bool:
+    "Return whether a training set or a test is kept back for the trial."
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % SETTINGS["modulus"] == 0
+
+
+@dataclass(frozen=True)
+class Training:
+    "One training of an encoder, and what is tested of it."
+    encoder: EncoderConfig
+    corpus: CorpusConfig
+    settings: TrainConfig
+    shares: tuple[float, ...] # of tuned weights
+    tests: tuple[str, ...]
+    is_regularized: bool      # whether OutReg is trained as well
+
+    @property
+    def name(self) -> str:
+        return f"{self.encoder.name}.{self.corpus.name}.{self.settings.loss}"
+
+    @property
+    def most_pairs(self) -> int | None: # of a test
+        return SETTINGS["most_pairs"] if self.encoder.kind == "transformer" else None
+
+
+def trainings() -> list[Training]:
+    "Return all trainings in the order of the statement: each training set with all encoders of its group."
+    plans = []
+    for group in SETTINGS["groups"]:
+        shares = tuple(group.get("shares", SETTINGS["shares"]))
+        tests = tuple(group.get("tests", SETTINGS["tests"]))
+        for plan in group["trainings"]:
+            corpus, settings = CorpusConfig(**plan["corpus"]), TrainConfig(**plan["training"])
+            encoders = [EncoderConfig(**encoder) for encoder in group["encoders"]]
+            plans += [Training(encoder, corpus, settings, shares, tests, group["regularized"]) for encoder in encoders]
+    return plans
+
+
+# ---------------------------------------------------------------- shifts
+
+def test_pairs(name: str, most: int | None) -> LabeledPairs:
+    "Load a test, or a random sample of its pairs."
+    pairs = evaluation_pairs(name, None, None)
+    if most is None or len(pairs.labels) <= most:
+        return pairs
+    rows = np.sort(default_rng([SETTINGS["seed"], 1]).permutation(len(pairs.labels))[:most])
+    left, right = ([side[row] for row in rows] for side in (pairs.left, pairs.right))
+    return LabeledPairs(name, left, right, pairs.labels[rows])
+
+
+def product(some, others):
+    "Return the cosines of unit vectors."
+    return some @ others.T
+
+
+@dataclass(frozen=True)
+class State:
+    "What one encoder does on one test."
+    scores: np.ndarray        # (n,) cosines of the pairs
+    neighbors: dict           # size of the sample -> places
+    ndcg: float
+
+
+def state_of(model, encoder: EncoderConfig, pairs: LabeledPairs) -> State:
+    "Measure one encoder on one test."
+    both = vectors(model, pairs.all_texts, encoder)
+    place = {text: row for row, text in enumerate(pairs.all_texts)}
+    rows = np.array(list(place.values()))
+    order = rows[default_rng([SETTINGS["seed"], 2]).permutation(len(rows))]
+    sizes = [size for size in SETTINGS["samples"] if size <= len(rows)]
+    near = {size: neighbors(both[order[:size]], product, SETTINGS["neighbors"]) for size in sizes}
+    search = search_measures(both, pairs, search_among(pairs))
+    return State(side_cosines(both).round(6), near, search["ndcg10"])
+
+
+def shift_row(pairs: LabeledPairs, base: State, tuned: State) -> dict:
+    "Compare two encoders on one test: changes in points, neighbors and the bound of ranks."
+    labels = pairs.labels
+    row = {"pairs": len(labels), "matches": labels.mean()}
+    for name, measure in {"auc05": .05, "auc": 1.}.items():
+        values = [100 * auc_at(labels, state.scores, measure) for state in (base, tuned)]
+        row |= {f"{name}_base": values[0], f"{name}_change": values[1] - values[0]}
+    one_list = np.zeros(len(labels), int)
+    ap = [100 * rank_metrics(labels, state.scores, one_list)[0]["map"] for state in (base, tuned)]
+    row |= {"ap_change": ap[1] - ap[0]}
+    row |= {"ndcg10_base": 100 * base.ndcg, "ndcg10_change": 100 * (tuned.ndcg - base.ndcg)}
+    row["bound"] = 100 * largest_loss(base.scores, tuned.scores, labels.mean() - 1e-9, labels.mean() + 1e-9)
+    for size, near in base.neighbors.items():
+        row[f"changed_{size}"] = changed_fraction(near, tuned.neighbors[size])
+    return row
+
+
+def tuned_models(plan: Training): # yields method, share, model
+    "Train, and yield each state that is tested."
+    base, _ = base_encoder(plan.encoder)
+    tokens, _ = training_tokens(plan.encoder, plan.corpus, plan.settings.loss)
+    model = copy.deepcopy(base)
+    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), plan.settings, SETTINGS["seed"])
+    for share in plan.shares:
+        yield "Finetuned", share, wise_ft(base, model, share)
+    if plan.is_regularized:
+        method = MethodConfig(name="OutReg", regularizer="outreg", weight=1, texts={"corpora": GENERAL})
+        texts = list(unlabeled_texts(method.texts, plan.tests))
+        model = copy.deepcopy(base)
+        fine_tune(model, base, tokens, method, plan.settings, SETTINGS["seed"], texts=texts)
+        yield "OutReg", 1, model
+
+
+def shifts_of(plan: Training) -> tuple[list[dict], dict]: # rows; scores by test and model
+    "Train, and compare each state with the base on each test."
+    base, _ = base_encoder(plan.encoder)
+    tests = {name: test_pairs(name, plan.most_pairs) for name in plan.tests}
+    before = {name: state_of(base, plan.encoder, pairs) for name, pairs in tests.items()}
+    rows, scores = [], {f"{name} base": state.scores for name, state in before.items()}
+    about = {"encoder": plan.encoder.name, "kind": plan.encoder.kind, "training": plan.corpus.name, "loss": plan.settings.loss}
+    for method, share, model in tuned_models(plan):
+        for name, pairs in tests.items():
+            after = state_of(model, plan.encoder, pairs)
+            is_trial = is_kept_back(plan.corpus.name) or is_kept_back(name)
+            of_shift = {"method": method, "share": share, "test": name, "kept_back": int(is_trial)}
+            rows.append(about | of_shift | shift_row(pairs, before[name], after))
+            if (method, share) == ("Finetuned", 1):
+                scores[f"{name} tuned"] = after.scores
+    return rows, scores
+
+
+def clean_environment() -> dict:
+    "Describe code and machine. Raise `SystemExit` where the code is not that of a commit."
+    about = environment()
+    if about["dirty"] is not False or git(ROOT, "status", "--porcelain", "--", "tools/labels.py"):
+        sys.exit("the code has changes that stand in no commit: commit them first")
+    return {name: about[name] for name in ("python", "packages", "commit", "platform", "cpu")}
+
+
+def write_part(file: Path, rows: list[dict], about: dict) -> None:
+    "Write the rows of one training, whole or not at all."
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps({"environment": about, "rows": rows}, default=float))
+    unfinished.replace(file)
+
+
+def make_shifts() -> None:
+    "Make what is missing of all shifts."
+    for plan in trainings():
+        file = PARTS / "shifts" / f"{plan.name}.json"
+        if file.exists():
+            continue
+        about = clean_environment()
+        rows, scores = shifts_of(plan)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file.with_suffix(".npz"), **scores)
+        write_part(file, rows, about)
+        print(f"{plan.name}: {len(rows)} shifts", flush=True)
+
+
+# ---------------------------------------------------------------- the files
+
+def collected(folder: str) -> tuple[pd.DataFrame, list[dict]]: # rows; environments, each once
+    "Read all parts of a folder."
+    parts = [json.loads(file.read_text()) for file in sorted((PARTS / folder).glob("*.json"))]
+    environments = {json.dumps(part["environment"], sort_keys=True): part["environment"] for part in parts}
+    return pd.DataFrame([row for part in parts for row in part["rows"]]), list(environments.values())
+
+
+def collect(out: Path) -> None:
+    "Write the files of results, and where they are from."
+    source = {"made_by": "python tools/labels.py shifts, collect", "seed": SETTINGS["seed"], "files": {}}
+    for folder, name in {"shifts": "all_clear.csv.xz", "pools": "labels.csv.xz"}.items():
+        table, environments = collected(folder)
+        if table.empty:
+            continue
+        text = table.round(DECIMALS).to_csv(index=False, lineterminator="\n")
+        file = out / name
+        file.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+        facts = {"sha256": sha256_file(file), "bytes": file.stat().st_size, "rows": len(table), "columns": [*table.columns]}
+        source["files"][name] = facts | {"environments": environments}
+        print(f"{file}: {len(table):,} rows")
+    (out / "labels.json").write_text(json.dumps(source, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["shifts", "collect"])
+    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the files that collect writes")
+    args = parser.parse_args(arguments)
+    if args.what == "shifts":
+        make_shifts()
+    else:
+        collect(args.out)
+
+
+if __name__ == "__main__":
+    main()
