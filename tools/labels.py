@@ -1,6 +1,7 @@
 """Make the records of reports/LABELS.md, as configs/labels.yaml states them:
 
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
+python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
 python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
@@ -8,21 +9,26 @@ What is there is not made again. The code must be that of a commit; `--out FOLDE
 import argparse
 import copy
 import hashlib
+import itertools
 import json
 import lzma
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.random import default_rng
+from scipy.stats import rankdata
 
 from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
 from debias_nb.explain.all_clear import changed_fraction, largest_loss, neighbors
 from debias_nb.files import load_yaml, project_root, sha256_file
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
+from debias_nb.measures.stats import Paired, judge, paired
+from debias_nb.measures.strata import sampling_order, strata_of, stratified_weights
 from debias_nb.runs.config import CorpusConfig, MethodConfig, TrainConfig
 from debias_nb.runs.origin import environment, git
 from debias_nb.runs.tasks.common import base_encoder, vectors
@@ -33,6 +39,7 @@ from debias_nb.settings import EncoderConfig
 
 ROOT = project_root()
 SETTINGS = load_yaml(ROOT / "configs/labels.yaml")
+LABELS = SETTINGS["labels"]
 PARTS = ROOT / "_runs/labels"
 DECIMALS = 4 # of percents and fractions in the files
 GENERAL = ["qnli", "sundry"] # corpora of the general texts
@@ -193,6 +200,125 @@ def make_shifts() -> None:
         print(f"{plan.name}: {len(rows)} shifts", flush=True)
 
 
+# ---------------------------------------------------------------- pools
+
+@dataclass(frozen=True)
+class Pool:
+    "Pairs with scores of two encoders, whose labels are known here and bought one by one."
+    labels: np.ndarray # (N,) 0 or 1
+    base: np.ndarray   # (N,) scores
+    tuned: np.ndarray  # (N,) scores
+
+    def change(self, rows=slice(None), weights=None): # a number, or one a row of weights
+        "Compute the change of AUC(0.05)."
+        labels = self.labels[rows]
+        before, after = (auc_at(labels, scores[rows], weights=weights) for scores in (self.base, self.tuned))
+        return after - before
+
+
+def thinned(pool: Pool, rate: float) -> Pool | None: # None: there are too few matches
+    "Leave out matches or others at random, so that the rate is met, and no more pairs are there than a pool has."
+    matches, others = (np.flatnonzero(pool.labels == label) for label in (1, 0))
+    size = int(min(LABELS["pool"], len(matches) / rate, len(others) / (1 - rate)))
+    count = round(rate * size)
+    if count < LABELS["fewest_matches"]:
+        return None
+    rng = default_rng([SETTINGS["seed"], 3])
+    rows = np.sort(np.concatenate([rng.permutation(matches)[:count], rng.permutation(others)[:size - count]]))
+    return Pool(pool.labels[rows], pool.base[rows], pool.tuned[rows])
+
+
+def strata_by_way(pool: Pool) -> dict[str, np.ndarray]: # (N,) each
+    "Sort the pairs of a pool into strata, one way of drawing after the other."
+    moves = np.abs(rankdata(pool.tuned) - rankdata(pool.base))
+    random = np.full(len(pool.labels), len(LABELS["fractions"]) - 1)
+    return {"random": random, "chosen": strata_of(pool.base, pool.tuned), "disagreement": strata_of(moves)}
+
+
+def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int) -> Paired | None: # None: too few
+    "Estimate the change of a pool from labels of some of its pairs."
+    matches = pool.labels[rows].sum()
+    if min(matches, len(rows) - matches) < LABELS["fewest_matches"]:
+        return None
+    weights = stratified_weights(strata[rows], sizes, LABELS["resamples"], seed)
+    labels = pool.labels[rows]
+    values = [auc_at(labels, scores[rows], weights=weights) for scores in (pool.tuned, pool.base)]
+    (after, *resampled_after), (before, *resampled_before) = values
+    with suppress(ValueError): # too many resamples lack a class
+        return paired([after], [before], [resampled_after], [resampled_before], units=len(rows))
+    return None
+
+
+def point_change(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray) -> float: # nan: one class alone
+    "Estimate the change without an interval."
+    if pool.labels[rows].min() == pool.labels[rows].max():
+        return np.nan
+    counts = np.bincount(strata[rows], minlength=len(sizes))
+    return float(pool.change(rows, (sizes / np.maximum(counts, 1))[strata[rows]][None])[0])
+
+
+def labeling(pool: Pool, strata: np.ndarray, number: int) -> dict:
+    "Label a number of pairs many times in one way: errors in points, cover, length of intervals and decisions."
+    sizes = np.bincount(strata, minlength=len(LABELS["fractions"]))
+    truth = pool.change()
+    errors, intervals = [], []
+    for seed in range(LABELS["repetitions"]):
+        rows = sampling_order(strata, number, seed)
+        errors.append(point_change(pool, rows, strata, sizes) - truth)
+        if seed < LABELS["intervals"]:
+            intervals.append(interval_of(pool, rows, strata, sizes, seed))
+    made = [one for one in intervals if one]
+    words = judge_each(made)
+    return {
+        "squared_error": 1e4 * pd.Series(errors).pow(2).mean(),
+        "without_value": int(np.isnan(errors).sum()), "intervals": len(made),
+        "covered": sum(one.low <= truth <= one.high for one in made),
+        "length": 100 * pd.Series([one.high - one.low for one in made], dtype=float).median(),
+        "decided": sum(word != "cannot tell" for word in words),
+        "wrong": sum(is_wrong(word, truth) for word in words)}
+
+
+def judge_each(intervals: list[Paired]) -> list[str]:
+    "Give a verdict on each interval by itself."
+    return [judge([one], LABELS["margin"] / 100).word[0] for one in intervals]
+
+
+def is_wrong(word: str, truth: float) -> bool:
+    "Tell whether a decision contradicts the whole pool."
+    margin = LABELS["margin"] / 100
+    return {"better": truth <= 0, "worse": truth >= 0, "within the margin": abs(truth) > margin}.get(word, False)
+
+
+def pools_of(plan: Training) -> list[dict]:
+    "Label samples of all pools of one training."
+    scores = np.load(PARTS / "shifts" / f"{plan.name}.npz")
+    rows = []
+    for test in [name for name in LABELS["tests"] if name in plan.tests]:
+        whole = Pool(test_pairs(test, plan.most_pairs).labels, scores[f"{test} base"], scores[f"{test} tuned"])
+        is_trial = is_kept_back(plan.corpus.name) or is_kept_back(test)
+        for rate in LABELS["rates"]:
+            pool = thinned(whole, rate)
+            if pool is None:
+                continue
+            about = {
+                "encoder": plan.encoder.name, "training": plan.corpus.name, "test": test, "kept_back": int(is_trial), "rate": rate,
+                "pairs": len(pool.labels), "change": 100 * pool.change()}
+            numbers = [number for number in LABELS["numbers"] if number <= len(pool.labels) / 2]
+            for number, (way, strata) in itertools.product(numbers, strata_by_way(pool).items()):
+                rows.append(about | {"labels": number, "way": way} | labeling(pool, strata, number))
+    return rows
+
+
+def make_pools() -> None:
+    "Make what is missing of all pools."
+    for plan in trainings():
+        file = PARTS / "pools" / f"{plan.name}.json"
+        if plan.corpus.name in LABELS["trainings"] and plan.settings.loss == "mse" and not file.exists():
+            about = clean_environment()
+            write_part(file, pools_of(plan), about)
+            print(f"{plan.name}: pools", flush=True)
+
+
 # ---------------------------------------------------------------- the files
 
 def collected(folder: str) -> tuple[pd.DataFrame, list[dict]]: # rows; environments, each once
@@ -204,7 +330,7 @@ def collected(folder: str) -> tuple[pd.DataFrame, list[dict]]: # rows; environme
 
 def collect(out: Path) -> None:
     "Write the files of results, and where they are from."
-    source = {"made_by": "python tools/labels.py shifts, collect", "seed": SETTINGS["seed"], "files": {}}
+    source = {"made_by": "python tools/labels.py shifts, pools, collect", "seed": SETTINGS["seed"], "files": {}}
     for folder, name in {"shifts": "all_clear.csv.xz", "pools": "labels.csv.xz"}.items():
         table, environments = collected(folder)
         if table.empty:
@@ -220,13 +346,13 @@ def collect(out: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["shifts", "collect"])
+    parser.add_argument("what", choices=["shifts", "pools", "collect"])
     parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the files that collect writes")
     args = parser.parse_args(arguments)
-    if args.what == "shifts":
-        make_shifts()
-    else:
+    if args.what == "collect":
         collect(args.out)
+    else:
+        {"shifts": make_shifts, "pools": make_pools}[args.what]()
 
 
 if __name__ == "__main__":
