@@ -2,7 +2,8 @@
 
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
 python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
-python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json
+python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json, and what the
+                                        library says of them, debias_nb/explain/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
 """
@@ -19,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.random import default_rng
 from scipy.stats import rankdata
 
 from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
-from debias_nb.explain.all_clear import changed_fraction, largest_loss, neighbors
+from debias_nb.explain.all_clear import NEIGHBORS, changed_fraction, largest_loss
 from debias_nb.files import load_yaml, project_root, sha256_file
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
@@ -41,6 +43,7 @@ ROOT = project_root()
 SETTINGS = load_yaml(ROOT / "configs/labels.yaml")
 LABELS = SETTINGS["labels"]
 PARTS = ROOT / "_runs/labels"
+RESULTS = ROOT / "results"
 DECIMALS = 4 # of percents and fractions in the files
 GENERAL = ["qnli", "sundry"] # corpora of the general texts
 
@@ -94,9 +97,19 @@ def test_pairs(name: str, most: int | None) -> LabeledPairs:
     return LabeledPairs(name, left, right, pairs.labels[rows])
 
 
-def product(some, others):
-    "Return the cosines of unit vectors."
-    return some @ others.T
+ROWS = 1024 # vectors that are compared with all at a time
+SCORE_DECIMALS = 6 # of a cosine, that float32 can tell
+
+
+def nearest(vectors: torch.Tensor) -> np.ndarray: # unit vectors -> (n, NEIGHBORS) places
+    "Find the nearest others of each vector; of equally near ones the first. It is `neighbors` of the library, for vectors."
+    places = []
+    for own in torch.arange(len(vectors)).split(ROWS):
+        scores = (vectors[own] @ vectors.T).double().round(decimals=SCORE_DECIMALS)
+        scores -= 1e-12 * torch.arange(len(vectors))
+        scores[range(len(own)), own] = -torch.inf
+        places.append(scores.topk(NEIGHBORS).indices)
+    return torch.cat(places).numpy()
 
 
 @dataclass(frozen=True)
@@ -114,7 +127,7 @@ def state_of(model, encoder: EncoderConfig, pairs: LabeledPairs) -> State:
     rows = np.array(list(place.values()))
     order = rows[default_rng([SETTINGS["seed"], 2]).permutation(len(rows))]
     sizes = [size for size in SETTINGS["samples"] if size <= len(rows)]
-    near = {size: neighbors(both[order[:size]], product, SETTINGS["neighbors"]) for size in sizes}
+    near = {size: nearest(both[order[:size]]) for size in sizes}
     search = search_measures(both, pairs, search_among(pairs))
     return State(side_cosines(both).round(6), near, search["ndcg10"])
 
@@ -328,6 +341,41 @@ def collected(folder: str) -> tuple[pd.DataFrame, list[dict]]: # rows; environme
     return pd.DataFrame([row for part in parts for row in part["rows"]]), list(environments.values())
 
 
+TASKS = {"auc05": "AUC(0.05)", "ndcg10": "nDCG@10 in search"} # columns of changes -> metric
+NAMES = {"static": "static encoders", "transformer": "MiniLM"}
+
+
+def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
+    "Decide whether shifts up to a band allow an all-clear, of either metric."
+    losses = [(shifts[f"{task}_change"] <= -SETTINGS["loss"]).mean() for task in TASKS]
+    return high <= SETTINGS["threshold"] and len(shifts) >= SETTINGS["fewest"] and max(losses) <= SETTINGS["often"]
+
+
+def sentence_on(shifts: pd.DataFrame) -> str:
+    "Say what happened on shifts of one kind of encoder."
+    parts = []
+    for task, metric in TASKS.items():
+        change = shifts[f"{task}_change"]
+        lost = int((change <= -SETTINGS["loss"]).sum())
+        parts.append(f"{lost} lost {SETTINGS['loss']} points of {metric} ({change.min():+.1f} to {change.max():+.1f})".replace("-", "−"))
+    trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
+    kind = NAMES[shifts.kind.iloc[0]]
+    return f"Of {len(shifts)} trials with as much change ({kind}, {len(trainings)} training runs) {' and '.join(parts)}."
+
+
+def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says
+    "Sum up the shifts as the library looks them up."
+    rows = []
+    bands = list(itertools.pairwise(SETTINGS["bands"]))
+    for kind, size, (low, high) in itertools.product(NAMES, SETTINGS["samples"], bands):
+        changed = shifts.get(f"changed_{size}", pd.Series(np.nan, shifts.index))
+        is_inside = (changed > low) | ((low == 0) & (changed == 0))
+        own = shifts[(shifts.kind == kind) & is_inside & (changed <= high)]
+        if len(own):
+            rows.append({"kind": kind, "texts": size, "low": low, "is_clear": int(is_allowed(own, high)), "sentence": sentence_on(own)})
+    return pd.DataFrame(rows, columns=["kind", "texts", "low", "is_clear", "sentence"])
+
+
 def collect(out: Path) -> None:
     "Write the files of results, and where they are from."
     source = {"made_by": "python tools/labels.py shifts, pools, collect", "seed": SETTINGS["seed"], "files": {}}
@@ -335,7 +383,11 @@ def collect(out: Path) -> None:
         table, environments = collected(folder)
         if table.empty:
             continue
-        text = table.round(DECIMALS).to_csv(index=False, lineterminator="\n")
+        table = table.round(DECIMALS)
+        if folder == "shifts":
+            place = ROOT / "debias_nb/explain" if out == RESULTS else out
+            trial_table(table).to_csv(place / "all_clear.csv", index=False, lineterminator="\n")
+        text = table.to_csv(index=False, lineterminator="\n")
         file = out / name
         file.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
         facts = {"sha256": sha256_file(file), "bytes": file.stat().st_size, "rows": len(table), "columns": [*table.columns]}
@@ -347,7 +399,7 @@ def collect(out: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["shifts", "pools", "collect"])
-    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the files that collect writes")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the files that collect writes")
     args = parser.parse_args(arguments)
     if args.what == "collect":
         collect(args.out)

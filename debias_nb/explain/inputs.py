@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, quoted
+from ..checks import ConfigError, EncoderError, check_range, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
@@ -77,6 +77,13 @@ def check_models(base, tuned, scores, prompts) -> None:
         raise ConfigError("base and tuned, or scores: one of them is expected, got both")
     if base is None and prompts is not None:
         raise ConfigError("prompts: these need both models, base and tuned")
+
+
+def check_numbers(margin: float, threshold: float | None) -> None:
+    "Check the numbers that a user gives. Raise `ConfigError`."
+    check_range("margin", margin, high=100, closed="right")
+    if threshold is not None and not np.isfinite(threshold):
+        raise ConfigError(f"threshold: a number is expected, got {threshold}")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
