@@ -198,10 +198,10 @@ def test_labels_are_bought_in_three_ways():
     pool = labels.thinned(labels.Pool(truth, base, base + rng.normal(size=1000)), .2)
     assert pool.labels.mean() == pytest.approx(.2, abs=.002) and labels.thinned(pool, .0001) is None
     for strata in labels.strata_by_way(pool).values():
-        row = labels.labeling(pool, strata, 100)
+        row = labels.labeling(pool, strata, labels.orders_of(strata, [100]))
         assert row["intervals"] == labels.LABELS["intervals"] >= row["covered"] > 0 < row["squared_error"]
     rare = labels.Pool(np.eye(1, 1000, dtype=int)[0], base, base)
-    assert labels.labeling(rare, np.zeros(1000, int), 100)["intervals"] == 0, "one match makes no interval"
+    assert labels.labeling(rare, np.zeros(1000, int), [np.arange(1, 101)])["intervals"] == 0, "one match makes no interval"
 
 
 def test_what_is_collected_says_where_it_is_from(tmp_path, monkeypatch):

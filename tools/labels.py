@@ -262,24 +262,21 @@ def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndar
     return None
 
 
-def point_change(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray) -> float: # nan: one class alone
-    "Estimate the change without an interval."
-    if pool.labels[rows].min() == pool.labels[rows].max():
-        return np.nan
-    counts = np.bincount(strata[rows], minlength=len(sizes))
-    return float(pool.change(rows, (sizes / np.maximum(counts, 1))[strata[rows]][None])[0])
+def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray: # (orders,) nan: one class alone
+    "Estimate the change of a pool by each of several samples, without intervals."
+    weights = np.zeros((len(orders), len(pool.labels)))
+    for own, rows in zip(weights, orders):
+        counts = np.bincount(strata[rows], minlength=len(sizes))
+        own[rows] = (sizes / np.maximum(counts, 1))[strata[rows]]
+    return pool.change(weights=weights)
 
 
-def labeling(pool: Pool, strata: np.ndarray, number: int) -> dict:
-    "Label a number of pairs many times in one way: errors in points, cover, length of intervals and decisions."
+def labeling(pool: Pool, strata: np.ndarray, orders: list[np.ndarray]) -> dict:
+    "Label samples in one way: errors in points, cover, length of intervals and decisions."
     sizes = np.bincount(strata, minlength=len(LABELS["fractions"]))
     truth = pool.change()
-    errors, intervals = [], []
-    for seed in range(LABELS["repetitions"]):
-        rows = sampling_order(strata, number, seed)
-        errors.append(point_change(pool, rows, strata, sizes) - truth)
-        if seed < LABELS["intervals"]:
-            intervals.append(interval_of(pool, rows, strata, sizes, seed))
+    errors = point_changes(pool, orders, strata, sizes) - truth
+    intervals = [interval_of(pool, rows, strata, sizes, seed) for seed, rows in enumerate(orders[:LABELS["intervals"]])]
     made = [one for one in intervals if one]
     words = judge_each(made)
     return {
@@ -289,6 +286,11 @@ def labeling(pool: Pool, strata: np.ndarray, number: int) -> dict:
         "length": 100 * pd.Series([one.high - one.low for one in made], dtype=float).median(),
         "decided": sum(word != "cannot tell" for word in words),
         "wrong": sum(is_wrong(word, truth) for word in words)}
+
+
+def orders_of(strata: np.ndarray, numbers: list[int]) -> list[np.ndarray]:
+    "Draw what is labeled, once a repetition; fewer labels are the first of them."
+    return [sampling_order(strata, max(numbers), seed) for seed in range(LABELS["repetitions"])] if numbers else []
 
 
 def judge_each(intervals: list[Paired]) -> list[str]:
@@ -317,8 +319,11 @@ def pools_of(plan: Training) -> list[dict]:
                 "encoder": plan.encoder.name, "training": plan.corpus.name, "test": test, "kept_back": int(is_trial), "rate": rate,
                 "pairs": len(pool.labels), "change": 100 * pool.change()}
             numbers = [number for number in LABELS["numbers"] if number <= len(pool.labels) / 2]
-            for number, (way, strata) in itertools.product(numbers, strata_by_way(pool).items()):
-                rows.append(about | {"labels": number, "way": way} | labeling(pool, strata, number))
+            for way, strata in strata_by_way(pool).items():
+                orders = orders_of(strata, numbers)
+                for number in numbers:
+                    samples = [order[:number] for order in orders]
+                    rows.append(about | {"labels": number, "way": way} | labeling(pool, strata, samples))
     return rows
 
 
