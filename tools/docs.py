@@ -400,7 +400,7 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in names.items():
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md" for name in ("WHAT_TO_DO", "LAMBDA", "FINETUNES", "FINDINGS", "CLAIMS", "REPORT", "README", "SPEED", "COST", "RELIABILITY")}
+    reports = {name: f"reports/{name}.md" for name in ("WHAT_TO_DO", "LAMBDA", "FINETUNES", "LABELS", "FINDINGS", "CLAIMS", "REPORT", "README", "SPEED", "COST", "RELIABILITY")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -418,7 +418,7 @@ def contents(names: dict[str, str]) -> list:
         {"Your own pairs": [{"Check your own encoder": own[0]}, reports["WHAT_TO_DO"], reports["LAMBDA"], *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers]},
-        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("FINETUNES", "README", "SPEED", "COST", "RELIABILITY")), {"Answered questions": by_folder["reports/answered"]}]},
+        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("FINETUNES", "LABELS", "README", "SPEED", "COST", "RELIABILITY")), {"Answered questions": by_folder["reports/answered"]}]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

@@ -7,23 +7,26 @@ __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'S
            'diagnose']
 
 # %% ../../nbs/explain/11_diagnose.ipynb #f8fd5144
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, check_range
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.kinds import has_template
+from .all_clear import AllClear, all_clear, read_unlabeled, without_tests
 from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Decision, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
 from .evidence import MOST_LOST, OF_TRAINING, below_chance, candidate_words, doubts, flaws, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
-from .inputs import apart_of, check_models, describe_samples, load_pair, made_of, options_of, read_files, setting_differences
+from .inputs import apart_of, check_models, check_numbers, describe_samples, load_pair, made_of, options_of, read_files
+from .inputs import setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
@@ -173,6 +176,7 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
 # %% ../../nbs/explain/11_diagnose.ipynb #4f04bab2
 def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> tuple[list[Test], dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
+    check_metric(metric, list(files.values()))
     tests = []
     left_out = {}
     for name, file in files.items():
@@ -347,7 +351,6 @@ def _vocabulary(train: PairFile | None) -> set[str] | None:
     return None if train is None else set().union(*map(words_of, [*train.left, *train.right]))
 
 
-
 def diagnose(
     base: "Model | None" = None,
     tuned: "Model | None" = None,
@@ -371,7 +374,8 @@ def diagnose(
     where: str | None = None,
     results: dict | None = None,
     trained: list[str] | None = None,
-) -> Diagnosis:
+    texts: str | Path | Iterable[str] | None = None,
+) -> Diagnosis | AllClear:
     """Say whether, where and why fine-tuning made a model worse.
 
     Parameters
@@ -424,11 +428,14 @@ def diagnose(
         are by kind of task, scores by task; of the other arguments `trained` and `margin` alone are taken.
     trained : list of str, optional
         With `results`, tasks or data that it was trained on. By default those that its `model_meta.json` declares.
+    texts : str, Path, list or table, optional
+        Unlabeled texts of the new data, next to tests or in place of them: a file with one per line, a column `text`
+        (FILE:COLUMN for another one), or pairs, two columns of texts, perhaps with scores in columns `base` and `tuned`.
 
     Returns
     -------
-    Diagnosis
-        Printed, it is the verdict; `html()` is the page and `json()` its numbers.
+    Diagnosis or AllClear
+        Printed, it is the verdict; `html()` is the page and `json()` its numbers. Without tests an `AllClear`.
 
     Raises
     ------
@@ -457,19 +464,19 @@ def diagnose(
     >>> found.verdicts[found.verdicts.part == "all"][["test", "metric", "cases", "matches"]].values.tolist()
     [['new', 'auc05', 160, 40], ['new', 'ap', 160, 40]]
     """
-    check_range("margin", margin, high=100, closed="right")
+    check_numbers(margin, threshold)
     if results is not None or trained is not None:
-        return diagnose_results(results, trained, margin / 100, [SEED], (base, tuned, train, tests, scores))
+        return diagnose_results(results, trained, margin / 100, [SEED], (base, tuned, train, tests, scores, texts))
     check_models(base, tuned, scores, prompts)
-    if threshold is not None and not np.isfinite(threshold):
-        raise ConfigError(f"threshold: a number is expected, got {threshold}")
     labels = {"match": match, "match_from": match_from, "other_to": other_to}
     options = options_of(
         columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, **labels, margin=margin, like=like)
+    unlabeled = None if texts is None else read_unlabeled(texts)
+    if unlabeled and not tests:
+        return without_tests({} if base is None else load_pair(base, tuned, prompts), unlabeled, seed, options)
     files = read_files(train, tests or {}, columns, group, base is None, where, **labels)
     training = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}
-    check_metric(metric, list(of_tests.values()))
     sets, left_out = _large_enough(of_tests, seed, metric)
     sets = [test if sample is None else test.fewer(sample) for test in sets]
     apart = apart_of(sets, training)
@@ -481,13 +488,12 @@ def diagnose(
         findings = _of_models(models, training, sets, apart, margin / 100, sample or PairTest.sample, seed, progress)
     for test in sets:
         test.ask_words()
-
     table = verdicts(sets, apart, margin / 100)
     defects = flaws(training, sets, findings.suspects)
     decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100, metric is not None)
     share = decision.averaged and decision.averaged.share
-    sampling = {"seed": seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": threshold}
-    facts = made_of("diagnose", models, files, of_tests, options, sampling | {"checks": _checks(findings.scorers, training)})
+    about = {"seed": seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": threshold, "checks": _checks(findings.scorers, training)}
+    facts = made_of("diagnose", models, files, of_tests, options, about, unlabeled and unlabeled[0])
     describe_samples(facts["files"], sets, models)
     return Diagnosis(
         decision, table, **_sentences(sets, table, left_out, defects, findings), scores=score_table(sets), words=findings.words,
@@ -498,4 +504,5 @@ def diagnose(
         notes=file_notes(facts["files"]) + _notes_of_training(training) + findings.notes,
         left_out=left_out, averaged=_along(findings.averaged or [], decision.results),
         thresholds=_thresholds(sets, findings, share, threshold), ranks=rank_moves(sets),
+        all_clear=unlabeled and all_clear(findings.scorers, *unlabeled, seed),
     )

@@ -5,6 +5,7 @@ from typing import Literal
 
 import pandas as pd
 
+from .all_clear import AllClear
 from .changes import points
 from .decision import NEW_DATA, Decision, Result, cards, listed
 from .models import prompt_notes
@@ -163,6 +164,8 @@ class Diagnosis:
         A row a test of pairs, model and cut-off (`kept` or `set again`): false positives, recall and precision.
     ranks : dict
         Test of queries to how their ranks moved.
+    all_clear : AllClear, optional
+        What unlabeled texts say.
     """
     decision: Decision
     verdicts: pd.DataFrame
@@ -182,6 +185,7 @@ class Diagnosis:
     averaged: pd.DataFrame = field(default_factory=pd.DataFrame)
     thresholds: pd.DataFrame = field(default_factory=pd.DataFrame)
     ranks: dict[str, dict] = field(default_factory=dict)
+    all_clear: AllClear | None = None
 
     @property
     def cards(self) -> list[dict]:
@@ -207,7 +211,8 @@ class Diagnosis:
                 texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
             sections.append(Section(
                 key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), self.facts.get(key) or HOW_TO_READ.get(key, "")))
-        return [*sections, made_section(self.facts, self.notes)]
+        unlabeled = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
+        return [*sections, unlabeled, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."
@@ -265,6 +270,7 @@ class Diagnosis:
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
         sentences = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
+        sentences += self.all_clear.sentences if self.all_clear else []
         return "\n".join([f"{self.decision.heading} {self.decision.reason}", *sentences])
 
     def _repr_html_(self) -> str:

@@ -6,8 +6,12 @@
 __all__ = ['DiagnosisEvaluator']
 
 # %% ../../nbs/explain/17_evaluator.ipynb #d4f32c4b
+from collections.abc import Iterable
+from pathlib import Path
+
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
+from .all_clear import changed_fraction, neighbors, read_unlabeled, sample_distinct
 from .test_sets import as_test, check_metric
 from .inputs import read_files
 from .models import Model, load_model
@@ -28,12 +32,14 @@ class DiagnosisEvaluator(SentenceEvaluator):
         The metric that decides, on tests that have it, as in `diagnose`.
     name : str
         Stands before the names of metrics.
+    texts : str, Path, list or table, optional
+        Unlabeled texts of the new data, as in `diagnose`.
 
     Returns
     -------
     dict of float
         When called with a model: `worst_change`, the change of the test that changed worst, which is the primary metric, and
-        for each test its value and change; fractions.
+        for each test its value and change; with texts `changed_neighbors`, of each text's ten nearest; fractions.
 
     Raises
     ------
@@ -55,7 +61,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
     """
     def __init__(
         self, tests: dict, base: Model, columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None,
-        metric: str | None = None, name: str = "",
+        metric: str | None = None, name: str = "", texts: str | Path | Iterable[str] | None = None,
     ):
         super().__init__()
         files = read_files(None, tests, columns)
@@ -63,6 +69,8 @@ class DiagnosisEvaluator(SentenceEvaluator):
         scorer = load_model(base)
         self.tests = {test: as_test(test, file, metric=metric) for test, file in files.items()}
         self.base = {test: self._value(own, scorer) for test, own in self.tests.items()}
+        self.texts = [] if texts is None else sample_distinct(read_unlabeled(texts)[0].texts)
+        self.neighbors = neighbors(scorer, self.texts) if self.texts else None
         self.name = name
         self.primary_metric = "worst_change"
 
@@ -77,6 +85,8 @@ class DiagnosisEvaluator(SentenceEvaluator):
         metrics = {"worst_change": min(changes.values())}
         for test, own in self.tests.items():
             metrics |= {f"{test}_{own.metric}": values[test], f"{test}_change": changes[test]}
+        if self.texts:
+            metrics["changed_neighbors"] = changed_fraction(self.neighbors, neighbors(scorer, self.texts))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics

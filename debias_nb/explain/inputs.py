@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, quoted
+from ..checks import ConfigError, EncoderError, check_range, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
@@ -87,6 +87,13 @@ def check_results(results, *others) -> None:
         raise ConfigError(f"results: folders called base and tuned are expected, got {quoted(results)}")
     if any(other is not None for other in others):
         raise ConfigError("results: these go with --trained and --margin, not with models, tests, training or other scores")
+
+
+def check_numbers(margin: float, threshold: float | None) -> None:
+    "Check the numbers that a user gives. Raise `ConfigError`."
+    check_range("margin", margin, high=100, closed="right")
+    if threshold is not None and not np.isfinite(threshold):
+        raise ConfigError(f"threshold: a number is expected, got {threshold}")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it

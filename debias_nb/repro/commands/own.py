@@ -131,13 +131,16 @@ def diagnose(
     seed: Annotated[int, Option(min=0, help="Random seed for sampling and bootstrap.")] = 0,
     verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled texts of the new data, next to tests or in their place: one per line, a column text (or FILE:COLUMN), or two columns "
+        "of texts, perhaps with scores in columns base and tuned. The answer is all clear, or label.")] = None,
 ):
     "Report whether, where and why fine-tuning made a model worse."
     from ...data.run_files import named_runs
     from ...data.tables import named_values
     runs = named_runs(scores) if scores else None
     folders = named_values("--results", results or [], "base=FOLDER and tuned=FOLDER")
-    tests, names = _files(test or [], columns, train)
+    tests, names = _files(test or [], columns, train, texts)
     from ...explain import diagnose as diagnosing
     from ...explain.diagnosis import FILES
     _check_free(out, FILES, overwrite)
@@ -145,6 +148,8 @@ def diagnose(
         diagnosing.diagnose, ctx.params, tests=tests or None, columns=names, prompts=_two_prompts(prompts), scores=runs, results=folders or None,
         trained=trained and trained.split(","))
     _answer(diagnosis, out)
+    if texts and not tests:
+        raise Exit(fail_on == "unsure" and not diagnosis.is_clear)
     failures = diagnosis.failing(fail_on, margin / 100) if fail_on else []
     if failures:
         echo(f"--fail-on {fail_on}: {', '.join(failures)}")
