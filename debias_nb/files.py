@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -36,11 +36,17 @@ def project_root(
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
 
 
-def own_file(variable: str, name: str) -> Path | None:
-    "Return a user's own file next to their data or their encoders, if there is one."
+def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict: # entries: of the package, by name
+    "Add a user's own entries, of a file next to their data or their encoders. Raise `ConfigError` for a name of the package's."
     folder = os.environ.get(variable)
     path = Path(folder or "").expanduser() / name
-    return path if folder and path.is_file() else None
+    if not folder or not path.is_file():
+        return entries
+    own = load(path)
+    twice = sorted(own.keys() & entries.keys())
+    if twice:
+        raise ConfigError(f"{path}: {twice[0]!r} is a name of the package; your own need another name")
+    return entries | own
 
 
 def cache_dir(

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from ..checks import ConfigError, check_known
-from ..files import Natural, Strict, cache_dir, check_regular, load_config, once_per_state, own_file, package_file
-from ..files import sha256_file, sha256_text
+from ..checks import check_known
+from ..files import Natural, Strict, cache_dir, check_regular, load_config, once_per_state, package_file
+from ..files import sha256_file, sha256_text, with_own
 
 if TYPE_CHECKING:
     from typing import Self # from Python 3.11 on
@@ -132,14 +132,11 @@ def load_registry(
     if path:
         return _read_once(path, Registry, str(path))
     package = _read_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
-    own = own_file("DEBIAS_NB_DATA", "datasets.yaml")
-    if not own:
-        return package
-    own_datasets = _read_once(own, Registry, str(own)).datasets
-    twice = sorted(own_datasets.keys() & package.datasets.keys())
-    if twice:
-        raise ConfigError(f"{own}: {twice[0]!r} is a data set of the package; data of your own need another name")
-    return Registry(datasets=package.datasets | own_datasets)
+
+    def load(own):
+        return _read_once(own, Registry, str(own)).datasets
+
+    return Registry(datasets=with_own(package.datasets, "DEBIAS_NB_DATA", "datasets.yaml", load))
 
 
 def corpora(

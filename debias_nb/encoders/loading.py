@@ -11,9 +11,9 @@ from urllib.request import getproxies
 
 import torch
 
-from ..checks import ConfigError, EncoderError, nearest
+from ..checks import EncoderError, nearest
 from ..settings import EncoderConfig
-from ..files import Count, Strict, load_config, own_file, package_file
+from ..files import Count, Strict, load_config, package_file, with_own
 from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
 from .kinds import is_static
@@ -51,14 +51,7 @@ def encoder_cards() -> dict[str, EncoderCard]:
     Raise `ConfigError` for an unknown key, and for a card of your own with a name of the package's.
     """
     cards = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
-    own = own_file("DEBIAS_NB_MODELS", "encoders.yaml")
-    if not own:
-        return cards
-    own_cards = load_config(own, dict[str, EncoderCard])
-    twice = sorted(own_cards.keys() & cards.keys())
-    if twice:
-        raise ConfigError(f"{own}: {twice[0]!r} is an encoder of the package; one of your own needs another name")
-    return cards | own_cards
+    return with_own(cards, "DEBIAS_NB_MODELS", "encoders.yaml", lambda own: load_config(own, dict[str, EncoderCard]))
 
 
 def package_folder(package: str) -> Path | None:
