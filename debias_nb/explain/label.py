@@ -28,10 +28,10 @@ from ..files import fingerprint
 from ..measures.strata import LOOK, sampling_order, strata_of
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be106
-def _distinct(file: PairFile) -> pd.DataFrame: # left and right
+def _distinct(pairs: pd.DataFrame) -> pd.DataFrame: # with left and right
     "Leave out pairs that repeat another one, also the other way round, whatever case and spaces."
-    keys = pd.Series([" | ".join(sorted(map(fold, pair))) for pair in zip(file.left, file.right)])
-    return file.frame[["left", "right"]][~keys.duplicated()]
+    keys = [" | ".join(sorted(map(fold, pair))) for pair in zip(pairs.left, pairs.right)]
+    return pairs[~pd.Index(keys).duplicated()]
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be109
 NEAR = 10         # first texts of a query, or neighbors of a text, that are candidates
@@ -49,13 +49,11 @@ def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[st
 
 def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame: # left and right
     "Pair texts with their nearest neighbors under either model, and each with a random one."
-    rng = default_rng([seed, 22])
     distinct = {fold(text): text for text in read_texts_file(source)}
-    texts = rng.permutation(np.array([*distinct.values()], object))[:MOST_TEXTS]
+    texts = default_rng([seed, 22]).permutation(np.array([*distinct.values()], object))[:MOST_TEXTS]
     own = np.arange(len(texts))
-    others = np.hstack([*_first_texts(scorers, texts.tolist(), texts.tolist(), own, progress), rng.permutation(own)[:, None]])
-    places = np.sort(np.stack([np.repeat(own, others.shape[1]), others.ravel()], 1), 1)
-    return pd.DataFrame(texts[np.unique(places[places[:, 0] < places[:, 1]], axis=0)], columns=["left", "right"])
+    others = np.column_stack([*_first_texts(scorers, texts.tolist(), texts.tolist(), own, progress), np.roll(own, 1)])
+    return pd.DataFrame({"left": texts.repeat(others.shape[1]), "right": texts[others.ravel()]})
 
 
 def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: bool) -> tuple[pd.DataFrame, int]: # left, right and query; queries
@@ -64,7 +62,7 @@ def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: 
     tops = np.stack(_first_texts(scorers, queries, corpus, itself, progress), 1).tolist()
     rows = [(queries[number], corpus[place], number) for number, (base, tuned) in enumerate(tops) if base != tuned
             for place in dict.fromkeys(base + tuned) if place != itself[number]]
-    return pd.DataFrame(rows, columns=["left", "right", "query"]).drop_duplicates(["left", "right"]), len(queries)
+    return pd.DataFrame(rows, columns=["left", "right", "query"]), len(queries)
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be10b
 def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int, progress: bool) -> tuple[pd.DataFrame, list[int]]: # sizes of strata
@@ -76,12 +74,11 @@ def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed:
 
 def _sample_queries(pairs: pd.DataFrame, n: int, seed: int) -> tuple[pd.DataFrame, list[int]]: # queries, all in one stratum
     "Draw whole queries with at most n texts together, at least one, and their texts in random order."
-    rng = default_rng([seed, 23])
-    place = pd.Series(rng.permutation(pairs["query"].nunique()), pairs["query"].unique())
-    in_order = pairs.sample(frac=1, random_state=rng).sort_values("query", key=lambda query: query.map(place), kind="stable")
-    ends = in_order.groupby("query", sort=False).size().cumsum()
-    rows = max(ends.iloc[0], ends[ends <= n].max())
-    return in_order[:rows].assign(stratum=0), [len(place)]
+    groups = [group.sample(frac=1, random_state=seed) for _, group in pairs.groupby("query")]
+    order = default_rng([seed, 23]).permutation(len(groups))
+    ends = np.cumsum([len(groups[place]) for place in order])
+    count = max(1, int((ends <= n).sum()))
+    return pd.concat([groups[place] for place in order[:count]]).assign(stratum=0), [len(groups)]
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be10c
 STEPS = (
@@ -167,9 +164,12 @@ def label(
     scorers = load_pair(base, tuned, prompts)
     if folder is not None:
         pairs, size = _first_of_queries(folder, scorers, progress)
+    elif texts is not None:
+        pairs = _neighbors(texts, scorers, seed, progress)
     else:
-        pairs = _distinct(read_pairs_file(pool, columns, name="pool", form="retrieval")) if texts is None else _neighbors(texts, scorers, seed, progress)
-        size = len(pairs)
+        pairs = read_pairs_file(pool, columns, name="pool", form="retrieval").frame[["left", "right"]]
+    pairs = _distinct(pairs)
+    size = len(pairs) if folder is None else size
     if len(pairs) < FEWEST_UNITS:
         raise DataError(f"{len(pairs)} of {size} are to be labeled, which is too few; where both models have the same first texts, none are")
     sample, strata = _sample_pairs(pairs, scorers, n, seed, progress) if folder is None else _sample_queries(pairs, n, seed)

@@ -358,7 +358,7 @@ RANKED = {
     "mrr10": rankings.mrr,
     "recall10": rankings.recall,
     "recall100": lambda levels: rankings.recall(levels, 100),
-    "p10": rankings.precision,
+    "p10": rankings.precision_at,
     "map": rankings.average_precision,
 }
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CUTOFF', 'NOWHERE', 'DECIMALS', 'Levels', 'discounts', 'candidate_levels', 'corpus_levels', 'accuracy',
-           'reciprocal_rank', 'mrr', 'precision', 'recall', 'ndcg', 'average_precision']
+           'reciprocal_rank', 'mrr', 'precision_at', 'recall', 'ndcg', 'average_precision']
 
 # %% ../../nbs/measures/rankings.ipynb #8904707f
 import math
@@ -213,7 +213,7 @@ def _count_relevant(levels: Levels, k: int) -> np.ndarray:
     return _sum_by_query(levels, levels.right * room / levels.tied)
 
 
-def precision(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
+def precision_at(levels: Levels, k: int = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]
     "Return the fraction of the first k texts that are relevant."
     return _count_relevant(levels, k) / k
 

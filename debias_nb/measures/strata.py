@@ -53,10 +53,8 @@ def stratified_weights(
     factors = np.ones((1 + replicates, len(strata)))
     for stratum in np.unique(strata):
         rows = np.flatnonzero(strata == stratum)
-        draws = len(rows) - 1
-        if draws:
-            resamples = rng.multinomial(draws, np.full(len(rows), 1 / len(rows)), replicates)
-            factors[1:, rows] = resamples * len(rows) / draws
+        draws = max(1, len(rows) - 1)
+        factors[1:, rows] = rng.multinomial(draws, np.full(len(rows), 1 / len(rows)), replicates) * len(rows) / draws
     counts = np.bincount(strata, minlength=len(sizes)) if counts is None else counts
     return factors * (np.asarray(sizes)[strata] / counts[strata])
 
