@@ -35,6 +35,7 @@ from debias_nb.explain.diagnosis import Diagnosis as Diagnosis
 from debias_nb.explain.diagnose import diagnose as diagnose
 from debias_nb.explain.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
 from debias_nb.explain.external_scores import score_pairs as score_pairs
+from debias_nb.explain.label import label as label
 from debias_nb.explain.models import load_model as load_model
 from debias_nb.data.pairs_file import read_pairs_file as read_pairs_file
 from debias_nb.encoders.interventions import Importance as Importance

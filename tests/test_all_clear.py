@@ -12,7 +12,7 @@ import labels
 from debias_nb import DiagnosisEvaluator, auc_at, diagnose
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.data.registry import DataError
-from debias_nb.explain.all_clear import all_clear, changed_fraction, largest_loss, neighbors, read_unlabeled, what_trials_say
+from debias_nb.explain.all_clear import all_clear, neighbor_churn, largest_loss, neighbors, read_unlabeled, what_trials_say
 from debias_nb.explain.demo import offers, small_encoder
 from debias_nb.explain.models import load_model
 from debias_nb.files import load_yaml, package_file, project_root, sha256_file
@@ -66,8 +66,8 @@ def test_the_records_have_the_neighbors_of_the_library(models):
     texts = list(dict.fromkeys(TEXTS))
     vectors = {name: load_model(models / name).model.encode(texts, normalize_embeddings=True) for name in ("base", "near", "far")}
     for tuned in ("near", "far"):
-        own = changed_fraction(*(labels.nearest(torch.tensor(vectors[name])) for name in ("base", tuned)))
-        library = changed_fraction(*(neighbors(load_model(models / name), texts) for name in ("base", tuned)))
+        own = neighbor_churn(*(labels.nearest(torch.tensor(vectors[name])) for name in ("base", tuned)))
+        library = neighbor_churn(*(neighbors(load_model(models / name), texts) for name in ("base", tuned)))
         assert own == pytest.approx(library, abs=.01), "but for equally near ones"
 
 
@@ -105,8 +105,8 @@ def test_all_clear_or_label_and_never_an_alarm(models, tmp_path, monkeypatch):
 def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
     both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS, progress=False)
     alone = diagnose(models / "base", models / "far", texts=TEXTS, progress=False)
-    assert both.all_clear.changed == alone.changed and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
-    assert json.loads(both.json())["all_clear"]["changed"] == pytest.approx(alone.changed, abs=1e-6)
+    assert both.all_clear.churn == alone.churn and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
+    assert json.loads(both.json())["all_clear"]["churn"] == pytest.approx(alone.churn, abs=1e-6)
     assert alone.facts["texts"]["texts"] == len(TEXTS) and list(alone.files()) == ["report.json"]
     assert diagnose(models / "base", models / "far", tests={"new": PAIRS}, progress=False).all_clear is None
 
@@ -117,7 +117,7 @@ def test_pairs_have_a_bound_and_scores_need_no_models(models):
     assert 0 < answer.bound < .01 and "exclude a loss of more than" in answer.sentences[1]
     scores = np.random.default_rng(0).normal(size=len(pairs))
     same = diagnose(texts=pairs.assign(base=scores, tuned=np.exp(scores)))
-    assert same.bound == 0 and same.is_clear and np.isnan(same.changed)
+    assert same.bound == 0 and same.is_clear and np.isnan(same.churn)
     other = diagnose(texts=pairs.assign(base=scores, tuned=-scores))
     assert other.bound > .5 and other.sentences[0].startswith("Label: ")
 

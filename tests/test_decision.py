@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.explain.comparison import Comparison
-from debias_nb.explain.decision import LARGE, Averaged, Result, averaged, decide, fits, named, results_of
+from debias_nb.explain.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
 from debias_nb.explain.evidence import below_chance, doubts
 from debias_nb.explain.external_scores import Remarks, find_scores, score_test
@@ -59,12 +59,26 @@ def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
 def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
     results = [result("like", BETTER), replace(result("new", UNSURE), low=-.015)]
     assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
-    excluded = "On `new` a loss of more than 3.0 points is excluded; to detect a change of 1 point takes "
-    for found, words in ((.04, f"{excluded}about 7,500 more pairs."), (.004, f"{excluded}more pairs."),
-                         (1.2, "`new` has too few pairs to tell; to detect a change of 1 point takes about 7,199,500 more pairs."),
+    excluded = "On `new` a loss of more than 3.0 points is excluded; "
+    chosen = "500 labels chosen by `debias-nb label` would detect about "
+    for found, words in ((.04, f"{excluded}{chosen}3; to detect a change of 1 point takes about 7,500 more pairs."),
+                         (.004, f"{excluded}to detect a change of 1 point takes more pairs."),
+                         (1.2, f"`new` has too few pairs to tell; {chosen}85; to detect a change of 1 point takes about 7,199,500 more pairs."),
                          (np.nan, "`new` has too few pairs to tell; to detect a change of 1 point takes more pairs.")):
         told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
         assert told.endswith(words) and "about -" not in told
+
+
+def test_who_has_too_few_labels_is_told_which_to_get_and_asked_once_what_matters():
+    few = [result("like", BETTER), result("new", UNSURE, found=.24, cases=60)]
+    reason = decide(few, [], has_metric=False).reason
+    assert "200 labels chosen by `debias-nb label` would detect about 9; to detect" in reason
+    assert reason.endswith(QUESTION) and reason.count("--metric") == 1
+    assert QUESTION not in decide(few, []).reason # whose metric was chosen
+    others = [replace(result("new", WORSE), metric="ap")]
+    assert decide(few, [], others=others, has_metric=False).reason.count("--metric") == 1
+    for counted in ("labels", "queries"): # these were chosen already, or are none
+        assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)], []).reason
 
 
 def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():

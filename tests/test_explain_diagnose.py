@@ -201,7 +201,7 @@ def queries(number, seed):
 def test_pairs_that_share_a_text_are_drawn_together_and_few_draws_make_no_verdict():
     "Drawn from few units an interval is too short: equally good models would be told apart far too often."
     test = queries(40, 0)
-    assert test.units.description.startswith("40 groups") and (test.weights.reshape(-1, 40, 40).std(2) == 0).all()
+    assert test.units.description.startswith("40 groups") and (test.all_weights.reshape(-1, 40, 40).std(2) == 0).all()
     assert sampling_units([f"q{i}" for i in range(50)], [f"d{i}" for i in range(50)]).description == "50 pairs"
     with pytest.raises(DataError, match="5 left texts are too few .* 10 are needed"):
         queries(5, 0)
@@ -228,7 +228,7 @@ def test_average_precision_in_pieces_is_the_same_to_the_last_bit(monkeypatch, at
     labels = rng.integers(0, 2, 500)
     weights = rng.integers(0, 3, (201, 500), dtype=np.uint8)
     whole = average_precision(labels, scores, weights)
-    monkeypatch.setattr("debias_nb.explain.test_sets.AT_ONCE", at_once)
+    monkeypatch.setattr("debias_nb.measures.metrics.AT_ONCE", at_once)
     assert np.array_equal(average_precision(labels, scores, weights), whole)
     assert np.allclose(average_precision(labels, scores, weights[:1]), whole[:1], rtol=1e-12)
 

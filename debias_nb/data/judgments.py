@@ -104,19 +104,35 @@ def read_splits(path: Path, split: str | None) -> pd.DataFrame | None:
     return frame
 
 
-def read_folder(path: Path, split: str | None, options: Options) -> Rows:
-    "Read queries, corpus and judgments of a folder."
-    files = {role: _files_of(path, role) for role in ROLES}
+def _files_by_role(path: Path, roles: tuple[str, ...]) -> dict[str, list[Path]]:
+    "Find the files of a folder. Raises `DataError` where a role has none."
+    files = {role: _files_of(path, role) for role in roles}
     missing = [role for role, some in files.items() if not some]
     if missing:
         there = ", ".join(sorted(visible(file.name) for file in path.iterdir())[:8])
         raise DataError(f"{path}: no {' and no '.join(missing)} among its files ({there}); {HOLDS}")
+    return files
+
+
+def _read_texts(files: list[Path]) -> pd.DataFrame:
+    "Read texts by id, each once."
+    return _by_id(", ".join(map(str, files)), pd.concat([_texts(str(file), read_table(file)) for file in files]))
+
+
+def read_unjudged(path: Path) -> tuple[list[str], list[str], np.ndarray]: # queries, corpus, and where a query itself stands there, or −1
+    "Read queries and corpus of a folder, whatever judgments it has."
+    tables = [_read_texts(files) for files in _files_by_role(path, ("queries", "corpus")).values()]
+    queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in tables)
+    return queries.text.tolist(), corpus.text.tolist(), _own_place(queries, corpus)
+
+
+def read_folder(path: Path, split: str | None, options: Options) -> Rows:
+    "Read queries, corpus and judgments of a folder."
+    files = _files_by_role(path, ROLES)
     split, files["judgments"] = _of_split(path, files["judgments"], split)
-    names = {role: ", ".join(map(str, some)) for role, some in files.items()}
-    readers = {"corpus": _texts, "queries": _texts, "judgments": _judgments}
-    frames = {role: pd.concat([reader(str(file), read_table(file)) for file in files[role]]) for role, reader in readers.items()}
-    texts = {role: _by_id(names[role], frames[role]) for role in ("queries", "corpus")}
-    rows = relevance(names["judgments"], **texts, judgments=frames["judgments"], options=options)
+    judgments = pd.concat([_judgments(str(file), read_table(file)) for file in files["judgments"]])
+    texts = {role: _read_texts(files[role]) for role in ("queries", "corpus")}
+    rows = relevance(", ".join(map(str, files["judgments"])), **texts, judgments=judgments, options=options)
     return replace(rows, note=f"read as {JUDGMENTS} of the split {split}", files=tuple(chain(*files.values())))
 
 

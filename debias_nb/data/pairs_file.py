@@ -17,6 +17,7 @@ from .judgments import grades_advice, read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .run_files import MODELS
+from .samples import ROW_ID, Sample, read_sample
 from .tables import FORMATS, LINE_END, VISIBLE, check, check_file, check_lines, ending, groups_in, in_memory, is_retrieval
 from .tables import finite, is_text, named_values, number_of, path_and_part, read_table, read_text, rows_where, spread, texts_in
 
@@ -37,6 +38,7 @@ class PairFile:
     ids: pd.Index | None = None # of the texts of a corpus, where they have some; those of queries are `query_id`
     scores: tuple[str, str] | None = None # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
     matching: dict = field(default_factory=dict) # what a match is, as `read_pairs_file` was called: of match, match_from, other_to what was given
+    sample: Sample | None = None # of a pool, where `debias-nb label` chose what is labeled; the frame has `stratum`
 
     def __len__(self):
         return len(self.frame)
@@ -63,6 +65,8 @@ class PairFile:
         content = [self.left, self.right, self.labels.tolist()]
         if "group" in self.frame:
             content.append(self.frame.group.tolist())
+        if self.sample is not None:
+            content.append(self.sample.about)
         if self.form != "pairs":
             places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
             content += [self.form, *places, self.corpus]
@@ -290,7 +294,10 @@ def read_pairs_file(
     names = columns.split(",") if isinstance(columns, str) else columns
     options = Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
     if not isinstance(source, (str, os.PathLike)):
-        rows = _rows(name or "pairs", in_memory(name or "pairs", source), options)
+        table = in_memory(name or "pairs", source)
+        if ROW_ID in table:
+            raise DataError(f"{name or 'pairs'}: `debias-nb label` wrote these rows; give the path of their file, next to which it stands what a label stands for")
+        rows = _rows(name or "pairs", table, options)
         content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
         return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
     path = str(source)
@@ -302,8 +309,22 @@ def read_pairs_file(
         rows = _of_folder(place, path, part, options)
         sha256 = fingerprint({file.relative_to(place).as_posix(): sha256_file(file) for file in rows.files})
         return _pair_file(rows, place.name, path, sha256, options)
-    rows = _rows(path, read_table(place, part), options)
-    return _pair_file(rows, Path(place.name.removesuffix(".gz")).stem, path, sha256_file(place), options)
+    table = read_table(place, part)
+    name, sha256 = Path(place.name.removesuffix(".gz")).stem, sha256_file(place)
+    if ROW_ID in table:
+        return _of_sample(name, path, table, sha256, options)
+    return _pair_file(_rows(path, table, options), name, path, sha256, options)
+
+
+def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: Options) -> PairFile:
+    "Read what is labeled of a sample; the texts of a query are its candidates."
+    options = replace(options, columns=("left", "right", "label"))
+    columns_of(path, table, options)
+    sample = read_sample(path, table)
+    rows = _rows(path, table.loc[sample.cases.index].drop(columns=ROW_ID), options)
+    file = _pair_file(rows, name, path, sha256, options)
+    form = "pooled" if "query" in sample.cases else "pairs"
+    return replace(file, frame=file.frame.join(sample.cases, on="line"), left_out=file.left_out | sample.left_out, form=form, sample=sample)
 
 
 def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:

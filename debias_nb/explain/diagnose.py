@@ -25,7 +25,7 @@ from .diagnosis import Diagnosis, reason
 from .evidence import MOST_LOST, OF_TRAINING, below_chance, candidate_words, doubts, flaws, reversal
 from .evidence import ranked_words, shortcuts, slices
 from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
-from .inputs import apart_of, check_models, check_numbers, load_pair, made_of, options_of, read_files, setting_differences
+from .inputs import apart_of, check_models, check_numbers, describe_samples, load_pair, made_of, options_of, read_files, setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
 from .page import file_notes, tables
 from .programs import has_both_classes, snippet
@@ -172,7 +172,7 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
     return []
 
 # %% ../../nbs/explain/11_diagnose.ipynb #4f04bab2
-def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> tuple[list[Test], dict[str, str]]:
+def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test], dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
     check_metric(metric, list(files.values()))
     tests = []
@@ -184,6 +184,8 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> 
             left_out[name] = str(e)
     if not tests:
         raise DataError("; ".join(left_out.values()))
+    if sample is not None:
+        tests = [test.fewer(sample) for test in tests]
     return tests, left_out
 
 
@@ -243,7 +245,7 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
         gaps.append("New data: the only test is like training.")
     elif not any(test.name == like for test in tests):
         gaps.append(f"Data like training: no test is called `{like}`.")
-    if not any(test.file.form == "retrieval" for test in tests):
+    if not any(test.file.form in ("retrieval", "pooled") for test in tests):
         gaps.append("Search over many texts: every test has candidates of its own.")
     return gaps
 
@@ -318,11 +320,14 @@ def _of_models(
     )
 
 
-def _decide(tests: list[Test], table: pd.DataFrame, overlap: dict[str, int], findings: Findings, like: str, margin: float) -> Decision:
+def _decide(
+    tests: list[Test], table: pd.DataFrame, overlap: dict[str, int], findings: Findings, like: str, margin: float, has_metric: bool,
+) -> Decision:
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
     unusable = _unusable(tests, overlap, findings.unread, findings.cosines)
     results, others = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
-    decision = decide(results, findings.averaged, margin=margin, not_tested=_not_tested(tests, like), others=others, **unusable)
+    not_tested = _not_tested(tests, like)
+    decision = decide(results, findings.averaged, margin=margin, not_tested=not_tested, others=others, has_metric=has_metric, **unusable)
     return replace(decision, heading=findings.before + decision.heading, reason=decision.reason + findings.behind)
 
 
@@ -457,15 +462,13 @@ def diagnose(
     labels = {"match": match, "match_from": match_from, "other_to": other_to}
     options = options_of(
         columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, **labels, margin=margin, like=like)
-    unlabeled = None if texts is None else read_unlabeled(texts)
-    if unlabeled and not tests:
-        return without_tests({} if base is None else load_pair(base, tuned, prompts), unlabeled, seed, options)
+    new_texts = None if texts is None else read_unlabeled(texts)
+    if new_texts and not tests:
+        return without_tests({} if base is None else load_pair(base, tuned, prompts), new_texts, seed, options)
     files = read_files(train, tests or {}, columns, group, base is None, where, **labels)
     training = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}
-    sets, left_out = _large_enough(of_tests, seed, metric)
-    if sample is not None:
-        sets = [test.fewer(sample) for test in sets]
+    sets, left_out = _large_enough(of_tests, seed, metric, sample)
     apart = apart_of(sets, training)
     if base is None:
         models = find_scores(scores, of_tests)
@@ -477,10 +480,11 @@ def diagnose(
         test.ask_words()
     table = verdicts(sets, apart, margin / 100)
     defects = flaws(training, sets, findings.suspects)
-    decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100)
+    decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100, metric is not None)
     share = decision.averaged and decision.averaged.share
     about = {"seed": seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": threshold, "checks": _checks(findings.scorers, training)}
-    facts = made_of("diagnose", models, files, of_tests, options, about, unlabeled and unlabeled[0])
+    facts = made_of("diagnose", models, files, of_tests, options, about, new_texts and new_texts[0])
+    describe_samples(facts["files"], sets, models)
     return Diagnosis(
         decision, table, **_sentences(sets, table, left_out, defects, findings), scores=score_table(sets), words=findings.words,
         slices=slices(sets, findings.smaller, _vocabulary(training)), shortcuts=findings.shortcuts, flaws=defects,
@@ -490,5 +494,5 @@ def diagnose(
         notes=file_notes(facts["files"]) + _notes_of_training(training) + findings.notes,
         left_out=left_out, averaged=_along(findings.averaged or [], decision.results),
         thresholds=_thresholds(sets, findings, share, threshold), ranks=rank_moves(sets),
-        all_clear=unlabeled and all_clear(findings.scorers, *unlabeled, seed),
+        all_clear=new_texts and all_clear(findings.scorers, *new_texts, seed),
     )

@@ -113,8 +113,8 @@ FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do
 STEPS = { # of each answer
     "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
     "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
-    "either": "Ship either: with the base nothing has to be replaced.", "cannot tell": "Label more {cases}, of the kind that the encoder "
-    "will meet; until then keep the base, unless a loss that is not excluded would not matter.",
+    "either": "Ship either: with the base nothing has to be replaced.", "cannot tell": "Get more {cases}, of the kind that the encoder "
+    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless a loss that is not excluded would not matter.",
 }
 
 
@@ -192,7 +192,8 @@ class Diagnosis:
         "What the first screen of the page says of each test, and what becomes of its use as it is today."
         use = {test: threshold_sentence(rows).partition(". ")[0] + "." for test, rows in tables(self.thresholds).items()}
         use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
-        return cards(self.verdicts, self.decision, use)
+        samples = {name: file["sample"] for name, file in self.facts["files"].items() if "sample" in file}
+        return cards(self.verdicts, self.decision, use, samples)
 
     def sections(self) -> list[Section]:
         "Return the parts of the page."
@@ -210,8 +211,8 @@ class Diagnosis:
                 texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
             sections.append(Section(
                 key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), HOW_TO_READ.get(key, "")))
-        unlabeled = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
-        return [*sections, unlabeled, made_section(self.facts, self.notes)]
+        without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
+        return [*sections, without_labels, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."

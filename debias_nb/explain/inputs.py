@@ -14,6 +14,7 @@ from .methods import HeldTexts
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .test_sets import Test
+from ..measures.strata import LOOK, looking_cost
 
 def check_named(option: str, files) -> None:
     "Check that files have names. Raise `DataError`."
@@ -59,7 +60,7 @@ def with_copies(file: PairFile) -> PairFile:
     is_match = file.frame.label > 0
     of_match = is_match.groupby([left, right]).transform("any")
     frame = file.frame.assign(copy=~is_match & (of_match | (left == right)))
-    if file.form == "candidates":
+    if file.form in ("candidates", "pooled"):
         frame["label"] = of_match.astype(int)
     elif file.form == "retrieval":
         texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus, "copy": True})
@@ -93,6 +94,26 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     texts = set().union(*train.folded)
     disjoint = {test.name: test.apart_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
+
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str, Scorer] | dict[str, ExternalScores]) -> None: # files: of `file_facts`
+    "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
+    for test in tests:
+        sample = test.file.sample
+        if sample is None:
+            continue
+        same = {model["fingerprint"] for model in sample.about["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
+        if test.file.form == "pooled":
+            if not same:
+                raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
+            text = f"{sample.description}; of all {sample.about['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
+        else:
+            weights = test.all_weights[0]
+            matches = weights @ test.labels / weights.sum()
+            text = f"{sample.description}, about {matches:.0%} of them matches; worth about {float(f'{test.worth():.2g}'):,.0f} labels drawn at random"
+            text += "" if same else " (it was drawn for other models, for which it is worth more)"
+        cost = looking_cost(sample.about["looks"]) - 1
+        files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
+
 
 def settings_of(scorer: Scorer) -> dict:
     "Name what decides, besides its weights, which vector a text gets."

@@ -230,6 +230,7 @@ def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     "Say which files are written otherwise than their names say, and what was left out."
     notes = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
+        notes += [f"{name}: {file['sample']}"] if "sample" in file else []
         notes += [f"{name}: {counted(count, what)} {'was' if count == 1 else 'were'} left out." for what, count in file.get("left_out", {}).items()]
     return notes
 
@@ -238,7 +239,7 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
     "Return the section on inputs, versions, and the command."
     files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
     for name, about in {"files": files, "models": facts["models"]}.items():
-        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out", "matching"], errors="ignore")
+        frame = pd.DataFrame(about.values()).drop(columns=["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"], errors="ignore")
         frame.insert(0, name, [*about])
         tables[name] = frame
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
-from ..measures.metrics import with_itself
 
 # %% ../../nbs/explain/06_scores.ipynb #ff6928d5
 RATES = ("false positives", "recall", "precision")
@@ -38,7 +37,7 @@ def _rates(test: PairTest, scores: np.ndarray, cut_offs: np.ndarray) -> dict[str
     The cut-off moves with each resample."""
     classes = np.stack([test.labels == 0, test.labels > 0]).astype(float)
     counts = []
-    for weights, cut in zip(with_itself(test.weights), cut_offs):
+    for weights, cut in zip(test.all_weights, cut_offs):
         draws = classes * weights
         counts.append([draws @ (scores >= cut), draws.sum(1)])
     (others, matches), (all_others, all_matches) = np.transpose(counts, (1, 2, 0))
@@ -79,7 +78,7 @@ def thresholds(
         if not isinstance(test, PairTest):
             continue
         others = test.labels == 0
-        counts = with_itself(test.weights)[:, others]
+        counts = test.all_weights[:, others]
         base = test.scores["base"][others]
         if in_use is None:
             rates = np.full(len(counts), FIRST)

@@ -1,4 +1,4 @@
-"Commands for your own pairs: diagnose, demo, compare, data."
+"Commands for your own pairs: diagnose, label, demo, compare, data."
 import textwrap
 from collections.abc import Callable
 from inspect import signature
@@ -128,6 +128,26 @@ def diagnose(
     echo(diagnosis.decision.verdict(verdict_words)) # what a monitor reads comes last
     if failures:
         raise Exit(1)
+
+
+@app.command(rich_help_panel=OWN)
+def label(
+    ctx: Context,
+    base: Annotated[str, Option(help="Model before fine-tuning: a folder, a name, or a hub id (name@commit).")],
+    tuned: Annotated[str, Option(help="Model after fine-tuning.")],
+    pool: Annotated[str | None, Option(help="Table with a pair of texts a row, such as your own candidates; labels are not read.")] = None,
+    texts: Annotated[str | None, Option(help="In place of a pool, texts, one a line or as new.csv:question, whose nearest neighbors are candidates.")] = None,
+    folder: Annotated[str | None, Option(help="In place of a pool, a folder with queries and corpus, as BEIR writes them, without judgments.")] = None,
+    n: Annotated[int, Option("--n", min=10, help="How many to label, at most.")] = 200,
+    out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
+    columns: Annotated[str | None, Option(help="Names of the pool's two columns of texts, such as name1,name2.", show_default="recognized by their names")] = None,
+    prompts: Prompts = None,
+    seed: Annotated[int, Option(min=0, help="Another one draws another sample.")] = 0,
+):
+    "Choose which pairs to label, for who has few labels or none: those that say most."
+    _files([], None, pool, texts)
+    from ...explain import label as labeling
+    echo(repr(_call(labeling.label, ctx.params, columns=columns, prompts=_two_prompts(prompts))))
 
 
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
