@@ -142,7 +142,7 @@ def test_too_few_texts_are_refused(models, tmp_path, content, message):
 
 def test_tables_that_are_no_texts_are_refused(models, tmp_path):
     file = tmp_path / "new.csv"
-    for table, message in {"name\na\nb\n": "new.csv: lines, a column text", "left,right\na,b\n": "several rows of two texts"}.items():
+    for table, message in {"name\na\nb\n": "new.csv: no column 'text'", "left,right\na,b\n": "new.csv: no column 'text'"}.items():
         file.write_text(table)
         with pytest.raises(DataError, match=message):
             diagnose(models / "base", models / "near", texts=file, progress=False)
@@ -230,3 +230,21 @@ def test_the_library_has_the_numbers_of_the_statement():
     settings = load_yaml(project_root() / "configs/labels.yaml")
     assert (library.NEIGHBORS, 100 * library.LOSS) == (settings["neighbors"], settings["loss"])
     assert library.TEXTS in settings["samples"]
+
+
+# What the page counts.
+
+def test_the_page_decides_as_it_was_stated():
+    from cells import defined_in
+    page = defined_in("labels")
+    fifty, losses = np.full(50, .1), [-2.] + [0.] * 49
+    assert page.verdict_on_clear(shifts(fifty, losses), "auc05") == "holds", "one in fifty"
+    assert page.verdict_on_clear(shifts(fifty, [-2.] * 2 + [0.] * 48), "auc05") == "refuted"
+    assert page.verdict_on_clear(shifts(fifty[:49], 0.), "auc05") == "cannot tell"
+    assert page.verdict_on_clear(shifts(fifty[:3], -9.), "auc05") == "cannot tell"
+    assert len(page.below(shifts([.15, .1501, np.nan], 0.), 200)) == 1 and page.below(shifts([.1], 0.), 5000).empty
+    rows = pd.DataFrame({"way": ["random", "chosen", "disagreement"], "squared_error": [8., 2., 16.], "covered": 9, "intervals": 10, "decided": 1})
+    rows = rows.assign(encoder="e", training="t", test="u", kept_back=0, rate=.2, labels=100, length=4.)
+    assert page.worth_of("chosen", rows).tolist() == [4] and page.worth_of("disagreement", rows).tolist() == [.5]
+    assert [verdict for _, _, verdict in page.verdicts_on_labels(rows)] == ["holds", "holds", "holds"]
+    assert page.cover_of(rows, "chosen").tolist() == [.9] and page.decisions_of(rows, "chosen").tolist() == [1 / page.LABELS["intervals"]]

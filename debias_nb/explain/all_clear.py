@@ -77,20 +77,17 @@ RATES = (.05, .5) # of matches among pairs, for which ranks bound a loss
 
 
 def read_unlabeled(source) -> tuple[HeldTexts, PairFile | None]: # the pairs, where texts came as pairs
-    "Read a file of texts, a table with a column `text` or with two of texts, or a list. Raise `DataError`."
-    name, table = "texts", source
-    if isinstance(source, (str, Path)):
-        name = str(source)
-        path, column = texts_file(source)
-        table = read_table(path) if column == "text" else None
+    "Read a file of texts, a table with a column `text` or with several rows of two texts, or a list. Raise `DataError`."
+    is_file = isinstance(source, (str, Path))
+    name, table = str(source) if is_file else "texts", source
+    if is_file:
+        table = read_table(Path(source)) if texts_file(source)[1] == "text" else None
     columns = [*getattr(table, "columns", ["text"])]
-    if "text" in columns:
+    if "text" in columns or not roles([*columns, "label"]) or len(table) == 1:
         return read_held_texts(source), None
-    if len(table) < 2 or not roles([*columns, "label"]):
-        raise DataError(f"{name}: lines, a column text, or several rows of two texts are expected, got {', '.join(columns)}")
     rows = table.assign(label=np.arange(len(table)) % 2) # the reader of pairs wants labels; they are not used
     pairs = read_pairs_file(rows, name=name, scores=MODELS if {*MODELS} <= {*columns} else None)
-    return replace(read_held_texts([*pairs.left, *pairs.right]), path=name if table is not source else None), pairs
+    return replace(read_held_texts([*pairs.left, *pairs.right]), path=name if is_file else None), pairs
 
 
 def what_trials_say(kind: str, texts: int, churn: float) -> tuple[bool, str]: # whether all is clear
