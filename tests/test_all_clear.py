@@ -162,6 +162,17 @@ def test_the_command_answers_and_can_fail_a_build(models, tmp_path):
     assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].endswith(f"--texts {file}")
 
 
+def test_texts_are_read_from_each_form(tmp_path):
+    file = tmp_path / "new.csv"
+    PAIRS.to_csv(file, index=False)
+    held, pairs = read_unlabeled(file)
+    assert len(held.texts) == 2 * len(pairs) == 800 and held.path == str(file), "labels are not used"
+    assert read_unlabeled(f"{file}:left")[0].texts == TEXTS and read_unlabeled(f"{file}:left")[1] is None
+    PAIRS.rename(columns={"left": "text"}).to_csv(file, index=False)
+    for source in (file, f"{file}:text", TEXTS):
+        assert read_unlabeled(source)[0].texts == TEXTS
+
+
 # The records.
 
 def shifts(changed, change, size=200, **columns):

@@ -81,7 +81,8 @@ def read_unlabeled(source) -> tuple[HeldTexts, PairFile | None]: # the pairs, wh
     is_file = isinstance(source, (str, Path))
     name, table = str(source) if is_file else "texts", source
     if is_file:
-        table = read_table(Path(source)) if texts_file(source)[1] == "text" else None
+        path, column = texts_file(source)
+        table = read_table(path) if column == "text" else None
     columns = [*getattr(table, "columns", ["text"])]
     if "text" in columns or not roles([*columns, "label"]) or len(table) == 1:
         return read_held_texts(source), None
