@@ -12,7 +12,7 @@ import labels
 from debias_nb import DiagnosisEvaluator, auc_at, diagnose
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.data.registry import DataError
-from debias_nb.explain.all_clear import all_clear, changed_fraction, largest_loss, neighbors, read_unlabeled, what_trials_say
+from debias_nb.explain.all_clear import all_clear, neighbor_churn, largest_loss, neighbors, read_unlabeled, what_trials_say
 from debias_nb.explain.demo import offers, small_encoder
 from debias_nb.explain.models import load_model
 from debias_nb.files import load_yaml, package_file, project_root, sha256_file
@@ -66,8 +66,8 @@ def test_the_records_have_the_neighbors_of_the_library(models):
     texts = list(dict.fromkeys(TEXTS))
     vectors = {name: load_model(models / name).model.encode(texts, normalize_embeddings=True) for name in ("base", "near", "far")}
     for tuned in ("near", "far"):
-        own = changed_fraction(*(labels.nearest(torch.tensor(vectors[name])) for name in ("base", tuned)))
-        library = changed_fraction(*(neighbors(load_model(models / name), texts) for name in ("base", tuned)))
+        own = neighbor_churn(*(labels.nearest(torch.tensor(vectors[name])) for name in ("base", tuned)))
+        library = neighbor_churn(*(neighbors(load_model(models / name), texts) for name in ("base", tuned)))
         assert own == pytest.approx(library, abs=.01), "but for equally near ones"
 
 
@@ -105,8 +105,8 @@ def test_all_clear_or_label_and_never_an_alarm(models, tmp_path, monkeypatch):
 def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
     both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS, progress=False)
     alone = diagnose(models / "base", models / "far", texts=TEXTS, progress=False)
-    assert both.all_clear.changed == alone.changed and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
-    assert json.loads(both.json())["all_clear"]["changed"] == pytest.approx(alone.changed, abs=1e-6)
+    assert both.all_clear.churn == alone.churn and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
+    assert json.loads(both.json())["all_clear"]["churn"] == pytest.approx(alone.churn, abs=1e-6)
     assert alone.facts["texts"]["texts"] == len(TEXTS) and list(alone.files()) == ["report.json"]
     assert diagnose(models / "base", models / "far", tests={"new": PAIRS}, progress=False).all_clear is None
 
@@ -117,7 +117,7 @@ def test_pairs_have_a_bound_and_scores_need_no_models(models):
     assert 0 < answer.bound < .01 and "exclude a loss of more than" in answer.sentences[1]
     scores = np.random.default_rng(0).normal(size=len(pairs))
     same = diagnose(texts=pairs.assign(base=scores, tuned=np.exp(scores)))
-    assert same.bound == 0 and same.is_clear and np.isnan(same.changed)
+    assert same.bound == 0 and same.is_clear and np.isnan(same.churn)
     other = diagnose(texts=pairs.assign(base=scores, tuned=-scores))
     assert other.bound > .5 and other.sentences[0].startswith("Label: ")
 
@@ -142,7 +142,7 @@ def test_too_few_texts_are_refused(models, tmp_path, content, message):
 
 def test_tables_that_are_no_texts_are_refused(models, tmp_path):
     file = tmp_path / "new.csv"
-    for table, message in {"name\na\nb\n": "new.csv: lines, a column text", "left,right\na,b\n": "several rows of two texts"}.items():
+    for table, message in {"name\na\nb\n": "new.csv: no column 'text'", "left,right\na,b\n": "new.csv: no column 'text'"}.items():
         file.write_text(table)
         with pytest.raises(DataError, match=message):
             diagnose(models / "base", models / "near", texts=file, progress=False)
@@ -160,6 +160,17 @@ def test_the_command_answers_and_can_fail_a_build(models, tmp_path):
         result = CliRunner().invoke(app, [*command, *options])
         assert result.exit_code == status and result.output.startswith("Label: ")
     assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].endswith(f"--texts {file}")
+
+
+def test_texts_are_read_from_each_form(tmp_path):
+    file = tmp_path / "new.csv"
+    PAIRS.to_csv(file, index=False)
+    held, pairs = read_unlabeled(file)
+    assert len(held.texts) == 2 * len(pairs) == 800 and held.path == str(file), "labels are not used"
+    assert read_unlabeled(f"{file}:left")[0].texts == TEXTS and read_unlabeled(f"{file}:left")[1] is None
+    PAIRS.rename(columns={"left": "text"}).to_csv(file, index=False)
+    for source in (file, f"{file}:text", TEXTS):
+        assert read_unlabeled(source)[0].texts == TEXTS
 
 
 # The records.
@@ -230,3 +241,21 @@ def test_the_library_has_the_numbers_of_the_statement():
     settings = load_yaml(project_root() / "configs/labels.yaml")
     assert (library.NEIGHBORS, 100 * library.LOSS) == (settings["neighbors"], settings["loss"])
     assert library.TEXTS in settings["samples"]
+
+
+# What the page counts.
+
+def test_the_page_decides_as_it_was_stated():
+    from cells import defined_in
+    page = defined_in("labels")
+    fifty, losses = np.full(50, .1), [-2.] + [0.] * 49
+    assert page.verdict_on_clear(shifts(fifty, losses), "auc05") == "holds", "one in fifty"
+    assert page.verdict_on_clear(shifts(fifty, [-2.] * 2 + [0.] * 48), "auc05") == "refuted"
+    assert page.verdict_on_clear(shifts(fifty[:49], 0.), "auc05") == "cannot tell"
+    assert page.verdict_on_clear(shifts(fifty[:3], -9.), "auc05") == "cannot tell"
+    assert len(page.below(shifts([.15, .1501, np.nan], 0.), 200)) == 1 and page.below(shifts([.1], 0.), 5000).empty
+    rows = pd.DataFrame({"way": ["random", "chosen", "disagreement"], "squared_error": [8., 2., 16.], "covered": 9, "intervals": 10, "decided": 1})
+    rows = rows.assign(encoder="e", training="t", test="u", kept_back=0, rate=.2, labels=100, length=4.)
+    assert page.worth_of("chosen", rows).tolist() == [4] and page.worth_of("disagreement", rows).tolist() == [.5]
+    assert [verdict for _, _, verdict in page.verdicts_on_labels(rows)] == ["holds", "holds", "holds"]
+    assert page.cover_of(rows, "chosen").tolist() == [.9] and page.decisions_of(rows, "chosen").tolist() == [1 / page.LABELS["intervals"]]

@@ -25,7 +25,7 @@ from numpy.random import default_rng
 from scipy.stats import rankdata
 
 from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
-from debias_nb.explain.all_clear import NEIGHBORS, changed_fraction, largest_loss
+from debias_nb.explain.all_clear import NEIGHBORS, neighbor_churn, largest_loss
 from debias_nb.files import load_yaml, project_root, sha256_file
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
@@ -145,7 +145,7 @@ def shift_row(pairs: LabeledPairs, base: State, tuned: State) -> dict:
     row |= {"ndcg10_base": 100 * base.ndcg, "ndcg10_change": 100 * (tuned.ndcg - base.ndcg)}
     row["bound"] = 100 * largest_loss(base.scores, tuned.scores, labels.mean() - 1e-9, labels.mean() + 1e-9)
     for size, near in base.neighbors.items():
-        row[f"changed_{size}"] = changed_fraction(near, tuned.neighbors[size])
+        row[f"changed_{size}"] = neighbor_churn(near, tuned.neighbors[size])
     return row
 
 

@@ -174,7 +174,7 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
     return []
 
 # %% ../../nbs/explain/11_diagnose.ipynb #4f04bab2
-def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> tuple[list[Test], dict[str, str]]:
+def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test], dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
     check_metric(metric, list(files.values()))
     tests = []
@@ -186,6 +186,8 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None) -> 
             left_out[name] = str(e)
     if not tests:
         raise DataError("; ".join(left_out.values()))
+    if sample is not None:
+        tests = [test.fewer(sample) for test in tests]
     return tests, left_out
 
 
@@ -471,14 +473,13 @@ def diagnose(
     labels = {"match": match, "match_from": match_from, "other_to": other_to}
     options = options_of(
         columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, **labels, margin=margin, like=like)
-    unlabeled = None if texts is None else read_unlabeled(texts)
-    if unlabeled and not tests:
-        return without_tests({} if base is None else load_pair(base, tuned, prompts), unlabeled, seed, options)
+    new_texts = None if texts is None else read_unlabeled(texts)
+    if new_texts and not tests:
+        return without_tests({} if base is None else load_pair(base, tuned, prompts), new_texts, seed, options)
     files = read_files(train, tests or {}, columns, group, base is None, where, **labels)
     training = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}
-    sets, left_out = _large_enough(of_tests, seed, metric)
-    sets = [test if sample is None else test.fewer(sample) for test in sets]
+    sets, left_out = _large_enough(of_tests, seed, metric, sample)
     apart = apart_of(sets, training)
     if base is None:
         models = find_scores(scores, of_tests)
@@ -493,7 +494,7 @@ def diagnose(
     decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100, metric is not None)
     share = decision.averaged and decision.averaged.share
     about = {"seed": seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": threshold, "checks": _checks(findings.scorers, training)}
-    facts = made_of("diagnose", models, files, of_tests, options, about, unlabeled and unlabeled[0])
+    facts = made_of("diagnose", models, files, of_tests, options, about, new_texts and new_texts[0])
     describe_samples(facts["files"], sets, models)
     return Diagnosis(
         decision, table, **_sentences(sets, table, left_out, defects, findings), scores=score_table(sets), words=findings.words,
@@ -504,5 +505,5 @@ def diagnose(
         notes=file_notes(facts["files"]) + _notes_of_training(training) + findings.notes,
         left_out=left_out, averaged=_along(findings.averaged or [], decision.results),
         thresholds=_thresholds(sets, findings, share, threshold), ranks=rank_moves(sets),
-        all_clear=unlabeled and all_clear(findings.scorers, *unlabeled, seed),
+        all_clear=new_texts and all_clear(findings.scorers, *new_texts, seed),
     )

@@ -211,8 +211,8 @@ class Diagnosis:
                 texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
             sections.append(Section(
                 key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), self.facts.get(key) or HOW_TO_READ.get(key, "")))
-        unlabeled = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
-        return [*sections, unlabeled, made_section(self.facts, self.notes)]
+        without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
+        return [*sections, without_labels, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
-from .all_clear import changed_fraction, neighbors, read_unlabeled, sample_distinct
+from .all_clear import neighbor_churn, neighbors, read_unlabeled, sample_distinct
 from .test_sets import as_test, check_metric
 from .inputs import read_files
 from .models import Model, load_model
@@ -86,7 +86,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         for test, own in self.tests.items():
             metrics |= {f"{test}_{own.metric}": values[test], f"{test}_change": changes[test]}
         if self.texts:
-            metrics["changed_neighbors"] = changed_fraction(self.neighbors, neighbors(scorer, self.texts))
+            metrics["changed_neighbors"] = neighbor_churn(self.neighbors, neighbors(scorer, self.texts))
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics

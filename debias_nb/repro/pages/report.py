@@ -198,7 +198,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
+    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
