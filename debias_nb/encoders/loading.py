@@ -2,7 +2,6 @@
 import json
 import os
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from socket import getaddrinfo
 from typing import TYPE_CHECKING
@@ -105,11 +104,11 @@ def _hub_folder(hub: str | None, revision: str | None, download: bool, places: l
 def find_folder(
     config: EncoderConfig,
     download: bool = True, # ask the hub when nothing is found here
-    check=check_folder,    # (folder, sha256 of its files) -> the folder to use
-) -> Path:
+    plain: bool = False,   # as of `check_folder`
+) -> Path: # checked
     """Find the folder of an encoder's files: in a package, in `DEBIAS_NB_MODELS`, then on the hub.
 
-    Raise `EncoderError` saying where it was looked for.
+    Raise `EncoderError` saying where it was looked for, or what is not safe to load.
     """
     cards = encoder_cards()
     card = cards.get(config.name, NO_CARD)
@@ -117,12 +116,12 @@ def find_folder(
     places = []
     folder = _local_folder(card, short, places)
     if folder:
-        return check(folder, card.checksums)
+        return check_folder(folder, card.checksums, plain)
     hub = config.name if "/" in config.name else card.hub
     revision = config.revision or card.revision
     folder = _hub_folder(hub, revision, download, places)
     if folder:
-        return check(folder, {})
+        return check_folder(folder, plain=plain)
     advice = f"Name a folder that `model.save` wrote, or put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
@@ -150,7 +149,7 @@ def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a
         what = f"encoder {name!r} is made here and lies in no folder"
         raise EncoderError(f"{what}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
     try:
-        return find_folder(config, check=partial(check_folder, plain=True))
+        return find_folder(config, plain=True)
     except EncoderError:
         if "/" not in name or revision:
             raise

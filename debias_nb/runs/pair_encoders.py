@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..settings import EncoderConfig
 from ..checks import EncoderError
 from ..encoders.tokens import several_texts, unit_rows
-from ..encoders.safe_folders import check_folder, load_safely
+from ..encoders.safe_folders import load_safely
 from ..encoders.loading import find_folder, load_encoder
 
 
@@ -263,15 +263,9 @@ class CrossEncoder(PairEncoder):
         return self.pooler(states[:, 0]).float()
 
 
-def transformer_folder(
-    folder: Path,
-    checksums: dict[str, str] | None = None, # as in `check_files`
-) -> Path: # this folder, or the one that sentence-transformers' first module is in
-    """Return where the transformer itself is.
-
-    Raise `EncoderError` naming the file if there is none or it is not safe to load.
-    """
-    check_folder(folder, checksums, plain=True)
+def transformer_folder(config: EncoderConfig) -> Path: # of the encoder, or of sentence-transformers' first module in it
+    "Find where the transformer itself is. Raise `EncoderError` as `find_folder`, and naming the file if there is none."
+    folder = find_folder(config, plain=True)
     modules = folder / "modules.json"
     if not modules.is_file():
         return folder
@@ -327,7 +321,7 @@ def load_pair_encoder(
             if config.pretrain:
                 model = load_encoder(EncoderConfig(kind="transformer", **same))
             else:
-                model = load_safely(find_folder(config, check=transformer_folder))
+                model = load_safely(transformer_folder(config))
             torch.manual_seed(seed)
             encoder = CrossEncoder(model[0].auto_model, model.tokenizer)
     return encoder.eval()

@@ -162,8 +162,8 @@ def lacking(load, *what) -> str | None:
 
 def encoder_files(encoder: EncoderConfig) -> None:
     "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
-    from ...encoders.safe_folders import check_folder
     from ...encoders.loading import find_folder
     from ..pair_encoders import transformer_folder
     if not encoder.pretrain and encoder.name != "learned":
-        find_folder(encoder, check=transformer_folder if encoder.kind == "cross" else check_folder)
+        find = transformer_folder if encoder.kind == "cross" else find_folder
+        find(encoder)
