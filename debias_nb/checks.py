@@ -81,16 +81,21 @@ BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 def check_range(
     name: str,
     value: float,
-    high: float = float("inf"), # the range begins at 0
+    low: float = 0,
+    high: float = float("inf"),
     closed: str = "both", # which ends belong to the range: `left`, `right`, `both` or `neither`
 ) -> None:
     "Raise `ConfigError` for a setting that is no number (in quotation marks, `None`, True), or out of range."
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ConfigError(f"{name} must be a number, got {value!r}")
-    begin, end = BRACKETS[closed]
-    is_end = begin == "[" and value == 0 or end == "]" and value == high
-    if not (0 < value < high or is_end):
-        raise ConfigError(f"{name} must lie in {begin}0, {high:g}{end}, got {value}")
+    is_inside = low < value < high
+    if closed in ("both", "left"):
+        is_inside |= value == low
+    if closed in ("both", "right"):
+        is_inside |= value == high
+    if not is_inside:
+        begin, end = BRACKETS[closed]
+        raise ConfigError(f"{name} must lie in {begin}{low:g}, {high:g}{end}, got {value}")
 
 
 LARGEST_SEED = 2**32 - 1 # that NumPy takes

@@ -29,7 +29,7 @@ WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore
 
 # ---------------------------------------------------------------- what a file may say
 
-def _forbid(why: str):
+def _refused(why: str):
     "Return the type of what must not be there."
     def check(value):
         if value is not None:
@@ -79,9 +79,9 @@ def _form_of(extra: str, *names: str, **kinds) -> type[BaseModel]:
 
 
 _MODULE = _form_of(
-    "ignore", architectures=list[str] | None, model_type=str | None, auto_map=_forbid("names code of the repository, which is not run"),
-    transformers_weights=_forbid(f"names another file of weights than {WEIGHTS}"),
-    quantization_config=_forbid("weights that are quantized are not read here"), num_hidden_layers=Layers, num_layers=Layers,
+    "ignore", architectures=list[str] | None, model_type=str | None, auto_map=_refused("names code of the repository, which is not run"),
+    transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
+    quantization_config=_refused("weights that are quantized are not read here"), num_hidden_layers=Layers, num_layers=Layers,
     n_layers=Layers, n_layer=Layers, attn_implementation=Attention, _attn_implementation=Attention, experts_implementation=Attention,
     _experts_implementation=Attention)
 _DENSE = _form_of("ignore", activation_function=Annotated[str, Field(pattern=r"^torch\.nn\.")] | None)
@@ -108,7 +108,7 @@ _TOKENIZER = _form_of("ignore", added_tokens=list[create_model("_Added", id=(Tok
 _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")]], ...))
 
 KINDS = { # name of a file, anywhere in a folder -> what is in it
-    "*.bin.index.json": _forbid("a list of pickles, which are not opened; delete it where there are safetensors"),
+    "*.bin.index.json": _refused("a list of pickles, which are not opened; delete it where there are safetensors"),
     "*.safetensors.index.json": _INDEX, "config.json": _MODULE, "sentence_*_config.json": _SETTINGS, "config_sentence_transformers.json": _MODEL,
     "tokenizer.json": _TOKENIZER, "added_tokens.json": dict[str, TokenId],
 }
