@@ -14,7 +14,7 @@ from debias_nb.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
 from debias_nb.explain.methods import METHODS, MethodSpec, read_method, read_methods
-from debias_nb.explain.test_sets import FORMS as TESTS
+from debias_nb.explain.test_sets import FORMS as TESTS, check_metric
 from debias_nb.repro.cli import app
 from debias_nb.runs.config import CorpusConfig
 
@@ -112,6 +112,10 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
             read()
 
 
-def test_the_help_names_each_metric_of_a_form(help_of):
+def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, help_of):
+    monkeypatch.setattr(TESTS["candidates"], "metrics", ("accuracy", "madeup"))
     for command in ("diagnose", "compare"):
-        assert [name for test in TESTS.values() for name in test.metrics if name not in help_of(command)] == []
+        assert "auc05, ap (pairs); accuracy, madeup (candidates);" in help_of(command)
+    file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
+    with pytest.raises(ConfigError, match="did you mean 'madeup'"):
+        check_metric("madeupp", [file])

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST', 'SCATTER', 'TOGETHER',
            'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side', 'suspects',
-           'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'PooledTest', 'RetrievalTest', 'as_test', 'part_of',
-           'check_metric', 'has_one_score', 'findable']
+           'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'PooledTest', 'RetrievalTest', 'metrics_help',
+           'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -442,6 +442,11 @@ TITLES = {
     "auc05": "AUC(0.05)", "ap": "average precision", "accuracy": "accuracy", "mrr": "MRR", "ndcg10": "nDCG@10",
     "mrr10": "MRR@10", "recall10": "recall@10", "recall100": "recall@100", "map": "MAP", "p10": "P@10", "main_score": "main score",
 }
+
+
+def metrics_help() -> str:
+    "List the metrics of each form for the help of a command."
+    return "; ".join(f"{', '.join(test.metrics)} ({form})" for form, test in FORMS.items())
 
 
 def as_test(name: str, file: PairFile, scores: dict | None = None, seed: int = 0, metric: str | None = None) -> Test:

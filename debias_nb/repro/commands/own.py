@@ -26,9 +26,14 @@ def _methods_help() -> str:
     return methods_help()
 
 
+def _metrics_help() -> str:
+    from ...explain.test_sets import metrics_help
+    return metrics_help()
+
+
 class TablesCommand(TyperCommand):
     "Command whose help lists what tables of the library have; their modules, and PyTorch, are imported for that alone."
-    tables = {"{forms}": _forms_help, "{methods}": _methods_help}
+    tables = {"{forms}": _forms_help, "{methods}": _methods_help, "{metrics}": _metrics_help}
 
     def get_help(self, ctx):
         for param in self.params:
@@ -44,8 +49,7 @@ Columns = Annotated[list[str] | None, Option(
     help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
     show_default="recognized by their names")]
 MetricName = Annotated[str | None, Option(
-    help="Metric that decides, on tests that have it: auc05, ap (pairs); accuracy, mrr (candidates); ndcg10, mrr10, recall10, "
-    "recall100, map (retrieval).", show_default="the first of each")]
+    help="Metric that decides, on tests that have it: {metrics}.", show_default="the first of each")]
 Prompts = Annotated[str | None, Option(
     help="Prompts before left and right texts, LEFT,RIGHT: names of the model's prompts, or the prompts themselves.",
     show_default="the model's own for queries and documents")]
