@@ -198,9 +198,9 @@ def without_subset(folders):
     (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"), r"nowhere: results of one model are expected, .* found 0"),
     (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
     (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
-    (lambda of: (of["base"], of["base"].parent), "all scores are the same; one of the names is wrong"),
-    (no_task_in_common, "other: no task in common"),
-    (no_two_of_a_kind, "no two tasks of a kind in common"),
+    (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
+    (no_task_in_common, "other: two tasks of one kind in common are expected; found none"),
+    (no_two_of_a_kind, "other: two tasks of one kind in common are expected; found "),
     (damaged, rf"{STS[0]}.json:1: "),
     (of_the_oldest_form, rf"{STS[0]}.json: no result of mteb: scores by split are expected"),
     (without_subset, rf"{STS[0]}.json: no result of mteb"),
@@ -233,8 +233,8 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
 
 
 @pytest.mark.parametrize("more, message", [
-    (["--test", f"new={project_root()}/debias_nb/explain/prior.csv"], "results: these go with --trained and --margin, not with models, tests"),
-    (["--base", "potion"], "results: these go with --trained and --margin, not with models, tests"),
+    (["--test", f"new={project_root()}/debias_nb/explain/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
+    (["--base", "potion"], "and no models, tests, training or other scores; got {'base'"),
     (["--results", "base=elsewhere"], "--results wants base=FOLDER and tuned=FOLDER, each once"),
 ])
 def test_options_that_would_be_ignored_are_refused(folders, more, message):
@@ -245,7 +245,7 @@ def test_options_that_would_be_ignored_are_refused(folders, more, message):
 def test_one_folder_alone_and_trained_alone_are_refused(folders):
     assert "results: folders called base and tuned are expected" in shell(*given(folders)[:2]).output
     assert "results: folders called base and tuned are expected" in shell("--base", "a", "--tuned", "b", "--trained", "NQ").output
-    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, got {'after'"):
+    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, and no models, tests, training or other scores; got {'after'"):
         diagnose(results={"before": "a", "after": "b"})
 
 
