@@ -226,7 +226,7 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
     assert lines[0].startswith("Do not ship. `STS` got worse.") and lines[-2] == "--fail-on worse: STS" and lines[-1].startswith("VERDICT: worse | metric=main_score")
     page = (out / "index.html").read_text()
     made.read_page(page)
-    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores" in page
+    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
     again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
     assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.58")
     assert re.search(r"debias-nb diagnose --results base=\S+ --results tuned=\S+ --trained MSMARCO --margin 1(.0)?", page)
