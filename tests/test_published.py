@@ -120,6 +120,8 @@ def test_what_was_trained_on_counts_by_itself(folders):
     (folders["tuned"] / "model_meta.json").write_text(json.dumps(declared))
     assert diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 of the tasks."
     assert f"Without a verdict, as the only task of its kind: {STS[0]}." in diagnosis_of(folders).sentences
+    (folders["tuned"] / "model_meta.json").unlink()
+    assert diagnosis_of(folders).sentences[-1] == "Nothing is declared to be trained on: --trained names what was."
     assert is_same_data("MSMARCO.v2", "msmarco") and not is_same_data("NQ", "FiQA2018")
 
 
