@@ -7,6 +7,12 @@ from debias_nb.explain.labeling import LabelFile
 PAIRS = 'left,right,label,weight,why\nred lamp,"lamp, red",,1.5,near\nred lamp,"two\nlines ""quoted""",,0.50,\nNA,007,1,1,far\nold chair,,  ,2,\n'
 
 
+def label_next(file, label):
+    "Label the first row without a label, if there is one."
+    for line in file.todo.index[:1]:
+        file.label(line, label)
+
+
 @pytest.fixture
 def path(tmp_path):
     file = tmp_path / "to_label.csv"
@@ -16,23 +22,23 @@ def path(tmp_path):
 
 def test_each_label_is_saved_and_all_else_stays(path):
     file = LabelFile(path)
-    file.label("1")
+    label_next(file, "1")
     assert path.read_text() == PAIRS.replace(',"lamp, red",,', ',"lamp, red",1,')
-    file.label("0")
+    label_next(file, "0")
     assert len(file.todo) == 1 and path.read_text() == PAIRS.replace(',"lamp, red",,', ',"lamp, red",1,').replace('quoted""",,', 'quoted""",0,')
-    file.label("0")
-    file.label("1")
+    label_next(file, "0")
+    label_next(file, "1")
     assert file.todo.empty and LabelFile(path).rows.label.tolist() == ["1", "0", "1", "0"], "a label that was there stays"
 
 
 def test_undo_takes_back_labels_of_this_session_alone(path):
     file = LabelFile(path)
-    file.label("1")
-    file.label("1")
+    label_next(file, "1")
+    label_next(file, "1")
     for _ in range(3):
         file.undo()
     assert path.read_text() == PAIRS.replace("old chair,,  ,", "old chair,,  ,") and file.todo.right.iloc[0] == "lamp, red"
-    file.label("0")
+    label_next(file, "0")
     again = LabelFile(path)
     again.undo()
     assert again.rows.label.tolist()[0] == "0" and again.todo.right.iloc[0].startswith("two"), "taken up where it was left"
@@ -44,20 +50,27 @@ def test_undo_takes_back_labels_of_this_session_alone(path):
 def test_the_form_of_a_spreadsheet_stays(path, mark, delimiter, ends):
     before = mark + ends.join([delimiter.join(row) for row in (["left", "right", "label"], ["für", "“für”", ""], ["a", "b", "0"], [])]).encode()
     path.write_bytes(before)
-    LabelFile(path).label("1")
+    label_next(LabelFile(path), "1")
     assert path.read_bytes() == before.replace("“für”".encode() + delimiter.encode(), "“für”".encode() + delimiter.encode() + b"1")
+
+
+def test_a_line_that_has_a_label_keeps_it(path):
+    file = LabelFile(path)
+    [labeled] = file.rows.index[file.rows.label == "1"]
+    file.label(labeled, "0")
+    assert path.read_text() == PAIRS and file.history == []
 
 
 def test_a_second_writer_is_noticed_and_wins(path):
     file, other = LabelFile(path), LabelFile(path)
-    other.label("0")
+    label_next(other, "0")
     written = path.read_text()
-    for step in (lambda: file.label("1"), lambda: file.label("1")):
+    for step in (lambda: label_next(file, "1"), lambda: label_next(file, "1")):
         with pytest.raises(DataError, match="to_label.csv: another program has changed this file, and this label is not saved"):
             step()
     assert path.read_text() == written and file.history == []
     again = LabelFile(path)
-    again.label("1")
+    label_next(again, "1")
     assert again.rows.label.tolist()[:2] == ["0", "1"]
 
 
@@ -68,10 +81,10 @@ def test_a_disk_that_is_full_leaves_the_file(path, monkeypatch):
         raise OSError("No space left on device")
     monkeypatch.setattr("debias_nb.explain.labeling.write_whole", refuse)
     with pytest.raises(OSError, match="No space left"):
-        file.label("1")
+        label_next(file, "1")
     monkeypatch.undo()
     assert path.read_text() == PAIRS and len(file.todo) == 3, "the pair is still to be labeled"
-    file.label("0")
+    label_next(file, "0")
     assert path.read_text() == PAIRS.replace(',"lamp, red",,', ',"lamp, red",0,')
 
 

@@ -120,6 +120,8 @@ def test_what_was_trained_on_counts_by_itself(folders):
     (folders["tuned"] / "model_meta.json").write_text(json.dumps(declared))
     assert diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 of the tasks."
     assert f"Without a verdict, as the only task of its kind: {STS[0]}." in diagnosis_of(folders).sentences
+    (folders["tuned"] / "model_meta.json").unlink()
+    assert diagnosis_of(folders).sentences[-1] == "Nothing is declared to be trained on: --trained names what was."
     assert is_same_data("MSMARCO.v2", "msmarco") and not is_same_data("NQ", "FiQA2018")
 
 
@@ -198,9 +200,9 @@ def without_subset(folders):
     (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"), r"nowhere: results of one model are expected, .* found 0"),
     (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
     (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
-    (lambda of: (of["base"], of["base"].parent), "all scores are the same; one of the names is wrong"),
-    (no_task_in_common, "other: no task in common"),
-    (no_two_of_a_kind, "no two tasks of a kind in common"),
+    (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
+    (no_task_in_common, "other: two tasks of one kind in common are expected; found none"),
+    (no_two_of_a_kind, "other: two tasks of one kind in common are expected; found "),
     (damaged, rf"{STS[0]}.json:1: "),
     (of_the_oldest_form, rf"{STS[0]}.json: no result of mteb: scores by split are expected"),
     (without_subset, rf"{STS[0]}.json: no result of mteb"),
@@ -226,15 +228,15 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
     assert lines[0].startswith("Do not ship. `STS` got worse.") and lines[-2] == "--fail-on worse: STS" and lines[-1].startswith("VERDICT: worse | metric=main_score")
     page = (out / "index.html").read_text()
     made.read_page(page)
-    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores" in page
+    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
     again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
     assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.58")
     assert re.search(r"debias-nb diagnose --results base=\S+ --results tuned=\S+ --trained MSMARCO --margin 1(.0)?", page)
 
 
 @pytest.mark.parametrize("more, message", [
-    (["--test", f"new={project_root()}/debias_nb/explain/prior.csv"], "results: these go with --trained and --margin, not with models, tests"),
-    (["--base", "potion"], "results: these go with --trained and --margin, not with models, tests"),
+    (["--test", f"new={project_root()}/debias_nb/explain/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
+    (["--base", "potion"], "and no models, tests, training or other scores; got {'base'"),
     (["--results", "base=elsewhere"], "--results wants base=FOLDER and tuned=FOLDER, each once"),
 ])
 def test_options_that_would_be_ignored_are_refused(folders, more, message):
@@ -245,7 +247,7 @@ def test_options_that_would_be_ignored_are_refused(folders, more, message):
 def test_one_folder_alone_and_trained_alone_are_refused(folders):
     assert "results: folders called base and tuned are expected" in shell(*given(folders)[:2]).output
     assert "results: folders called base and tuned are expected" in shell("--base", "a", "--tuned", "b", "--trained", "NQ").output
-    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, got {'after'"):
+    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, and no models, tests, training or other scores; got {'after'"):
         diagnose(results={"before": "a", "after": "b"})
 
 

@@ -17,7 +17,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
-        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}: {', '.join(sorted(places))}")
+        names = ", ".join(sorted(places))
+        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}: {names}")
     scores = {}
     for path in paths:
         values = json_values(path, read_text(path))
@@ -28,13 +29,15 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                 for row in splits[split]:
                     scores[path.stem, split, row["hf_subset"], content["dataset_revision"]] = row["main_score"]
         except (LookupError, AttributeError, TypeError):
-            raise DataError(f"{path}: no result of mteb: scores by split are expected, each with hf_subset and main_score") from None
+            expectation = "scores by split are expected, each with hf_subset and main_score"
+            raise DataError(f"{path}: no result of mteb: {expectation}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 
 
 def declared_sets(folder: str | Path) -> list[str]:
     "Return what a model is declared to be trained on, as mteb writes it next to its results."
-    return [name for path in Path(folder).rglob(META) for name in json_values(path, read_text(path)).iloc[0].get("training_datasets") or ()]
+    files = [json_values(path, read_text(path)).iloc[0] for path in Path(folder).rglob(META)]
+    return [name for file in files for name in file.get("training_datasets") or ()]
 
 
 def is_same_data(one: str, other: str) -> bool:

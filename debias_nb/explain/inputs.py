@@ -83,10 +83,8 @@ def check_models(base, tuned, scores, prompts) -> None:
 
 def check_results(results, *others) -> None:
     "Check that there are two folders of results, and none of the other inputs. Raise `ConfigError`."
-    if {*(results or ())} != {*MODELS}:
-        raise ConfigError(f"results: folders called base and tuned are expected, got {quoted(results)}")
-    if any(other is not None for other in others):
-        raise ConfigError("results: these go with --trained and --margin, not with models, tests, training or other scores")
+    if {*(results or ())} != {*MODELS} or any(other is not None for other in others):
+        raise ConfigError(f"results: folders called base and tuned are expected, and no models, tests, training or other scores; got {quoted(results)}")
 
 
 def check_numbers(margin: float, threshold: float | None) -> None:

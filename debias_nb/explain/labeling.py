@@ -15,7 +15,7 @@ from ..data.registry import DataError
 from ..data.tables import read_table
 from ..files import write_whole
 
-# %% ../../nbs/label.ipynb #d3386950
+# %% ../../nbs/label.ipynb #80a90ffc
 class LabelFile:
     """Table of pairs with a column `label`, whose empty cells are filled one by one.
 
@@ -45,9 +45,9 @@ class LabelFile:
         write_whole(self.path, content)
         self.rows, self.content = rows, content
 
-    def label(self, label: str) -> None:
-        "Label the first row without a label, if there is one."
-        for line in self.todo.index[:1]:
+    def label(self, line: int, label: str) -> None:
+        "Label a line that has no label yet."
+        if line in self.todo.index:
             self.write(line, label)
             self.history.append(line)
 

@@ -265,7 +265,7 @@ def command_line(
 OURS = re.compile( # how each file begins that is written here
     rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
     rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
-    rb'|test,kind,slice,cases,matches,|task,base,tuned,', re.DOTALL)
+    rb'|test,kind,slice,cases,matches,|task,test,base,tuned,', re.DOTALL)
 
 
 def is_ours(path: Path) -> bool:

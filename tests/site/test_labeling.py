@@ -69,7 +69,7 @@ def labels(work: Path) -> list[str]:
 def run_all(page):
     "Run all cells, and return the box for keys."
     page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
-    box = page.get_by_placeholder("y, n or u")
+    box = page.get_by_placeholder("y, n, s or u")
     box.wait_for(timeout=60_000)
     return box
 
