@@ -167,7 +167,9 @@ def label(
     elif texts is not None:
         pairs = _neighbors(texts, scorers, seed, progress)
     else:
-        pairs = read_pairs_file(pool, columns, name="pool", form="retrieval").frame[["left", "right"]]
+        source = read_pairs_file(pool, columns, name="pool", form="retrieval")
+        pairs = source.frame[["left", "right"]]
+        rows = len(pairs) + sum(source.left_out.values())
     pairs = _distinct(pairs)
     size = len(pairs) if folder is None else size
     if len(pairs) < FEWEST_UNITS:
@@ -180,5 +182,7 @@ def label(
         write_whole(file, text)
     command = command_line("diagnose", {name: scorer.source for name, scorer in scorers.items()} | {"test": f"new={path}"})
     unit = "pairs" if folder is None else f"queries, of which {strata[0]:,} differ in their first texts"
+    if pool is not None and rows > size:
+        unit += f" ({rows - size:,} that repeat another, also the other way round, or one text, are left out)"
     return Labeling(path, len(sample), STEPS.format(
         rows=len(sample), size=size, unit=unit, path=path, sidecar=sidecar_of(path), command=command))

@@ -112,12 +112,13 @@ class Test:
 
     def measured(self, scores, metric: str, rows=slice(None)) -> Measured: # rows: of `cases`
         "Measure some scores on some of the cases."
-        values = self.values(scores, metric, rows)
-        resampled = values[1:]
-        if self.file.sample is not None: # further apart, so that intervals hold at each look
-            center = np.nanmean(resampled)
-            resampled = center + looking_cost(self.file.sample.about["looks"]) * (resampled - center)
-        return Measured(float(values[0]), resampled, self.units.count(rows))
+        values = self.widen(self.values(scores, metric, rows))
+        return Measured(float(values[0]), values[1:], self.units.count(rows))
+
+    def widen(self, values: np.ndarray) -> np.ndarray: # (1 + RESAMPLES,)
+        "Move the values of resamples of a sample further apart, so that intervals hold at each look."
+        sample = self.file.sample
+        return values if sample is None else values[0] + looking_cost(sample.about["looks"]) * (values - values[0])
 
     def of(self, model: str, metric: str, rows=None) -> Measured: # rows: of `cases`; None: all
         "Measure one of the models, once on all cases."
