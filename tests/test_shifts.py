@@ -5,7 +5,7 @@ import pytest
 
 from debias_nb.measures.prediction import covariance_of, log_odds, points_at, predict, range_at
 from debias_nb.repro.pages.frame import COLUMNS, only
-from debias_nb.repro.pages.shifts import OFFERS, changes, fractions_of_plain, in_log_odds, left_out, predictions
+from debias_nb.repro.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
 
 TRAINING = ("quora", "askubuntu", "news")
@@ -58,8 +58,7 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(found):
     for kind in ("offers", "sentences"):
         plain, held = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
         assert held.high - held.low < .7 * (plain.high - plain.low)
-        assert plain.kept == 1 and held.kept == pytest.approx(.9, abs=.02) and held.kept_low < held.kept < held.kept_high
-        assert held.width == pytest.approx((held.high - held.low) / (plain.high - plain.low), abs=.02)
+        assert plain.kept == 1 and held.kept == pytest.approx(.9, abs=.02)
         assert plain.worse > held.worse
         assert plain.low_one < plain.low < plain["mean"] < plain.high < plain.high_one
     own = in_log_odds(only(found, method="Held", kind="offers", shift="ood"))
@@ -79,28 +78,13 @@ def test_a_range_in_points_follows_from_the_file_next_to_the_page(found, tmp_pat
     assert ends == pytest.approx(range_at(base, row["mean"], row.low_one, row.high_one, error))
 
 
-SIDES = {"evaluate": "test", "corpus": "training set"}
-
-
-def test_each_test_and_each_training_set_is_left_out_once(found):
-    tried = left_out(in_log_odds(found), SIDES)
-    assert tried.groupby(["method", "kind", "left out"]).cases.sum().tolist() == [9] * 8
-    assert tried.held.sum() / tried.cases.sum() > .85 and tried.held_one.sum() / tried.runs.sum() > .85
-    far = found.copy()
-    is_far = (far.evaluate == "tweets") & (far.method == "Held")
-    far.loc[is_far, "difference"] += 300
-    far.loc[is_far, "seeds"] = far.seeds[is_far].map(lambda seeds: seeds + 300)
-    missed = only(left_out(far, SIDES), name="tweets", method="Held")
-    assert missed.held.sum() == missed.held_one.sum() == 0 and missed.cases.sum() == len(TRAINING)
-
-
 def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
     base = {"quora": 5., "askubuntu": 6., "news": 7., "first": 5.5, "second": 6.5, "third": 7.5, "far": 40., "farther": 45.}
     shifts = changes(runs({"Finetuned": 0.}, {"Finetuned": 1.}, base=base, effect=.8, noise=.1))
-    shifts = shifts.assign(half=np.where(shifts.base > 10, "higher", "lower"))
-    in_points, in_odds = (only(left_out(one, {"half": "half by base"}, **model), name="higher")
-                          for one, model in ((shifts, {"scale": 10.}), (in_log_odds(shifts), {})))
-    assert in_points.cases.sum() == in_odds.held.sum() == 6 and in_points.held.sum() == 0
+    low, far = (only(shifts, shift="ood").query(rows) for rows in ("base < 10", "base > 10"))
+    in_points = prediction_of(low.assign(trained_on="any"), scale=10.)["any"].below(far.difference, .5)
+    in_odds = prediction_of(in_log_odds(low))["sentences"].below(in_log_odds(far).difference, .02)
+    assert len(far) == 6 and (in_points > .975).all() and ((in_odds > .025) & (in_odds < .975)).all()
 
 
 def test_each_kind_of_training_has_a_mean_of_its_own(found):
@@ -112,12 +96,10 @@ def test_each_kind_of_training_has_a_mean_of_its_own(found):
 
 
 def test_the_interval_of_a_fraction_is_over_training_sets():
-    gains = np.array([10., 12., 9., 11.])
-    kept = pd.DataFrame({"Finetuned": gains, "Held": [9., 10.8, 8.1, 5.]})
-    means = pd.DataFrame([kept.mean(), *(kept.drop(number).mean() for number in kept.index)], index=["", *"abcd"])
-    row = fractions_of_plain(means, "max").loc["Held"]
-    assert row[""] == pytest.approx(kept.Held.sum() / gains.sum()) and row._without == "d" and row._worst == pytest.approx(.9)
-    assert row._low < kept.Held.min() / gains[3] + .3 and row._high > .9
-    same = fractions_of_plain(means.assign(Held=.9 * means.Finetuned), "min").loc["Held"]
-    assert same._low == pytest.approx(.9) == pytest.approx(same._high)
+    plain, held = np.array([10., 12., 9., 11.]), np.array([9., 10.8, 8.1, 5.])
+    without = [np.delete(held, number).sum() / np.delete(plain, number).sum() for number in range(4)]
+    low, high = over_sets(held.sum() / plain.sum(), without)
+    assert low < .65 and high > 1 and without[3] == pytest.approx(.9)
+    assert over_sets(.9, [.9] * 5) == pytest.approx((.9, .9)) and over_sets(.8, [.95, .95, .95])[1] == pytest.approx(.95)
+    assert over_sets(.5, [.5, -.1])[0] > 0, "a negative fraction is as small as one gets"
     assert log_odds(0) == log_odds(.1) and np.isfinite(log_odds([0, 100])).all()

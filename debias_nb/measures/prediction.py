@@ -9,9 +9,10 @@ __all__ = ['SCALE', 'FARTHEST', 'NODES', 'LEAST', 'Prediction', 'predict', 'log_
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import expit, logit, ndtr
+from scipy.special import expit, logit, ndtr, softmax
 
 from ..checks import check_range
 from .metrics import refuse
@@ -102,14 +103,6 @@ class Prediction:
 NODES = 20 # values of each SD
 
 
-def _indicators(name: str, values: ArrayLike, count: int, fewest: int) -> np.ndarray: # (n, levels)
-    "Mark which shift has which value. Raise `ValueError` for another number of names, or too few values."
-    levels = np.unique(values)
-    if len(values) != count or len(levels) < fewest:
-        raise ValueError(f"{name}: {len(values)} names with {len(levels)} values; {count} names with {fewest} or more are expected")
-    return np.equal.outer(np.asarray(values), levels).astype(float)
-
-
 def predict(
     change: ArrayLike, covariance: ArrayLike, training: ArrayLike, test: ArrayLike, kind: ArrayLike, scale: float = SCALE, nodes: int = NODES,
 ) -> dict[str, Prediction]:
@@ -141,14 +134,18 @@ def predict(
     Raises
     ------
     ValueError
-        For numbers that are not finite, other lengths, or fewer than two training sets or tests.
+        For numbers that are not finite, or fewer than two training sets or tests.
     """
     change = np.asarray(change, float)
     refuse(~np.isfinite(change), change, "change", "are not finite")
-    indicators = [_indicators(name, side, len(change), 2) for name, side in (("training", training), ("test", test))]
+    for name, side in (("training", training), ("test", test)):
+        if len(set(side)) < 2:
+            raise ValueError(f"{name}: two or more are expected, got {side[0]} alone")
+    indicators = [pd.get_dummies(side, dtype=float) for side in (training, test)]
+    kinds = pd.get_dummies(kind, dtype=float)
     errors, basis = np.linalg.eigh(covariance)
     sides = basis.T @ np.hstack(indicators)
-    values = basis.T @ np.column_stack([change, _indicators("kind", kind, len(change), 1)])
+    values = basis.T @ np.column_stack([change, kinds])
     sd, prior = _nodes(nodes, scale)
     of_training = np.repeat(sd, nodes)
     of_test = np.tile(sd, nodes)
@@ -156,13 +153,12 @@ def predict(
     parts = [_restricted_likelihood(np.maximum(errors, 0) + one**2, sides, values, sds) for one in sd]
     logs, means, spread = map(np.concatenate, zip(*parts))
     logs = logs + np.log(np.einsum("i,j,k->ijk", prior, prior, prior)).ravel()
-    weights = np.exp(logs - logs.max())
-    weights = weights / weights.sum()
+    weights = softmax(logs)
     grids = np.tile(of_training, nodes), np.tile(of_test, nodes), np.repeat(sd, nodes**2)
     variances = spread + sum(grid**2 for grid in grids)[:, None]
     errors = np.sqrt(weights @ (spread + (means - weights @ means)**2))
     of_sides = [float(weights @ grid) for grid in grids]
-    return {name: Prediction(means[:, own], variances[:, own], weights, float(errors[own]), *of_sides) for own, name in enumerate(np.unique(kind))}
+    return {name: Prediction(means[:, own], variances[:, own], weights, float(errors[own]), *of_sides) for own, name in enumerate(kinds)}
 
 # %% ../../nbs/measures/prediction.ipynb #6e3b05d8
 LEAST = .1 # percent: AUC that is as good as 0 or 100 is read as this far from it
