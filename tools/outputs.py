@@ -180,17 +180,20 @@ def told(path: Path, found: list[str], seconds: float) -> None:
     print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
-IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.5": "wise-ft:0.5", "OutReg 1, general mix": "outreg-texts:1"} # what `compare` calls them
+IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.25": "wise-ft:0.25", "WiSE-FT 0.5": "wise-ft:0.5", "OutReg 1, general mix": "outreg-texts:1"} # what `compare` calls them
 LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
-PRIOR = ["loss", "encoder", "texts", "method", "sets", "seeds", "change", "low", "high", "kept"]
+PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "mean", "low", "high", "kept"]
 
 
 def write_prior(root: Path) -> None: # of the project
     "Write what `compare` says where it cannot tell, from the predictions next to the page of shifts."
     import pandas as pd
+    from debias_nb.runs.config import load_experiment
     predictions = pd.read_csv(root / "reports/itvreg/shifts.predictions.csv")
-    new = predictions[predictions.method.isin(list(IN_COMPARE))]
-    rows = new.assign(loss=new.table.map(LOSSES), method=new.method.map(IN_COMPARE)).rename(columns={"mean": "change", "kind": "texts"})
+    new = predictions[predictions.method.isin(list(IN_COMPARE))].drop(columns=["low", "high"])
+    encoders = {one.label: one.name for one in load_experiment("itvreg/shifts", "small").encoders}
+    rows = new.assign(loss=new.table.map(LOSSES), encoder=new.encoder.map(encoders), method=new.method.map(IN_COMPARE))
+    rows = rows.rename(columns={"low_one": "low", "high_one": "high", "kind": "texts"})
     rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
 
 

@@ -1,45 +1,51 @@
 """The parts of a comparison, its recommendation, and the files and page that they are written to."""
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
 from ..checks import ConfigError, check_known
-from .changes import NEW, WHOLE
+from .changes import NEW, WHOLE, points
 from .test_sets import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
-from .recommendations import GENERAL
+from .recommendations import GENERAL, Advice
 from ..data.sentences import GENERAL_TEXTS
 from ..runs.config import TrainConfig
 from ..files import package_file
-from ..measures.several import paired_together
+from ..measures.prediction import range_at
+from ..measures.several import DRAWS, outside_of_best, paired_together, shared_errors, step_down
 from ..measures.stats import judge
 
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
-DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1}
+DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
 VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
-SCHEMA = 4 # of report.json
+SCHEMA = 5 # of report.json
 RULE = (
     "In the picture, right is better where it is like training, up is better on the new test that each method changes worst; dashed: methods that "
-    "no other one beats in both. A method fits if it is significantly better than the base on a test (at 5%, after Holm's correction for all "
-    "comparisons with the base in one metric) and no 95% confidence interval reaches below minus the margin on any test. Use: of those that fit, "
-    "the highest mean of what decides over the validation pairs, or else over the tests. Intervals are not corrected for the number of methods that "
-    "it is picked from: the more there are, the likelier one fits by luck. Your call: none fits, and each that is better on one test is worse on "
-    "another. Keep the base: every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: "
-    "all else. What is disjoint from training counts if it is worse, and, if it has half of the cases or more, if its interval reaches below "
-    "minus the margin. It is a family of tests by itself, as is every metric: each finds a change where there is none in 5% of such pages. "
-    "Intervals are over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others "
-    "on a test, its variance is raised toward theirs.")
-DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "word", "p", "found"]
+    "no other one beats in both. A method fits if it is significantly better than the base on a test (at 5%, corrected for all comparisons with "
+    "the base in one metric) and a loss of the margin is excluded on every test: its lower end, at 97.5% for all methods that gain at once, lies "
+    "above minus the margin. So the method that is named loses the margin somewhere in at most 2.5% of such pages, however many were tried. Use: "
+    "of those that fit, the highest mean of what decides over the validation pairs, or else over the tests. Each method is compared with the base "
+    "and with plain fine-tuning, not with the others; both corrections go by the errors that methods share, so that near-equal ones count as about one "
+    "(Westfall and Young 1993). Your call: none fits, and each that is better on one test is worse on another. Keep the base: every method is worse "
+    "on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: all else. What is disjoint from training "
+    "counts if it is worse, and, if it has half of the cases or more, if its lower end reaches below minus the margin. It is a family of tests by "
+    "itself, as is every metric: each finds a change where there is none in 5% of such pages. Intervals are of one comparison, over the seeds and "
+    "resamples of the test that all methods share; where a method's seeds agree more than those of the others on a test, its variance is raised "
+    "toward theirs.")
+DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]
 WHY = { # of each answer, the program
     "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",
     "cannot tell": "{} is what the answer above names until more is measured. Check it on pairs that had no part in the choice.",
@@ -54,12 +60,21 @@ STEPS = { # of each answer
 }
 
 
-PRIOR = (
-    "Prior, no measurement of yours: how a new kind of text changed {encoder} in our records, trained with {loss} on {sets} sets of pairs of "
-    "other kinds, {seeds} random samples of each. Points of AUC(0.05) from the base. Low to high: where the true change on a new kind of text lies in 95% "
-    "of cases, as a mean over {seeds} trainings. What one training and one test of yours show strays farther, by the error of that training and "
-    "of that test{error}. Kept: the share of the gain of plain fine-tuning on data like training.")
-YOUR_ERROR = " (on your new tests, ±{:.1f} points for plain fine-tuning)"
+Kind = Literal["sentences", "offers", "sentences:offers", "offers:sentences"] # of the training pairs, and of new data where it is another
+RECORDED = {"plain": "plain", "averaged": "wise-ft:0.5", "general": GENERAL.method} # what a prior names of `prior.csv`
+RECORDS = (
+    "Prior, no measurement of yours: in our records of {encoder} trained with {loss} on {trained_on}, one training changes AUC(0.05) on a new kind of "
+    "{texts} by {plain} points, averaged weights at 0.5 by {averaged}, and {title} by {general}, with {gain:.0%} of the gain on data like training "
+    "(95% ranges, at the base and with the error of your new tests).")
+NO_PRIOR = (
+    "No prior: our records have no such encoder, loss and kind of training (--kind: sentences or offers), tested on new data by AUC(0.05).")
+
+
+@dataclass(frozen=True)
+class Prior:
+    "Conclusion of our records, and the method that they advise."
+    sentence: str
+    advised: Advice | None = None
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -99,6 +114,8 @@ class Comparison:
         The smallest change that matters, in points.
     like : str
         The test that is like training; all others are new data.
+    kind : str, optional
+        What the training pairs are of: sentences or offers.
     """
     results: pd.DataFrame
     methods: list[Method]
@@ -109,6 +126,7 @@ class Comparison:
     deciding: dict[str, str] = field(default_factory=dict)
     margin: float = 1.
     like: str = LIKE
+    kind: Kind | None = None
 
     @property
     def tests(self) -> list[str]:
@@ -175,28 +193,39 @@ class Comparison:
         """Subtract one method from each other one.
 
         The intervals are t over seeds and resampled cases, where the methods on one test say together how much seeds vary; `word` is
-        one of `stats.WORDS` for the claim that the other is above. p-values have Holm's correction over all rows. `found`: the
-        detectable difference (80% power); `found at best`: with seeds without end; `provisional`: of `Paired`."""
+        one of `stats.WORDS` for the claim that the other is above. p-values are corrected over all rows (`step_down`). `bound`: the
+        lower end for whichever method is picked (`outside_of_best`); `found`: the detectable difference (80% power); `found at best`:
+        with seeds without end; `provisional`: of `Paired`."""
         names = [method.name for method in self.methods]
         check_known("method", against, names)
         if metric is not None:
             check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
-        rows = []
+        rng = np.random.default_rng(0)
+        rows, changes, errors = [], [], [np.empty((DRAWS, 0))]
         for test in self.tests:
             own = metric or self.first_metric(test)
             place = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == own)]
             of = {name: (seeds.value.tolist(), seeds.resampled.tolist()) for name, seeds in place.groupby("method")}
             others = [name for name in names if name in of and name != against]
-            sides = [(of[name][0], of[against][0], of[name][1], of[against][1]) for name in others]
-            changes = paired_together(sides, units=self.units.get(part_name(test, part))) if others else []
-            rows += [{"method": name, "test": test, "metric": own, "paired": change} for name, change in zip(others, changes)]
-        table = pd.DataFrame(rows, columns=["method", "test", "metric", "paired"])
-        table = table.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
-        changes = table.pop("paired")
+            if others:
+                sides = [(of[name][0], of[against][0], of[name][1], of[against][1]) for name in others]
+                pairs = paired_together(sides, units=self.units.get(part_name(test, part)))
+                resamples = np.array([np.mean(np.subtract(*sides[2:]), axis=0) for sides in sides])
+                rows += [{"method": name, "test": test, "metric": own} for name in others]
+                changes += pairs
+                errors.append(shared_errors(resamples, pairs, rng))
+        table = pd.DataFrame(rows, columns=["method", "test", "metric"])
         ends = pd.DataFrame(map(figures, changes), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
-        verdicts = judge([*changes], self.margin / 100)
-        verdicts[["found", "found at best"]] *= 100
-        return pd.concat([table, 100 * ends, verdicts[["p", "word", "found", "found at best", "provisional"]]], axis=1)
+        errors = np.hstack(errors)
+        verdicts = judge(changes, self.margin / 100, correct=partial(step_down, errors=errors))
+        distance = pd.Series([(change.difference + self.margin / 100) / max(change.error, 1e-12) for change in changes], dtype=float)
+        gaining = table.method.isin(table.method[verdicts.word == "better"])
+        candidates = distance[gaining if gaining.any() else distance.index]
+        outside = outside_of_best(errors[:, candidates.groupby(table.method).idxmin()])
+        verdicts["bound"] = [change.difference - stdtrit(change.freedom, 1 - outside) * change.error for change in changes]
+        verdicts[["found", "found at best", "bound"]] *= 100
+        frame = pd.concat([table, 100 * ends, verdicts[["p", "word", "found", "found at best", "provisional", "bound"]]], axis=1)
+        return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
 
     def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
         "Return all differences: from plain fine-tuning and the base, by each metric, on each part of the tests."
@@ -259,14 +288,18 @@ class Comparison:
         results, others = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
         for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index), kind="stable").to_dict("records"):
             fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
+            bound = row["bound"] / 100
             test, part = row["test"], row["part"]
             share = cases[part_name(test)] / cases[test] if part == NEW and test in cases else 1.
             value = values[row["method"], test, part, row["metric"]]
-            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value)
+            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value, bound=bound)
             (results if row["decides"] else others)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         means = self._means(self.validation or self.tests)
-        return recommend(results, means, picked_on, self.margin / 100, others, self.titles, self._prior_method())
+        is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
+        advised = GENERAL.method if is_general and self.prior.advised else None
+        answer = recommend(results, means, picked_on, self.margin / 100, others, self.titles, advised)
+        return replace(answer, reason=f"{answer.reason} {self.prior.sentence}") if answer.call == "cannot tell" else answer
 
     def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
         "Return the line that a monitor reads, of the method that the recommendation names."
@@ -275,33 +308,22 @@ class Comparison:
         return f"{verdict_line(results, overall(results), words)} | method={method}"
 
     @cached_property
-    def _records(self) -> pd.DataFrame: # of `prior.csv`, and `is_own`
-        "What a new kind of text brought with this loss: to this encoder, or where there are no records of it, to others."
-        base = self.facts.get("models", {}).get("base", {})
-        rows = pd.read_csv(package_file("explain/prior.csv"))
-        rows = rows[(rows.loss == self.settings.loss) & (base.get("kind") == "static")]
-        rows = rows.assign(is_own=rows.encoder == Path(base.get("source") or "").name.partition("@")[0])
-        return rows[rows.is_own] if rows.is_own.any() else rows
-
-    def _prior_method(self) -> str | None:
-        "Return the method that records of this very encoder advise, on whatever kind of new text; None where there are none."
-        rows = self._records[self._records.is_own]
-        low = rows.pivot(index="texts", columns="method", values="low")
-        is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
-        return GENERAL.method if is_general and len(low) and (low[GENERAL.method] > low["plain"]).all() else None
-
-    def _own_error(self) -> str:
-        "Say how far the tests of new data let a change stray."
-        rows = self.differences("base").query("method == 'plain' and test != @self.like")
-        return YOUR_ERROR.format((rows.high - rows.low).max() / 2) if len(rows) else ""
-
-    @cached_property
-    def prior(self) -> pd.DataFrame: # encoder, texts, method, change, low, high (points), kept
-        "What a new kind of text brought to static encoders in our records; nothing but where this comparison cannot tell."
-        rows = self._records[:None if self.recommendation.call == "cannot tell" else 0]
-        rests_on = rows[["encoder", "loss", "sets", "seeds"]].astype(str).agg(lambda column: " and ".join(column.unique()))
-        rows.attrs["sentences"] = [PRIOR.format(**rests_on, error=self._own_error())] * bool(len(rows))
-        return rows.drop(columns=["loss", "sets", "seeds", "is_own"])
+    def prior(self) -> Prior:
+        "What our records of this kind of training make likely, at the base and with the error of the new tests."
+        trained_on, _, texts = (self.kind or "").partition(":")
+        source = self.facts.get("models", {}).get("base", {}).get("source") or ""
+        names = {"encoder": Path(source).name.partition("@")[0], "loss": self.settings.loss, "trained_on": trained_on, "texts": texts or trained_on}
+        own = pd.read_csv(package_file("explain/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
+        new = self.differences("base").query("method == 'plain' and test != @self.like and metric == 'auc05'")
+        if own.empty or new.empty:
+            return Prior(NO_PRIOR)
+        level = 100 * self.best[(self.best.method == "base") & self.best.test.isin(new.test)].value.mean()
+        low, high = range_at(level, own["mean"], own.low, own.high, (new.high - new.low).max() / 2 / 1.96)
+        spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}" for name, method in RECORDED.items()}
+        advised = GENERAL if low[GENERAL.method] > low["plain"] else None
+        advice = f"So until more is measured, take {GENERAL.title}." if advised else "So they advise none of the three."
+        sentence = RECORDS.format(**names, **spans, title=GENERAL.title, gain=own.kept[GENERAL.method])
+        return Prior(f"{sentence} {advice}", advised)
 
     def snippet(self) -> str:
         "Write a program that trains with the method that the recommendation names."
@@ -348,7 +370,7 @@ class Comparison:
     def sections(self) -> list[Section]:
         "Return the parts of the page."
         differences = self.every_difference().rename(columns={"difference": "change"}) # the base first, and what decides
-        differences[["change", "low", "high", "found"]] /= 100
+        differences[["change", "low", "high", "found", "bound"]] /= 100
         differences["decides"] = self._decides(differences)
         differences = differences.sort_values(["against", "decides", "change"], ascending=[True, False, False])
         frames = {"differences": differences, "levels": self.levels()}
@@ -363,14 +385,11 @@ class Comparison:
         inputs = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
         if self.tried is not None:
             inputs["strengths that were tried, on validation pairs, which are no test"] = self.tried
-        prior = self.prior.copy()
-        prior[["change", "low", "high"]] /= 100
         how = self.settings
         training = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
         choice = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
             Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
-            Section("prior", "What is likely, before more is measured?", prior.attrs["sentences"], tables(prior)),
             Section("levels", "What did each method reach?", tables=shown(frames["levels"])),
             Section("next", "If it is fine-tuned, how?", [choice], program=self.snippet()),
             made_section(self.facts, [*self.notes, training], **inputs)]
@@ -388,7 +407,6 @@ class Comparison:
         for against, title in AGAINST.items():
             table = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
             parts.append(f"\nMinus {title}, in points\n{table.to_string(index=False)}")
-        parts += [f"\n{sentence}\n{self.prior.round(2).to_string(index=False)}" for sentence in self.prior.attrs["sentences"]]
         return "\n".join([*parts, "", *self.found().values()])
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
@@ -398,9 +416,8 @@ class Comparison:
 
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
-        prior = {"rows": self.prior, **self.prior.attrs}
         return json_text({
-            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "prior": prior, "warnings": self.warnings(),
+            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "tried": self.tried, "next": self.snippet(), "facts": self.facts,
         })

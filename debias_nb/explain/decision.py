@@ -43,6 +43,7 @@ class Result:
     share: float = 1.       # of the test's cases
     metric: str = "auc05"
     value: float = math.nan # what is reached
+    bound: float | None = None # the lower end where the best of several is picked; None: that of the interval
 
     @property
     def name(self) -> str:
@@ -51,6 +52,10 @@ class Result:
     @property
     def sentence(self) -> str: # points
         return f"{points(self.change)} ({points(self.low)} to {points(self.high)})"
+
+    @property
+    def lowest(self) -> float:
+        return self.low if self.bound is None else self.bound
 
     @property
     def mark(self) -> str:
@@ -63,7 +68,7 @@ class Result:
 
     def may_lose(self, margin: float) -> bool:
         "Tell whether a loss of the margin is not excluded; a small part must have lost."
-        return self.word == "worse" if self.share < LARGE else not self.low > -margin
+        return self.word == "worse" if self.share < LARGE else not self.lowest > -margin
 
 
 def results_of(verdicts: pd.DataFrame, like: str = LIKE) -> list[Result]: # in the order of its rows
@@ -211,8 +216,8 @@ def margin_sentence(margin: float) -> str:
 
 def most_lost(results: list[Result]) -> str:
     "Say how much may have been lost at most, and where."
-    worst = min(results, key=lambda result: result.low)
-    return f"may have lost up to {-100 * worst.low:.1f} points on {worst.name}"
+    worst = min(results, key=lambda result: result.lowest)
+    return f"may have lost up to {-100 * worst.lowest:.1f} points on {worst.name}"
 
 
 def _did(better: list[Result], worse: list[Result]) -> str:

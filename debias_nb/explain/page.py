@@ -115,9 +115,9 @@ LABELS = { # of columns whose names say too little
     "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
     "both": "training pairs that both have it",
     "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
-    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points",
+    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points", "bound": "lower end if picked, points",
 }
-UNITS = dict.fromkeys(("change", "more", "base change"), signed) # of other columns: a count, or a fraction in percent
+UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed) # of other columns: a count, or a fraction in percent
 UNITS |= {"threshold": "{:.3f}".format}
 UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after", "items"), exact)
 UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}

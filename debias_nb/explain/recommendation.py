@@ -59,8 +59,8 @@ def change_sentence(results: list[Result]) -> str:
 # %% ../../nbs/explain/13_recommendation.ipynb #75e8d30a
 ANSWERS: dict[str, tuple[Call, str, str]] = { # case -> call, heading and reason; the texts name the facts of `recommend`
     "one fits": (
-        "use a method", "Use {title}.", "Against the base it is better on {gains}, and no interval of it reaches below −{point} on any test. Of {count} such "
-        "methods it has the highest mean over {picked_on}."),
+        "use a method", "Use {title}.", "Against the base it is better on {gains}, and a loss of {point} is excluded on every test, corrected for the methods that gain. Of "
+        "{count} such methods it has the highest mean over {picked_on}."),
     "a trade": (
         "your call", "Your call: no method gains without a loss.",
         "{title} has the highest mean over {picked_on} of those that gain somewhere: {changes}. If new data matter more, keep the base."),
@@ -72,8 +72,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # case -> call, heading and reason
         "Every change is under {point}. The base is simpler; of the methods {title} has the highest mean over {picked_on}."),
     "by records": (
         "cannot tell", "Cannot tell yet: until then {title}.",
-        "No method is shown to gain on one test and to lose nothing that matters on another. In our records of this encoder and loss {title} lost less on new "
-        "kinds of text than plain fine-tuning did (see below); here: {changes}. More seeds or more test data may tell."),
+        "No method is shown to gain on one test and to lose nothing that matters on another. Here: {changes}. More seeds or more test data may tell."),
     "one may lose": (
         "cannot tell", "Cannot tell yet: {title} is better on {gains}, and {may_lose}.", "{changes}. More seeds or more test data may tell."),
     "nothing": (

@@ -10,13 +10,14 @@ class Advice:
     title: str   # in words
 
 
-# For who trains again: narrows what a new kind of text may bring, and is not best on each kind.
+# For who trains again: narrows what a new kind of sentence may bring, and is not best on each kind.
 GENERAL = Advice("outreg-texts:1", 'OutReg(1.0, texts="general")', "OutReg, λ = 1, on general texts")
 # Better where such texts are at hand.
 LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")', "OutReg, λ = 1, on unlabeled texts like the new data")
 STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
 SHARE = .25 # mixing weight of the tuned weights, for who cannot train and has sentences
 LIMITS = (
-    "General texts narrow what a new kind of text may bring, and are not best on each kind: unlabeled texts like your new data, where you have "
-    "some, repair more; and where fine-tuning helps on the new data, as on product offers, general texts give up part of the gain.")
+    "On new sentences general texts narrow what fine-tuning may bring; by how much depends on the encoder and the training set. On product offers they "
+    "do so less or not at all, and where fine-tuning helps there, they give up part of the gain. Unlabeled texts like your new data, where you have "
+    "some, repair more.")
 RANKING = "With a ranking loss a strong encoder may need nothing: measure first."

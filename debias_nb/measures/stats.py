@@ -9,7 +9,7 @@ __all__ = ['LEVEL', 'LACKING', 'FEWEST_FREEDOM', 'WORDS', 'mean_std', 'seeds_var
 
 # %% ../../nbs/measures/stats.ipynb #e09457d7
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -487,13 +487,13 @@ def judge(
     pairs: list[Paired],                 # made together
     delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
     threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
+    correct: Callable = holm,                # p-values for several comparisons
 ) -> pd.DataFrame: # a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
-    "Give a verdict on each comparison, after Holm's correction over all; without an interval it is `cannot tell`."
+    "Give a verdict on each comparison, after a correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}
     for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):
-        alone = [1. if math.isnan(pair.error) else threshold_p(pair, against) for pair, against in zip(some, thresholds)]
-        ps = holm(alone)
+        ps = correct([1. if math.isnan(pair.error) else threshold_p(pair, against) for pair, against in zip(some, thresholds)])
         columns[f"p{end}"] = ps
         columns[f"word{end}"] = list(map(verdict, some, thresholds, deltas, ps))
         columns[f"found{end}"] = [detectable(pair, comparisons=len(pairs)) for pair in some]

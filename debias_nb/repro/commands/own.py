@@ -261,6 +261,9 @@ def compare(
         "where it was stopped.")] = Path("comparison"),
     margin: Margin = 1.,
     like: Like = "like",
+    kind: Annotated[str | None, Option(
+        help="What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other kind. Where "
+        "nothing can be told, records of this encoder, loss and kind say what is likely.")] = None,
     verdict_words: VerdictWords = False,
     workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
     overwrite: Overwrite = False,

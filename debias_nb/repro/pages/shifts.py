@@ -3,113 +3,90 @@
 Where a new change would lie, whether such intervals hold, and what is kept of the gain on data like training."""
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
-from ...measures.prediction import NODES, Prediction, covariance_of, predict
-from ...measures.stats import threshold_p
+from ...measures.prediction import NODES, SCALE, Prediction, covariance_of, log_odds, predict
 from .frame import current_reading, only
 from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
 SHARES = ("WiSE-FT 0.25", "WiSE-FT 0.5", "WiSE-FT 0.75", PLAIN) # of tuned weights, from weak to strong
 OFFERS = ("computers", "cameras", "shoes", "watches") # tests of product offers; all others are of sentences
-SIDES = {"evaluate": "test", "corpus": "training set"}
 COARSE = 12 # values of an SD where many predictions are made to be tried
 GROUP = ["encoder", "method", "kind"]
+SMALLEST = .001 # fraction of plain fine-tuning: what is below, and what is negative, is read as this
 
 
-def kind_of(evaluate: str) -> str: # evaluate: a test, maybe of weights in between (`quora@0.5`)
-    return "offers" if evaluate.partition("@")[0] in OFFERS else "sentences"
+def kind_of(name: str) -> str: # name: a training set, or a test, maybe of weights in between (`quora@0.5`)
+    return "offers" if name.partition("@")[0] in OFFERS else "sentences"
 
 
 def changes(
     runs: pd.DataFrame,        # of one table
     metric: str | None = None, # a further one; None: the table's own
-    against: str = BASE,       # a method
-) -> pd.DataFrame: # `PLACE`, kind, difference, error, paired, seeds (S,), resampled (B,) or None
-    """Return the change from the base encoder, or from another method, a row each encoder, method and test.
+) -> pd.DataFrame: # `PLACE`, kind, trained_on, base, difference, paired, seeds (S,), resampled and base_resampled (B,) or None
+    """Return the change from the base encoder, a row each encoder, method and test; what makes no pairs is left out.
 
-    Values are in the table's unit. What makes no pairs is left out."""
-    rows = pairs(runs, against, metric)
+    Values are in the table's unit. `kind` is that of the test, `trained_on` that of the training set."""
+    rows = pairs(runs, BASE, metric)
     rows = rows[rows.paired.notna()].reset_index(drop=True)
-    rows["error"] = [comparison.error for comparison in rows.paired]
-    rows["kind"] = rows.evaluate.map(kind_of)
+    rows["kind"], rows["trained_on"] = rows.evaluate.map(kind_of), rows.corpus.map(kind_of)
+    rows["base"] = [run_pairs[0][1].value for run_pairs in rows.kept]
     rows["seeds"] = [np.array([run.value - base.value for run, base in run_pairs]) for run_pairs in rows.kept]
-    resamples = [[run.resampled - base.resampled for run, base in run_pairs] if not comparison.seeds_alone else None
-                 for run_pairs, comparison in zip(rows.kept, rows.paired)]
-    rows["resampled"] = [None if one is None else np.mean(one, axis=0) for one in resamples]
-    return rows[[*PLACE, "kind", "difference", "error", "paired", "seeds", "resampled"]]
+    of_resamples = {"resampled": lambda run, base: run.resampled - base.resampled, "base_resampled": lambda run, base: base.resampled}
+    for name, read in of_resamples.items():
+        rows[name] = [None if comparison.seeds_alone else np.mean([read(*pair) for pair in run_pairs], axis=0)
+                      for run_pairs, comparison in zip(rows.kept, rows.paired)]
+    return rows[[*PLACE, "kind", "trained_on", "base", "difference", "paired", "seeds", *of_resamples]]
+
+
+def in_log_odds(shifts: pd.DataFrame) -> pd.DataFrame: # shifts: of `changes`
+    "Turn changes from points into log-odds, those of seeds and resamples too."
+    seeds, resampled = ([log_odds(base + change) - log_odds(base) for base, change in zip(shifts[start], shifts[name])]
+                        for start, name in (("base", "seeds"), ("base_resampled", "resampled")))
+    return shifts.assign(seeds=seeds, resampled=resampled, difference=list(map(np.mean, seeds)))
 
 
 def prediction_of(
-    shifts: pd.DataFrame, # of `changes`: one encoder, method and kind
-    nodes: int = NODES,   # as `predict`
-) -> Prediction:
-    "Predict a further change, once inside `only_stored()`: a page, its CSV and FINDINGS need the same."
-    training, test = shifts.corpus.to_numpy(str), shifts.evaluate.to_numpy(str)
+    shifts: pd.DataFrame,   # of `in_log_odds`: one encoder, method and kind
+    nodes: int = NODES,     # as `predict`
+    scale: float | None = None, # as `predict`; None: `SCALE` points at the bases of the shifts
+) -> dict[str, Prediction]:
+    "Predict a further change for each kind of training, once inside `only_stored()`: a page, its CSV and FINDINGS need the same."
+    training, test, kind = (shifts[name].to_numpy(str) for name in ("corpus", "evaluate", "trained_on"))
     covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
-    key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, nodes
-    return current_reading().once(key, lambda: predict(shifts.difference, covariance, training, test, nodes))
+    scale = scale or SCALE / (shifts.base * (1 - shifts.base / 100)).mean()
+    key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, *kind, nodes, scale
+    return current_reading().once(key, lambda: predict(shifts.difference, covariance, training, test, kind, scale, nodes))
+
+
+def over_sets(whole: float, without: list[float]) -> tuple[float, float]: # without: each training set
+    "Return the 95% interval of a fraction over training sets: the jackknife of its log, and all leave-outs in it."
+    logs = np.log(np.maximum([whole, *without], SMALLEST))
+    freedom = len(without) - 1
+    half = stdtrit(freedom, .975) * freedom**.5 * logs[1:].std()
+    return np.exp(min(logs[0] - half, *logs[1:])), np.exp(max(logs[0] + half, *logs[1:]))
 
 
 def predictions(
     shifts_of_all: pd.DataFrame, # of `changes`
     kinds: tuple[str, ...] = ("sentences", "offers"),
-) -> pd.DataFrame: # encoder, method, kind, shifts, sets (of training), seeds, mean, error, low, high, sd, worse (the probability of losing more than a point), gain, kept (share)
-    """Predict what a new kind of text would bring, after training on a new training set.
+) -> pd.DataFrame: # its columns: the page of shifts says what they are
+    """Predict what a new kind of text would bring, after training on a new training set of each kind.
 
-    With the mean gain on the training sets' own tests, and its fraction of that of plain fine-tuning."""
+    Ranges are in log-odds; the gain that is kept is a fraction of that of plain fine-tuning."""
     gains = only(shifts_of_all, shift="iid").groupby(["encoder", "method"]).difference.mean()
     rows = []
     for place, shifts in only(shifts_of_all, shift="ood", kind=kinds).groupby(GROUP, sort=False):
         encoder, method, _ = place
-        new = prediction_of(shifts)
-        low, high = new.interval()
-        gain = gains[encoder, method]
-        row = dict(zip(GROUP, place), shifts=len(shifts), sets=shifts.corpus.nunique(), seeds=shifts.seeds.map(len).min())
-        row |= {"mean": new.mean, "error": new.error, "low": low, "high": high, "sd": new.sd}
-        row |= {"of_training": new.of_training, "of_test": new.of_test, "of_shift": new.of_shift}
-        rows.append(row | {"worse": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
+        shifts = in_log_odds(shifts)
+        of_run = np.sqrt(np.mean([np.var(seeds, ddof=1) for seeds in shifts.seeds]))
+        for trained_on, new in prediction_of(shifts).items():
+            own = shifts[shifts.trained_on == trained_on]
+            base, gain = own.base.mean(), gains[encoder, method]
+            row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(own), sets=own.corpus.nunique(), seeds=own.seeds.map(len).min())
+            row |= dict(zip(("low", "high", "low_one", "high_one"), new.interval() + new.interval(error=of_run)))
+            row |= {name: getattr(new, name) for name in ("mean", "error", "of_training", "of_test", "of_shift")}
+            worse = float(new.below(log_odds(base - 1) - log_odds(base), of_run))
+            rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
-
-
-def hypotheses(
-    new: pd.DataFrame, # of `predictions`: one kind
-) -> pd.DataFrame: # a row an encoder: widths as shares of that of plain fine-tuning, gains kept, and words
-    "Test (a), (b) and (c) as `configs/itvreg/shifts.small.yaml` states them."
-    rows = []
-    for encoder, own in new.groupby("encoder", sort=False):
-        own = own.set_index("method")
-        width = own.high - own.low
-        width = width / width[PLAIN]
-        nearest = (own.kept[list(SHARES)] - own.kept[GENERAL]).abs().idxmin()
-        is_narrow = width[GENERAL] <= .5 and own.kept[GENERAL] >= .85
-        is_as_good = width[OWN] <= .75 and own.kept[OWN] >= .85
-        rows.append({
-            "encoder": encoder, "width": width[GENERAL], "kept": own.kept[GENERAL], "a": "holds" if is_narrow else "refuted",
-            "nearest": nearest, "width_nearest": width[nearest], "b": "holds" if width[nearest] > width[GENERAL] else "refuted",
-            "width_own": width[OWN], "kept_own": own.kept[OWN], "c": "refuted" if is_as_good else "holds"})
-    return pd.DataFrame(rows)
-
-
-def left_out(
-    shifts_of_all: pd.DataFrame, # of `changes`
-) -> pd.DataFrame: # encoder, method, kind, left out (test or training set), name, held, cases
-    "Count the changes in the interval that the others give, each test and each training set left out in turn."
-    rows = []
-    for place, shifts in only(shifts_of_all, shift="ood").groupby(GROUP, sort=False):
-        for column, side in SIDES.items():
-            for name, own in shifts.groupby(column, sort=False):
-                new = prediction_of(shifts[shifts[column] != name], COARSE)
-                below = np.array([new.below(*case) for case in zip(own.difference, own.error)])
-                inside = int(((below > .025) & (below < .975)).sum())
-                rows.append(dict(zip(GROUP, place)) | {"left out": side, "name": name, "held": inside, "cases": len(own)})
-    return pd.DataFrame(rows)
-
-
-def is_loss_excluded(
-    shifts: pd.DataFrame, # of `changes`
-    loss: float,         # in points
-) -> pd.Series: # booleans
-    "Return on which shifts a loss of so many points is excluded at 5%, one by one."
-    is_above = shifts.difference > -loss
-    return is_above & pd.Series([threshold_p(one, -loss) / 2 < .05 for one in shifts.paired], shifts.index)
