@@ -66,8 +66,8 @@ def predictions(
         low, high = new.interval()
         gain = gains[encoder, method]
         row = dict(zip(GROUP, place), shifts=len(shifts), sets=shifts.corpus.nunique(), seeds=shifts.seeds.map(len).min())
-        row |= {"mean": new.mean, "error": new.error, "low": low, "high": high, "sd": new.sd}
-        row |= {"of_training": new.of_training, "of_test": new.of_test, "of_shift": new.of_shift}
+        row |= {"mean": new.mean, "error": new.error, "low": low, "high": high}
+        row |= {name: getattr(new, name) for name in ("sd", "of_training", "of_test", "of_shift")}
         rows.append(row | {"worse": new.below(-1), "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
 
