@@ -19,7 +19,7 @@ from debias_nb.repro.pages.frame import all_experiments, best_settings, load_stu
 from debias_nb.repro.pages.pictures import Picture, svg
 from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
 from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
-from debias_nb.repro.pages.style import on_page
+from debias_nb.repro.pages.style import replace_names
 from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
 from debias_nb.repro.pages.verdicts import resting_on
 
@@ -205,12 +205,12 @@ def test_every_experiment_has_a_page_of_its_own_or_with_others():
     pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
     assert [name for name, page in pages.items() if not has_notebook(page)] == []
     assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
-    assert template_path("itvreg/table14", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+    assert template_path("itvreg/table14", "small", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
 
 
 def test_pages_name_methods_as_readers_know_them():
     names = "OutReg 1, general mix; MiniLM, 10 % of the pairs; Word dropout 15 %; auc05[no known text]"
-    assert on_page(names) == "OutReg 1, general texts; MiniLM; Word dropout 15%; auc05[disjoint pairs]"
+    assert replace_names(names) == "OutReg 1, general texts; MiniLM; Word dropout 15%; auc05[disjoint pairs]"
     figure = Figure()
     figure.suptitle("OutReg 1, general mix")
     assert b"general texts" in svg(Picture(figure).figure)

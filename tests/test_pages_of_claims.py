@@ -60,10 +60,12 @@ def record_of(run, rng):
     *levels, spread = LEVELS[run.method.name]
     values = {test: .5 + level + rng.normal(0, spread) for test, level in zip(TESTS, levels)}
     replicates = {test: {"auc05": (value + np.random.default_rng(7).normal(0, .001, 20)).tolist()} for test, value in values.items()}
-    return make_record(
+    record = make_record(
         run, {test: {"auc05": value} for test, value in values.items()}, start=Start(), replicates=replicates,
         data={"train": {"fingerprint": "ab" * 32}}, encoder={"name": run.encoder.name, "fingerprint": "cd" * 32},
         device="cpu", dtype="fp32", peak_memory=1, curve={})
+    record["environment"]["dirty"] = False # whatever the state of this checkout
+    return record
 
 
 def notebook(*cells):

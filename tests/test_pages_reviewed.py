@@ -216,7 +216,7 @@ class Counted:
 def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch):
     row, = known_shares(Counted).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
-    assert row["matches, known text"] == .8 and pd.isna(row["matches, no known text"])
+    assert row["matches[known text]"] == .8 and pd.isna(row["matches[no known text]"])
     monkeypatch.setattr(tables, "load_study", lambda name, profile: Counted)
     line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
     assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")

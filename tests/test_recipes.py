@@ -284,7 +284,7 @@ def test_a_claim_gets_a_verdict(project):
     with opened(project / code.files[0]) as nb:
         nb.cells[4:-5] = [] # the other claims take long, and define nothing that it needs
 
-    with only_stored(short=True):
+    with only_stored():
         book = read_ledger("itvreg")
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]

@@ -383,8 +383,6 @@ def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_t
     assert found[small(0)["id"]] == small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}})
     assert found[first["id"]] == first and found[failed["id"]] == failed and found[small(2)["id"]] == small(2)
     assert found[further["id"]] == further | {"replicates": {}, "extra": {"training": {}}}
-    short = {record["id"]: record for record in store.records(PLACE, short=True)}
-    assert short[small(2)["id"]] == {key: value for key, value in small(2).items() if key not in parquets.LONG}
 
 
 def test_an_experiment_may_publish_the_first_resamples_of_each_test_alone(store):

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ..checks import ConfigError, RunnerError, check_known, nearest
-from ..files import fingerprint, load_yaml
-from ..runs.config import load_experiment, typed
+from ..files import fingerprint
+from ..runs.config import configured, load_experiment, typed
 
 
 class NotebookFailed(RuntimeError):
@@ -64,17 +64,13 @@ def suggest(name: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(same)}?"
 
 
-def template_path(name: str, root: Path) -> Path: # name: `paper/experiment`
-    "Return the template of an experiment, its own or the page that shows it. Raise `RunnerError` with the closest names if there is none."
-    path = root / "nbs" / "papers" / f"{name}.ipynb"
-    if path.is_file():
-        return path
-    for configuration in root.glob("configs/*/*.yaml"):
-        own_name = f"{configuration.parent.name}/{configuration.name.partition('.')[0]}"
-        page = load_yaml(configuration).get("page") if own_name == name else None
-        if page:
-            return template_path(f"{configuration.parent.name}/{page}", root)
-    raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
+def template_path(name: str, profile: str, root: Path) -> Path: # name: `paper/experiment`
+    "Return the notebook that shows an experiment. Raise `RunnerError` with the closest names if there is none."
+    if name not in [*templates(root), *configured("*/*.yaml", root)]:
+        raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
+    page = load_experiment(name, profile, root).page
+    path = root / "nbs/papers" / f"{name}.ipynb"
+    return path.with_stem(page or path.stem)
 
 
 def _kernel_manager():
@@ -143,9 +139,8 @@ def executed_path(root: Path, name: str, profile: str, parameters: dict[str, obj
 
 def make_runs(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
     "Make the runs of a notebook in this process, which has a terminal for their progress."
-    template = template_path(name, root)
+    template = template_path(name, profile, root)
     values = check_parameters(template, parameters)
-    load_experiment(name, profile, root)
     if "own" not in parameter_types(template) or values.get("own") is False:
         return None
     from .pages.frame import make_study
@@ -155,8 +150,7 @@ def make_runs(name: str, profile: str, parameters: dict, root: Path): # a `Study
 
 def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
     "Execute the notebook of an experiment at a profile."
-    template = template_path(name, root)
-    load_experiment(name, profile, root)
+    template = template_path(name, profile, root)
     values = {"profile": profile} | parameters
     if "own" in parameter_types(template):
         values.setdefault("own", True)
@@ -166,7 +160,7 @@ def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> P
 def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str, str | None]: # name, why it failed
     "Execute one notebook, in a process of its own, with those parameters that it declares."
     try:
-        types = parameter_types(template_path(name, root))
+        types = parameter_types(template_path(name, profile, root))
         own = {key: value for key, value in parameters.items() if key in types} # a search has one seed of its own
         execute_notebook(name, profile, own, root)
     except (NotebookFailed, RunnerError, ConfigError) as e:

@@ -26,10 +26,9 @@ def write(path: Path, content: bytes) -> None:
 
 TEXTS = ("id", "status", "started", "finished", "device", "dtype")
 NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
-SHORT = ("config", "metrics", "replicates", "environment", "error")  # JSON
-LONG = ("data", "encoder", "curve", "extra")                         # JSON; what tables of means do without
+JSON_TEXTS = ("config", "metrics", "replicates", "environment", "error", "data", "encoder", "curve", "extra")
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
-COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(SHORT + LONG, "string") | FOR_QUERIES # name -> Arrow type
+COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(JSON_TEXTS, "string") | FOR_QUERIES # name -> Arrow type
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 
 
@@ -59,7 +58,7 @@ def write_published(path: Path, records: list[dict]) -> None: # one a run
     rows = []
     for record in sorted(records, key=itemgetter("id")):
         row = {name: record.get(name) for name in (*TEXTS, *NUMBERS)}
-        row |= {name: json.dumps(record[name], separators=(",", ":")) for name in SHORT + LONG if name in record}
+        row |= {name: json.dumps(record[name], separators=(",", ":")) for name in JSON_TEXTS if name in record}
         environment = record["environment"]
         world = RunConfig.model_validate(record["config"]).world_seed
         row |= {"world": world, "commit": environment["commit"], "processor": environment.get("cpu")}
@@ -91,42 +90,36 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
     return values
 
 
-def _of_row(row: dict, short: bool) -> dict:
-    "Return the record in a row; what was not read of it is not checked. Raise `Misfit`."
-    unread = {}
+def _of_row(row: dict) -> dict:
+    "Return the record in a row. Raise `Misfit`."
     if row["status"] == "failed":
         row.setdefault("step")
-    elif short:
-        unread = {"data": {}, "encoder": {}, "curve": []}
-    if short:
-        unread["extra"] = {}
-    for name in SHORT + LONG:
+    for name in JSON_TEXTS:
         if name in row:
             try:
                 row[name] = from_json(row[name], allow_inf_nan=False, cache_strings="all")
             except ValueError as e:
                 raise Misfit(f"{name}: damaged ({e})") from None
     record = {"schema": SCHEMA} | row
-    understood(record | unread)
+    understood(record)
     return record
 
 
 def rows_of(
-    path: Path,          # a published file; a missing one has none
-    short: bool = False, # without what is in `LONG`, which is not read then
+    path: Path, # a published file; a missing one has none
 ) -> list[Entry]: # by id
     "Return all rows of a file; for one that is damaged as a whole, that."
     if not path.exists():
         return []
     try:
-        values = published_columns(path, [*TEXTS, *NUMBERS, *SHORT, *(() if short else LONG)])
+        values = published_columns(path, [*TEXTS, *NUMBERS, *JSON_TEXTS])
     except RecordError as e:
         return [Entry(str(path), why=str(e).removeprefix(f"{path}: "))]
     counts = Counter(values["id"])
     entries = []
     for n, cells in enumerate(zip(*values.values()), 1):
         row = {name: cell for name, cell in zip(values, cells) if cell is not None}
-        entry = entry_of(f"{path}: row {n}", _of_row, row, short)
+        entry = entry_of(f"{path}: row {n}", _of_row, row)
         if counts[row.get("id")] > 1:
             entry = Entry(entry.where, why=f"{row['id']} stands in several rows")
         entries.append(entry)

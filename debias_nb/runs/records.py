@@ -191,13 +191,10 @@ class Store:
                 entries.append(entry_of(path, self._read, path))
         return entries
 
-    def records(self, place: str, short: bool = False) -> list[dict]:
-        """Return all records of an experiment at a profile, published ones first; warn of what is none.
-
-        With `short` published ones lack data, encoder, curve and extra, which are not read.
-        """
+    def records(self, place: str) -> list[dict]:
+        "Return all records of an experiment at a profile, published ones first; warn of what is none."
         entries = self.added_entries(place) # first: see `publish`
-        return records_among([*rows_of(self._parquet(place), short), *entries])
+        return records_among([*rows_of(self._parquet(place)), *entries])
 
     def all(self) -> list[dict]:
         "Return all records of the folder, experiment by experiment."

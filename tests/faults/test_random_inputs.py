@@ -6,6 +6,7 @@ import json
 import os
 import random
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 import pandas as pd
@@ -199,7 +200,8 @@ def configuration(project):
 
 
 def printed_cells(project):
-    return load_expected("itvreg", project)
+    with chdir(project):
+        return load_expected("itvreg")
 
 
 def own_cards(path):

@@ -289,7 +289,7 @@ def agree():
     sides = []
     for store in (results("planted", fresh=True), results("planted")):
         places = [place for place in store.places() if place.endswith(".planted")]
-        sides.append(latest(record for place in places for record in store.records(place, short=True)))
+        sides.append(latest(record for place in places for record in store.records(place)))
     lines, do_agree = agreement(*sides)
     for line in lines:
         echo(line)

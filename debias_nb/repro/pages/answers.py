@@ -59,10 +59,10 @@ def add_verdicts(
     return differences.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
 
 
-def _ends(values: pd.Series) -> tuple[float, float]:
-    "Return the smallest and the largest as they are displayed: there is no minus zero."
-    low, high = round(values.min(), 1), round(values.max(), 1)
-    return low + 0., high + 0.
+def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
+    "Return the smallest and the largest as they are displayed, without minus zero, and their sizes from small to large."
+    low, high = round(values.min(), 1) + 0., round(values.max(), 1) + 0.
+    return low, high, [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
 
 
 def distance(
@@ -70,11 +70,10 @@ def distance(
     other: str,             # what they are from; empty where the sentence has said it
 ) -> str: # `0.8 to 8.4 points above plain fine-tuning`
     "Say how far differences go."
-    low, high = _ends(differences)
+    low, high, sizes = _ends(differences)
     if low < 0 < high:
         return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
-    sizes = " to ".join(f"{size:.1f}" for size in sorted({abs(low), abs(high)}))
-    return f"{sizes} points {'below' if low < 0 else 'above'} {other}".strip()
+    return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {other}".strip()
 
 
 def distance_from(
@@ -120,7 +119,7 @@ def answer(
 
 def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     "Say what tests can detect; more than the whole scale is no size."
-    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is" for size in _ends(sizes)] if len(sizes) else []
+    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is" for size in _ends(sizes)[:2]] if len(sizes) else []
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -203,12 +202,11 @@ def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **where
 
 def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
     "Say how far differences go, with a verb that has their sign."
-    low, high = _ends(differences)
+    low, high, sizes = _ends(differences)
     if low < 0 < high:
         ends = f"{signed(low)} to {signed(high)}"
         return f"stayed within a point ({ends})" if max(-low, high) <= SLIGHT else f"changed by {ends} points"
     verb = "gained" if high > 0 else "lost"
-    sizes = [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
     if len(sizes) == 2 and not low * high:
         return f"{verb} up to {sizes[1]} points"
     return f"{verb} {' to '.join(sizes)} points"

@@ -1,5 +1,4 @@
 """What a paper prints: every number of it, typed once, in `expected/<paper>.yaml`."""
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -63,12 +62,11 @@ _read_once = once_per_state(load_config)
 
 def load_expected(
     paper: str, # e.g. `itvreg`
-    root: str | Path | None = None, # the project's root; default: found from here
 ) -> Expected:
     """Read and validate `expected/<paper>.yaml`.
 
     Raises `ConfigError` naming file and key."""
-    folder = Path(root or project_root()) / "expected"
+    folder = project_root() / "expected"
     path = folder / f"{paper}.yaml"
     names = sorted(p.name for p in folder.glob("*.yaml"))
     check_known("file in expected/ called", f"{paper}.yaml", names, ConfigError)

@@ -26,7 +26,6 @@ PROFILES = get_args(Profile)
 class Reading:
     "Everything that is read or computed once while pages are made from stored records."
     fresh: bool = False # as in `results`
-    short: bool = False # without what tables of means do not need; see `Store.records`
     values: dict = field(default_factory=dict)
 
     def once(self, key: tuple, make: Callable[[], object]):
@@ -45,24 +44,18 @@ def current_reading() -> Reading:
 
 
 @contextmanager
-def only_stored(
-    fresh: bool = False, # as in `Reading`
-    short: bool = False,
-):
+def only_stored(fresh: bool = False): # as in `Reading`
     "Let `study` run nothing inside, and read what is stored once; nested uses share their reading."
     outer = _reading.get()
-    if outer and outer.fresh == fresh and outer.short <= short:
-        yield
-        return
-    token = _reading.set(Reading(fresh, short))
+    token = _reading.set(outer if outer and outer.fresh == fresh else Reading(fresh))
     try:
         yield
     finally:
         _reading.reset(token)
 
 
-def _read_file(store: Store, place: str, short: bool) -> Records:
-    records = latest(store.records(place, short=short))
+def _read_file(store: Store, place: str) -> Records:
+    records = latest(store.records(place))
     gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
     return records
 
@@ -76,7 +69,7 @@ def found_records(experiment: ExperimentConfig, store: Store) -> Records: # id -
     by_id = {}
     for name in dict.fromkeys(run.experiment for run in runs.values()):
         place = f"{experiment.paper}/{name}.{experiment.profile}"
-        by_id |= reading.once((store.folder, place), partial(_read_file, store, place, reading.short))
+        by_id |= reading.once((store.folder, place), partial(_read_file, store, place))
     return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ...files import load_yaml, package_file
-from .style import on_page
+from .style import replace_names
 
 
 STYLE = sns.axes_style("whitegrid") | sns.plotting_context("paper") | load_yaml(package_file("styles.yaml"))["figures"]
@@ -45,14 +45,20 @@ def _shorten(match) -> str: # the words of a text and what ends it, or a number 
     return f"{number:.2f}"
 
 
+def _saved(figure: Figure, form: str, **metadata: None) -> io.BytesIO:
+    "Save a figure in our style, without metadata that would differ each time."
+    out = io.BytesIO()
+    with our_style():
+        figure.savefig(out, format=form, dpi=DOTS, metadata=metadata)
+    return out
+
+
 def svg(
     figure: Figure,
 ) -> bytes: # an SVG file, the same each time
     "Draw a figure as an SVG file, without what says nothing and without needless decimals."
-    out = io.StringIO()
-    with our_style():
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, out.getvalue())
+    text = _saved(figure, "svg", Date=None, Creator=None).getvalue().decode()
+    text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, text)
     for pattern, instead in NEEDLESS:
         text = re.sub(pattern, instead, text)
     return text.encode()
@@ -66,10 +72,7 @@ def png(
     figure: Figure,
 ) -> bytes: # a PNG file, the same each time on one machine
     "Draw a figure as a PNG file."
-    out = io.BytesIO()
-    with our_style():
-        figure.savefig(out, format="png", dpi=DOTS, metadata={"Software": None})
-    dots = Image.open(out).convert("RGB").quantize(COLORS)
+    dots = Image.open(_saved(figure, "png", Software=None)).convert("RGB").quantize(COLORS)
     small = io.BytesIO()
     dots.save(small, "PNG", optimize=True)
     return small.getvalue()
@@ -86,7 +89,7 @@ class Picture:
         alt: str = "", # what a reader who cannot see a figure is told
     ):
         for text in figure.findobj(Text):
-            text.set_text(on_page(text.get_text()))
+            text.set_text(replace_names(text.get_text()))
         self.figure = figure
         self.alt = alt
 

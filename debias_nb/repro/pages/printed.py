@@ -124,11 +124,8 @@ def fact(
         if isinstance(place, tuple):
             place = ", ".join(place)
         value = round(float(number), 6)
-        if np.isnan(value):
-            facts.append(Fact(label, place, "not printed", expectation, None))
-            continue
-        text = f"{value:+.2f}".replace("-", "−")
-        facts.append(Fact(label, place, text, expectation, bool(RELATIONS[relation](value, by))))
+        text = "not printed" if np.isnan(value) else f"{value:+.2f}".replace("-", "−")
+        facts.append(Fact(label, place, text, expectation, None if np.isnan(value) else bool(RELATIONS[relation](value, by))))
     return facts
 
 

@@ -80,48 +80,34 @@ def run_cells(
 SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw cell
 
 
-def on_page(cells: list[dict], outputs: list[Output]) -> list[Output]: # cells: of a notebook; what they show
-    "Return all outputs of a notebook; of one whose front matter has the line `SUMMARY` the first two and the last one."
-    for cell in cells:
-        if cell["cell_type"] == "raw" and SUMMARY in "".join(cell["source"]).splitlines():
-            return [*outputs[:2], outputs[-1]]
-    return outputs
-
-
 def outputs_of(
     notebook: Path,
     parameters: dict[str, object],
     keep: Callable[[Path, list], None] | None = None, # what is done with what each cell printed and displayed, in all forms
 ) -> list[Output]:
-    """Return what a notebook displays on its page, its text included.
+    """Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last.
 
     Raises as `run_cells`."""
     ran = list(run_cells(notebook, parameters, None if keep else KINDS))
     if keep:
         keep(notebook, [(text, displays) for _, text, displays in ran])
-    cells = [cell for cell, _, _ in ran]
     outputs = []
+    is_summary = False
     for cell, text, displays in ran:
+        is_summary |= cell["cell_type"] == "raw" and SUMMARY in "".join(cell["source"]).splitlines()
         if cell["cell_type"] == "markdown":
             outputs.append(Output("text/markdown", "".join(cell["source"])))
         if text:
             outputs.append(Output("text/plain", text))
         outputs += [richest_output(display.data, display.metadata.get("alt", "")) for display in displays]
-    return on_page(cells, outputs)
-
-
-def with_records(
-    name: str, # `paper/experiment`
-) -> list[str]: # richest first
-    "List the profiles that a page has records of; all of them if it needs none."
-    return scales(name) or profiles_of(name)
+    return [*outputs[:2], outputs[-1]] if is_summary else outputs
 
 
 def richest(
     name: str, # `paper/experiment`
 ) -> str: # a profile
-    "Return the profile that a page begins with: real data before planted ones."
-    return with_records(name)[0]
+    "Return the profile that a page begins with: real data before planted ones; the richest of all if it needs no records."
+    return (scales(name) or profiles_of(name))[0]
 
 
 PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file next to the notebook
@@ -248,18 +234,6 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
     return (_notebooks() / f"{name}.ipynb").is_file()
 
 
-def files_of(
-    name: str,           # of a notebook in `nbs/papers/`
-    outputs: list[Output],  # on its page
-) -> dict[str, bytes]:   # file -> content
-    "Return the page of a notebook, with its links as seen from there, and its figures."
-    for one in outputs:
-        if one.kind == "text/markdown":
-            one.data = seen_from_page(one.data, name)
-    folder = (_notebooks() / name).parent
-    return page_files(page_path(name).stem, outputs, folder)
-
-
 def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
     out: Path,             # folder for the pages, one folder a paper inside
@@ -270,13 +244,17 @@ def write_notebook(
     """Write what a notebook displays as a page.
 
     Raises as `run_cells`."""
-    outputs = outputs_of(_notebooks() / f"{name}.ipynb", parameters or {}, keep)
-    files = files_of(name, outputs)
+    notebook = _notebooks() / f"{name}.ipynb"
+    page = page_path(name)
+    outputs = outputs_of(notebook, parameters or {}, keep)
+    for one in outputs:
+        if one.kind == "text/markdown":
+            one.data = seen_from_page(one.data, name)
+    files = page_files(page.stem, outputs, notebook.parent)
     if beside is not None:
-        page = page_path(name).name
-        files[page] = arrange(files[page].decode(), doors(name, beside)).encode()
+        files[page.name] = arrange(files[page.name].decode(), doors(name, beside)).encode()
         files |= beside
-    folder = (out / page_path(name)).parent
+    folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
     for file, data in files.items():
         (folder / file).write_bytes(data)
@@ -359,7 +337,7 @@ def all_cells(
         check_known("paper", paper, names, ConfigError)
         names = [paper]
     all_of_them = []
-    with only_stored(short=True):
+    with only_stored():
         for name in names:
             cells = [cell for one in all_experiments(name) for cell in load_study(one.name, one.profile).cells]
             cells += list(_printed_alone(name, cells))

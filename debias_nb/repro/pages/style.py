@@ -23,7 +23,7 @@ NAMES = ( # patterns of what records call encoders and methods, and what pages d
 )
 
 
-def on_page(text: str) -> str:
+def replace_names(text: str) -> str:
     "Replace the names of records by those of pages."
     for pattern, name in NAMES:
         text = re.sub(pattern, name, text)

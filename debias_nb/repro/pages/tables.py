@@ -10,7 +10,7 @@ from ...data.pairs import KNOWN
 from .cells import UNTRAINED_METHODS, is_printed, reasons, row_name
 from .expected import load_expected
 from .frame import Study, load_study, only
-from .style import on_page
+from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
 from ...measures.stats import significant, threshold_p
@@ -142,15 +142,10 @@ def comparisons_of(
                 yield list(first[:len(PLACE)]), base, [sides[method], sides[base]]
 
 
-def _minus(differences: pd.DataFrame) -> pd.Series:
-    "Return `OutReg, minus Finetuned`."
-    return differences.method + ", minus " + differences.against
-
-
 def _method_names(differences: pd.DataFrame) -> pd.Series:
     "Name methods, with what they are compared with if that is not one for all."
     if differences.against.nunique() > 1:
-        return _minus(differences)
+        return differences.method + ", minus " + differences.against
     return differences.method
 
 
@@ -321,7 +316,10 @@ def background(study: Study) -> str:
 DISPLAY_NAMES = {"askubuntu": "AskUbuntu", "quora": "Quora"} # corpora whose names are others in texts
 
 
-def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`; and matches of both parts, where there are any
+MATCHES = ("matches[no known text]", "matches[known text]") # percent of each part, in records
+
+
+def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNOWN`, `MATCHES` where there are any
     """Return what fraction of each test's pairs overlaps with training, from records of untrained encoders.
 
     Each pair of corpora stands once."""
@@ -330,13 +328,11 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
         corpus = record["run"].eval_corpus
         for test, values in record["metrics"].items():
             if corpus and set(KNOWN) <= set(values):
-                matches = {part: values.get(f"matches[{part}]") for part in ("no known text", "known text")}
                 data = record["data"][f"test {test}"]
                 counts = data | data.get("counts", {})
                 size = next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
                 about = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
-                rows[corpus.display, test] = about | {what: values[what] for what in KNOWN} | {
-                    f"matches, {part}": share for part, share in matches.items()}
+                rows[corpus.display, test] = about | {what: values.get(what) for what in (*KNOWN, *MATCHES)}
     return pd.DataFrame(list(rows.values()))
 
 
@@ -345,11 +341,8 @@ def shared_texts(
 ) -> str: # empty where no record says it
     "Say as a line of Markdown what fraction of these tests' pairs overlaps with training."
     shares = known_shares(load_study("itvreg/known_texts", "small"))
-    if shares.empty:
-        return ""
-    none = shares.set_index(["corpus", "test"])["no known text"]
-    there = [place for place in corpora.items() if place in none]
-    texts = [f"{1 - none[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in there]
+    none = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
+    texts = [f"{1 - none[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items() if place in none]
     if not texts:
         return ""
     enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
@@ -380,9 +373,8 @@ def provenance(study: Study) -> str:
     profile = study.experiment.profile
     name = study.experiment.name
     environments = [record["environment"] for record in records]
-    devices = _each_once(f"{record['device']} {record['dtype']}" for record in records)
-    processors = _each_once(one.get("cpu") for one in environments)
-    machines = ", ".join(filter(None, [devices, processors]))
+    devices = (f"{record['device']} {record['dtype']}" for record in records)
+    machines = ", ".join(filter(None, [_each_once(devices), _each_once(one.get("cpu") for one in environments)]))
     packages = {part for one in environments for part in one["packages"].items()}
     versions = _each_once(f"{package} {version}" for package, version in packages if package in VERSIONS)
     modified = sum(not is_clean(record) for record in records)
@@ -393,10 +385,6 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
     ]
-    networks = [record["run"].encoder for record in records if record["dtype"] == "fp32"]
-    single = _each_once(network.display for network in networks if network.kind == "alignment")
-    if single:
-        lines.append(f"In single precision, in which another processor gives other numbers: {single}.")
     lines.append(f"Records have the hashes of encoders and data. Settings: `configs/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")
@@ -416,6 +404,6 @@ def show(
             part = markdown(part) if len(part) else ""
         if not isinstance(part, str):
             from .pictures import Picture
-            display(Picture(part, on_page(alt)))
+            display(Picture(part, replace_names(alt)))
         elif part:
-            display(Markdown(on_page(part)))
+            display(Markdown(replace_names(part)))

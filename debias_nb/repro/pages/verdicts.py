@@ -14,7 +14,7 @@ from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdi
 from .frame import PROFILES, Study, current_reading, only
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
-from .style import on_page
+from .style import replace_names
 from .tables import text_table
 
 
@@ -134,7 +134,7 @@ def claim_table(claims: list[Claim]) -> str: # empty without claims
     profiles = [profile for profile in reversed(PROFILES) if profile in ran]
     header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
     rows = [row for claim in claims for row in claim.rows(profiles)]
-    return on_page(text_table(header, rows))
+    return replace_names(text_table(header, rows))
 
 
 ERRATA = { # kind -> what an erratum is that its facts bear out, one without any, and whether they do where they hold
