@@ -18,14 +18,14 @@ app = typer.Typer()
 FORMS_HELP = (
     "Labeled pairs, triplets or query/pos/neg rows, anchor and positive alone, or a folder with queries, corpus and qrels; CSV, "
     "TSV, JSON, JSONL or Parquet, recognized by names of columns.")
-TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP}"
+TEST_HELP = f"What to test on, NAME=FILE. Repeatable. {FORMS_HELP} Or a table of `debias-nb label`, labeled as far as you got."
 Tests = Annotated[list[str], Option(help=TEST_HELP)]
 Columns = Annotated[list[str] | None, Option(
     help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
     show_default="recognized by their names")]
 MetricName = Annotated[str | None, Option(
     help="Metric that decides, on tests that have it: auc05, ap (pairs); accuracy, mrr (candidates); ndcg10, mrr10, recall10, "
-    "recall100, map (retrieval).", show_default="the first of each")]
+    "recall100, map (retrieval); p10 (queries of `label`).", show_default="the first of each")]
 Prompts = Annotated[str | None, Option(
     help="Prompts before left and right texts, LEFT,RIGHT: names of the model's prompts, or the prompts themselves.",
     show_default="the model's own for queries and documents")]
