@@ -20,6 +20,7 @@ from .changes import MARGIN, NEW, WHOLE, change_of, parts_of, points
 from .recommendations import GENERAL
 from .test_sets import TITLES, Test, figures
 from ..measures.stats import WORDS, judge
+from ..measures.strata import LOOK, looking_cost
 
 # %% ../../nbs/explain/05_decision.ipynb #f0fc98ec
 LARGE = .5    # share of a test's cases, from which on a part of it is asked what it may have lost
@@ -244,10 +245,10 @@ WORTH = 2    # labels at random that one chosen by `label` is worth, at AUC(0.05
 def chosen_labels(result: Result, margin: float) -> str: # "" where they are of no use
     "Say what chosen labels would detect, for a test of pairs that were not chosen."
     labels = max(CHOSEN, round(result.cases, -2))
-    change = result.found * (result.cases / labels / WORTH)**.5
+    change = result.found * (result.cases / labels / WORTH)**.5 * looking_cost(math.ceil(labels / LOOK))
     if result.counted != "pairs" or not margin < change < 1:
         return ""
-    return f"; {labels:,} labels chosen by `debias-nb label` would detect about {100 * change:.0f}"
+    return f"; {labels:,} labels chosen by `debias-nb label` would detect a change of about {100 * change:.0f} points"
 
 
 def _more(results: list[Result], margin: float) -> str:

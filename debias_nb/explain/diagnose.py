@@ -391,7 +391,8 @@ def diagnose(
         are left out.
     tests : dict
         Name to what is tested on: labeled pairs, queries with candidates, or queries with a corpus, as `read_pairs_file`
-        tells them apart. One of them like training, others that are new.
+        tells them apart, or the path of a table that `label` wrote, with as many labels as there are. One of them like training,
+        others that are new.
     columns : tuple of str, or dict, optional
         What all files call their columns, such as left, right, label, or file name to its columns; by default told by
         their names. Without models, left, right, label and the scores of base and tuned.
@@ -403,7 +404,8 @@ def diagnose(
         Show bars.
     metric : str, optional
         The metric that decides, on the tests that have it. By default AUC(0.05) of labeled pairs (`auc05`, or `ap`),
-        `accuracy` of candidates (or `mrr`), `ndcg10` of retrieval (or `mrr10`, `recall10`, `recall100`, `map`).
+        `accuracy` of candidates (or `mrr`), `ndcg10` of retrieval (or `mrr10`, `recall10`, `recall100`, `map`), and of queries that
+        `label` chose (or `p10`).
     prompts : tuple of two str, optional
         What stands before left and right texts: names of the models' prompts, or the prompts themselves.
     sample : int, optional

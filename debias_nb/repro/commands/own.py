@@ -43,7 +43,7 @@ class TablesCommand(TyperCommand):
         return super().get_help(ctx)
 
 
-TEST_HELP = "What to test on, NAME=FILE. Repeatable. {forms}"
+TEST_HELP = "What to test on, NAME=FILE. Repeatable. {forms} Or a table of `debias-nb label`, labeled as far as you got."
 Tests = Annotated[list[str], Option(help=TEST_HELP)]
 Columns = Annotated[list[str] | None, Option(
     help="Names of columns, such as question1,question2,is_duplicate: of all files, or of one as in new=q1,q2,label. Repeatable.",
