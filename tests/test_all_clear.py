@@ -184,7 +184,7 @@ def test_the_table_of_the_library_counts_losses_and_asks_for_enough_trials():
     small, large = np.full(60, .1), np.full(60, .2)
     table = labels.trial_table(pd.concat([shifts(small, np.zeros(60)), shifts(large, np.linspace(-9, 9, 60))]))
     assert table[["low", "is_clear"]].values.tolist() == [[0, 1], [.15, 0]]
-    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training runs) 0 lost 2 points of AUC(0.05)")
+    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run) 0 lost 2 points of AUC(0.05)")
     assert not labels.trial_table(shifts(small, [-2, -2] + [0] * 58)).is_clear.any(), "more than one in fifty"
     assert labels.trial_table(shifts(small, [-2] + [0] * 59)).is_clear.all(), "one of 60"
     assert not labels.trial_table(shifts(small[:49], 0.)).is_clear.any(), "too few"

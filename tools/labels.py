@@ -365,7 +365,8 @@ def sentence_on(shifts: pd.DataFrame) -> str:
         parts.append(f"{lost} lost {SETTINGS['loss']} points of {metric} ({change.min():+.1f} to {change.max():+.1f})".replace("-", "−"))
     trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
     kind = NAMES[shifts.kind.iloc[0]]
-    return f"Of {len(shifts)} trials with as much change ({kind}, {len(trainings)} training runs) {' and '.join(parts)}."
+    runs = f"{len(trainings)} training run{'s' * (len(trainings) > 1)}"
+    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}) {' and '.join(parts)}."
 
 
 def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says
