@@ -77,9 +77,9 @@ $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
 	$(INSTALL) --editable '.[$*]'
 	touch $@
 
-reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports from all results, compare with the committed runs
+reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports whose sources changed, compare with the committed runs
 	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
-	$(BIN)/debias-nb report --fresh
+	$(BIN)/python tools/pages.py --fresh
 	$(BIN)/debias-nb agree
 
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types

@@ -8,11 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import made
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import strategies as st
 from planted_case import WORLD, alarms, planted_case
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
@@ -39,8 +41,8 @@ from debias_nb.explain.test_sets import Measured, as_test, average_precision, di
 from debias_nb.explain.trials import origin_of
 from debias_nb.data.pairs_file import PairFile
 from debias_nb.measures.rankings import corpus_levels
-from debias_nb.measures.stats import holm
-from debias_nb.explain.words import WORD, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
+from debias_nb.measures.stats import holm, interval
+from debias_nb.explain.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.repro.cli import app
 
@@ -605,6 +607,32 @@ def test_a_threshold_that_lets_more_than_255_other_pairs_through_is_set_again_at
     test = distinct("new", labels, scores)
     rates = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])["false positives"]
     assert rates["base", "kept"] > .4 and rates["tuned", "set again"] == pytest.approx(rates["base", "kept"], abs=.001)
+
+
+def test_rates_at_a_threshold_are_those_of_counting_the_pairs_of_each_resample():
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 4 == 0
+    scores = {model: (labels + rng.normal(size=400)).round(1) for model in ("base", "tuned")} # with many ties
+    test = distinct("new", labels, scores)
+    rows = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])
+    for model, of in scores.items():
+        passing = np.array([(weights[of >= .4] @ labels[of >= .4], weights @ labels) for weights in test.weights.astype(int)])
+        estimate = interval([labels[of >= .4].sum() / labels.sum()], [passing[:, 0] / passing[:, 1]], units=400)
+        assert (rows.recall[model, "kept"], rows["recall low"][model, "kept"]) == (estimate.value, estimate.low)
+
+
+def test_words_of_plain_text_are_read_as_those_of_any_text():
+    @hypothesis.given(st.text(st.characters(max_codepoint=127)))
+    def check(text):
+        assert words_of(text) == tuple(map(_key, WORD.findall(text)))
+
+    check()
+    assert words_of("Don't AC-DC_3.5.") == ("don't", "ac-dc_3.5") and words_of("Straße") == ("strasse",)
+
+
+def test_a_bar_runs_while_resamples_are_measured(folders, capsys):
+    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
+    assert re.search(r"resamples: .*/10 \[", capsys.readouterr().err), "five models by two metrics"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):

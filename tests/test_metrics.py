@@ -31,6 +31,19 @@ def test_integer_weights_are_repetitions(pairs, max_fpr, seed):
             assert np.isclose(got, repeated, rtol=0, atol=1e-12)
 
 
+def test_what_stands_far_below_the_limit_is_not_looked_at_and_changes_nothing():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 2000)
+    scores = (labels + rng.normal(size=2000)).round(1)
+    weights = bootstrap_weights(2000, 20, 0)
+    last = (labels == 0) & (scores < np.quantile(scores[labels == 0], .5))
+    lowered = np.where(last, scores - 100, scores)
+    assert (auc_at(labels, scores, .05, weights) == auc_at(labels, lowered, .05, weights)).all()
+    weights[:, (labels == 0) & ~last] = 0 # the limit is reached among the last ones
+    repeated = [auc_at(labels.repeat(row), scores.repeat(row), .05) for row in weights]
+    assert np.allclose(auc_at(labels, scores, .05, weights), repeated, rtol=0, atol=1e-12)
+
+
 @given(ranked_pairs(most=30, levels=8), limits, st.integers(0, 2**32 - 1))
 def test_only_the_order_of_scores_matters_and_no_order_of_pairs(pairs, max_fpr, seed):
     scores, labels = pairs

@@ -140,11 +140,8 @@ def fold(
 ) -> str:
     "Remove differences between copies of a text: case, spacing, Unicode's ways to write a character."
     text = unicodedata.normalize("NFKC", text).casefold()
-    single_spaced = " ".join(text.split())
-    if not punctuation:
-        return single_spaced
-    bare = re.sub(r"[\W_]+", "", text)
-    return bare or single_spaced
+    bare = re.sub(r"[\W_]+", "", text) if punctuation else ""
+    return bare or " ".join(text.split())
 
 
 def count_signs(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tqdm.auto import tqdm
 
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
@@ -305,6 +306,9 @@ def _of_models(
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     for test in tests:
         test.ask(scorers | mixes, progress)
+    measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
+    for test, model, metric in tqdm(measured, "resamples", disable=not progress, leave=False): # kept by each test
+        test.of(model, metric)
     smaller = [test.sampled() for test in tests]
     for test in smaller:
         if not test.scores:

@@ -151,9 +151,10 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
     return left, right, [word for word in words if word in misleading_words]
 
 
-def _without_words(test: Test, scorers: dict[str, Scorer], training: WordPairs, words: list[str], progress: bool) -> dict:
+def _without_words(
+    test: Test, there: WordPairs, scorers: dict[str, Scorer], training: WordPairs, words: list[str], progress: bool,
+) -> dict:
     "Measure a test without those of some words that mislead there."
-    there = word_pairs(test.left, test.right, test.labels)
     left, right, misleading = without_misleading(test, there, words)
     scores = _rescore(test, scorers, left, right, progress)
     base, tuned = (_change_to(test, model, scores[model]) for model in ("base", "tuned"))
@@ -180,8 +181,9 @@ def shortcuts(
     `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it; `lost` is what
     fine-tuning lost on the whole test, below zero where it gained."""
     rows = []
+    there = [word_pairs(test.left, test.right, test.labels) for test in tests]
     for kind, own in words.items():
-        of_kind = [_without_words(test, scorers, training, own, progress) for test in tests]
+        of_kind = [_without_words(test, pairs, scorers, training, own, progress) for test, pairs in zip(tests, there)]
         judgments = judge([row.pop("paired") for row in of_kind])
         for test, row, p, word in zip(tests, of_kind, judgments.p, judgments.word):
             shortcut = word == "better" and row["change"] > 0

@@ -217,7 +217,7 @@ def vectors_of(
     scorers: dict[str, Scorer], # all of them cut texts alike
     texts: list[str],
     side: int,                  # whose prompt stands before the texts: 0 of left texts, 1 of right texts
-    bar: tqdm | None = None,
+    bar: tqdm,
 ) -> dict[str, torch.Tensor]: # (n, d) of each model
     "Encode texts, which are cut into tokens once for all models."
     first = next(iter(scorers.values()))
@@ -228,8 +228,7 @@ def vectors_of(
         tokens = tokenize(first.model, stretch, prompt=prefix)
         for name, scorer in scorers.items():
             vectors[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
-        if bar is not None:
-            bar.update(len(stretch) * len(scorers))
+        bar.update(len(stretch) * len(scorers))
     return vectors
 
 

@@ -12,6 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from sys import intern
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ _CHARACTERS = map(chr, range(0x20000)) # of all scripts that have marks: accents
 _MARKS = "".join(character for character in _CHARACTERS if unicodedata.category(character).startswith("M"))
 _RUN = rf"\w+(?:[{_MARKS}\u200c\u200d]+\w*)*" # letters and digits, marks on them, and the two joiners of scripts
 WORD = re.compile(rf"{_RUN}(?:[-'’.]{_RUN})*")
+_ASCII_WORD = re.compile(r"\w+(?:[-'.]\w+)*", re.ASCII) # the same in a text without other characters, five times as fast
 
 
 def _key(word: str) -> str:
@@ -39,7 +41,8 @@ def _key(word: str) -> str:
 @lru_cache(maxsize=200_000)
 def words_of(text: str) -> tuple[str, ...]:
     "List the words of a text in their order, in lower case."
-    return tuple(map(_key, WORD.findall(text))) # letters as ΐ fall apart when case is folded
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else map(_key, WORD.findall(text)) # folded, letters as ΐ fall apart
+    return tuple(map(intern, words)) # one string a word, in however many texts
 
 
 def replace_words(
@@ -54,7 +57,7 @@ def replace_words(
         word = match.group()
         return others.get(_key(word), word)
 
-    text_after = WORD.sub(other, text)
+    text_after = (_ASCII_WORD if text.isascii() else WORD).sub(other, text)
     return " ".join(text_after.split())
 
 # %% ../../nbs/explain/02_words.ipynb #97f42c6c
@@ -187,11 +190,11 @@ class WordPairs:
 
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
     "Find the words of pairs."
-    from sklearn.preprocessing import MultiLabelBinarizer
-    sides = [list(map(words_of, texts)) for texts in (left, right)]
-    has = MultiLabelBinarizer(sparse_output=True).fit(chain(*sides))
-    vocabulary = {word: number for number, word in enumerate(has.classes_)}
-    return WordPairs(vocabulary, *map(has.transform, sides), np.asarray(labels))
+    words = [set(words_of(text)) for text in (*left, *right)]
+    numbers, vocabulary = pd.factorize(np.array(list(chain.from_iterable(words)), dtype=object))
+    ends = np.cumsum([0, *map(len, words)])
+    has = csr_matrix((np.ones(len(numbers), int), numbers, ends), shape=(len(words), len(vocabulary)))
+    return WordPairs({word: number for number, word in enumerate(vocabulary)}, has[:len(left)], has[len(left):], labels)
 
 
 def label_ties(
