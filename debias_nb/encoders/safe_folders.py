@@ -104,7 +104,8 @@ _MODEL = _form_of(
     prompts=dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None,
     similarity_fn_name=Literal["cosine", "dot", "euclidean", "manhattan"] | None, truncate_dim=PositiveInt | None,
     default_prompt_name=str | None)
-_TOKENIZER = _form_of("ignore", added_tokens=list[create_model("_Added", id=(TokenId, ...))] | None)
+_ADDED = create_model("_Added", id=(TokenId, ...))
+_TOKENIZER = _form_of("ignore", added_tokens=list[_ADDED] | None)
 _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")]], ...))
 
 KINDS = { # name of a file, anywhere in a folder -> what is in it
@@ -123,8 +124,10 @@ def _read(path: Path, kind):
     except ValidationError as e:
         mistake = e.errors()[0]
         place = "".join(f"{part}: "[:60] for part in mistake["loc"])
-        why = mistake["msg"].removeprefix("Value error, ")[:200]
-        raise EncoderError(f"{path}: {place}{why}, found {quoted(mistake['input'])[:60]}") from None
+        found = quoted(mistake["input"])[:60]
+        if mistake["type"] == "value_error": # whose sentence is our own, and may end in a program
+            raise EncoderError(f"{path}: {place}{found}: {mistake['ctx']['error']}") from None
+        raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {found}") from None
 
 
 # ---------------------------------------------------------------- a folder

@@ -67,7 +67,6 @@ class Test:
     all_weights: np.ndarray = field(init=False) # (1 + RESAMPLES, n) how often each case counts: in the test, then in each resample
     _measurements: dict = field(init=False, default_factory=dict)
 
-    counted: ClassVar[str]           # what a case is: pairs or queries
     metrics: ClassVar[tuple[str, ...]]
     classes: ClassVar[tuple[str, str]] # what should score high, and what low
     sample: ClassVar[int]            # cases whose words are looked at, at most
@@ -78,12 +77,16 @@ class Test:
         self.units = self.drawn_together()
         if self.file.sample is not None:
             self.units = Units(np.arange(len(self.cases)), self.file.sample.description)
-            self.counted = "queries" if "query" in self.cases else "labels"
         if self.units.count() < FEWEST_UNITS:
             count, _, _ = self.units.description.partition(";")
             raise TooSmall(f"{self.name}: {count} are too few to draw an interval from; {FEWEST_UNITS} are needed")
         self.all_weights = self.draw()
         self.check_rows(slice(None))
+
+    @property
+    def counted(self) -> str:
+        "Name what cases are."
+        return "queries"
 
     def draw(self) -> np.ndarray: # (1 + RESAMPLES, n)
         "Return how often each case counts, in a sample what it stands for."
@@ -235,10 +238,13 @@ def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndar
 # %% ../../nbs/explain/00_tests.ipynb #a0735b67
 class PairTest(Test):
     "Labeled pairs, each a case."
-    counted = "pairs"
     metrics = ("auc05", "ap")
     classes = ("matches", "other pairs")
     sample = 10_000
+
+    @property
+    def counted(self) -> str:
+        return "pairs" if self.file.sample is None else "labels"
 
     @property
     def cases(self) -> pd.DataFrame:
@@ -308,7 +314,6 @@ def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
 
 class QueryTest(Test):
     "Queries, each a case; a metric is a mean over them, and queries of the same text are drawn together."
-    counted = "queries"
     sample = 1_000
     classes = ("relevant texts", "other texts of their queries")
 
