@@ -343,6 +343,22 @@ def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_pa
     assert diagnose(**models, tests={"new": path}, progress=False).verdicts.cases[0] == differing - 1
 
 
+def test_queries_that_are_texts_of_the_corpus_keep_all_that_is_first(models, tmp_path):
+    "Also where each of two is among the first texts of the other, and where two texts differ in case."
+    texts = [*POOL.left[:40], POOL.left.iloc[0].upper(), POOL.left.iloc[1].upper()]
+    for name in ("queries", "corpus"):
+        lines = [json.dumps({"_id": str(number), "text": text}) for number, text in enumerate(texts)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), "utf-8")
+    path = tmp_path / "to_label.csv"
+    label(**models, folder=tmp_path, n=5000, out=path, progress=False)
+    frame = pd.read_csv(path).assign(label=lambda frame: np.arange(len(frame)) % 2)
+    pairs = {*zip(frame.left, frame.right)}
+    assert any((right, left) in pairs for left, right in pairs) and frame.sample_id.is_unique
+    assert frame.left.nunique() <= 40 and frame.groupby("left").size().min() >= 9
+    frame.to_csv(path, index=False)
+    assert read_pairs_file(path).form == "pooled"
+
+
 def test_whole_queries_are_drawn_and_of_other_models_refused(models, folder, tmp_path):
     path = tmp_path / "to_label.csv"
     label(**models, folder=folder, n=200, out=path, progress=False)

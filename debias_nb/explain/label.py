@@ -29,8 +29,9 @@ from ..measures.strata import LOOK, sampling_order, strata_of
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be106
 def _distinct(pairs: pd.DataFrame) -> pd.DataFrame: # with left and right
-    "Leave out pairs that repeat another one, also the other way round, whatever case and spaces."
-    keys = [" | ".join(sorted(map(fold, pair))) for pair in zip(pairs.left, pairs.right)]
+    "Leave out pairs that repeat another one, whatever case and spaces; also the other way round where left texts are no queries."
+    order = list if "query" in pairs else sorted
+    keys = [" | ".join(order(map(fold, pair))) for pair in zip(pairs.left, pairs.right)]
     return pairs[~pd.Index(keys).duplicated()]
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be109
@@ -60,9 +61,10 @@ def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: 
     "Pair queries with the first texts of both models, where these differ."
     queries, corpus, itself = read_unjudged(Path(folder))
     tops = np.stack(_first_texts(scorers, queries, corpus, itself, progress), 1).tolist()
-    rows = [(queries[number], corpus[place], number) for number, (base, tuned) in enumerate(tops) if base != tuned
+    distinct = {fold(query): number for number, query in enumerate(queries)}.values()
+    rows = [(queries[number], corpus[place], number) for number in distinct for base, tuned in [tops[number]] if base != tuned
             for place in dict.fromkeys(base + tuned) if place != itself[number]]
-    return pd.DataFrame(rows, columns=["left", "right", "query"]), len(queries)
+    return pd.DataFrame(rows, columns=["left", "right", "query"]), len(distinct)
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be10b
 def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int, progress: bool) -> tuple[pd.DataFrame, list[int]]: # sizes of strata
