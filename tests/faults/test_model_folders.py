@@ -252,7 +252,7 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), why) for count, why in {
         0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.", 2: "lacks 16 weights (encoder.layer.1.",
         10**6: f"{CONFIG}: num_hidden_layers: Input should be less than or equal to 1000, found 1000000"}.items()},
-    "a kernel in another spelling": (fields(CONFIG, _attn_implementation="somebody/kernel"), f"{CONFIG}: _attn_implementation: code"),
+    "a kernel in another spelling": (fields(CONFIG, _attn_implementation="somebody/kernel"), f"{CONFIG}: _attn_implementation", "code"),
     "no module with weights": (lambda folder: (folder / "modules.json").write_text(json.dumps(
         json.loads((folder / "modules.json").read_text())[1:])), "bert"),
     "a number in place of a class": (fields(CONFIG, architectures=5), f"{CONFIG}: architectures"),
