@@ -48,7 +48,7 @@ LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shel
 .PHONY: help venv reports test test-slow test-faults test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 .cache: # IPython makes its folder only where there is one above it
 	mkdir -p $@
@@ -130,8 +130,8 @@ $(CACHE)/nbdev3/.stamp:
 	$(@D)/bin/python -m pip install --quiet 'nbdev>=3.3,<4'
 	touch $@
 
-test-nbdev3: $(CACHE)/nbdev3/.stamp ## export with nbdev 3 in a clone of what is committed: the same code
-	python3 tools/nbdev3.py $(CACHE)/nbdev3/bin/nbdev-export
+test-nbdev3: $(VENV)/.stamp $(CACHE)/nbdev3/.stamp ## export with nbdev 3 in a clone of what is committed: the same code
+	$(BIN)/python tools/nbdev3.py $(CACHE)/nbdev3/bin/nbdev-export
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none
