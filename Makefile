@@ -34,7 +34,7 @@ export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME N
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
 
-BENCHES = regularized diagnose
+BENCHES = regularized diagnose commands
 
 # The constraints are passed to every install; the build uses the environment's own setuptools, since a build of its own would not see them.
 PIP = $(BIN)/python -m pip install --quiet --no-build-isolation
@@ -45,10 +45,10 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-library test-lower test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports test test-slow test-faults test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 .cache: # IPython makes its folder only where there is one above it
 	mkdir -p $@
@@ -123,6 +123,15 @@ test-library: $(LIBRARY_VENV)/.stamp ## test the library alone, without a notebo
 
 test-lower: $(if $(findstring $(BIN)/uv,$(UV)),$(VENV)/.stamp-lock) ## test the library with the lowest versions that it supports
 	$(MAKE) --no-print-directory test-library RESOLUTION=lowest-direct
+
+$(CACHE)/nbdev3/.stamp:
+	@$(UNCHECKED)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet 'nbdev>=3.3,<4'
+	touch $@
+
+test-nbdev3: $(VENV)/.stamp $(CACHE)/nbdev3/.stamp ## export with nbdev 3 in a clone of what is committed: the same code
+	$(BIN)/python tools/nbdev3.py $(CACHE)/nbdev3/bin/nbdev-export
 
 test-types: $(VENV)/.stamp | .cache
 	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python --summary=none

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+import commands
 import common
 import diagnose
 import regularized
@@ -53,6 +54,21 @@ def test_a_bench_says_what_it_measured(command):
         first = next(iter(figures.values())) # the time
         assert all(math.isfinite(number) and number > 0 for number in numbers(first) + numbers(figures["ratio"]))
     assert result["variants"][VARIANTS[command][0]]["ratio"] == NO_SPREAD
+
+
+def test_a_command_says_what_it_took_and_one_that_fails_is_refused(tmp_path):
+    took = commands.usage([sys.executable, "-c", "x = bytearray(50_000_000); open('made', 'w')"], str(tmp_path))
+    assert took["seconds"] > 0 and took["gb"] > .05 and (tmp_path / "made").exists()
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        commands.usage([sys.executable, "-c", "raise SystemExit(3)"], str(tmp_path))
+
+
+@pytest.mark.slow
+def test_whole_commands_run_beside_their_yardsticks(capsys):
+    assert commands.run(commands.__file__, "", commands.measure, 1, commands.SIZES, ["--quick"]) == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    for variants, ours in ((record["demo"], commands.DEMO), (record["diagnose"]["200"], commands.DIAGNOSIS)):
+        assert variants[ours]["ratio"]["median"] > 0 and NO_SPREAD in [variant["ratio"] for variant in variants.values()]
 
 
 # ---- what they have in common

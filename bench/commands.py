@@ -1,0 +1,73 @@
+"""What whole commands cost, imports and reading of files included, beside what anybody would run in their place: CPU time of
+a process, and the most memory that it had. See README.md."""
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import compare, loaded, print_variants, run, static_encoders
+from diagnose import TESTS, neighbor, planted_files
+
+IMPORTS, DEMO = "import sentence_transformers", "debias-nb demo"
+ENCODING, DIAGNOSIS = "encoding, sentence-transformers' encode", "debias-nb diagnose"
+ENCODE = """
+import sys
+import pandas as pd
+from sentence_transformers import SentenceTransformer
+files = [pd.read_csv(path) for path in sys.argv[3:]]
+texts = [text for file in files for side in (file.left, file.right) for text in side]
+for folder in sys.argv[1:3]:
+    SentenceTransformer(folder, device="cpu").encode(texts, show_progress_bar=False)
+"""
+OURS = [sys.executable, "-c", "from debias_nb.repro.entry import main; main()"]
+
+
+def usage(command: list[str], folder: str) -> dict: # folder: where it runs
+    "Run a command: its CPU time in seconds, and its largest memory in GB."
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, spent = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)[:200]} ended with {process.returncode}")
+    kilobyte = 1e3 if sys.platform == "linux" else 1
+    return {"seconds": spent.ru_utime + spent.ru_stime, "gb": spent.ru_maxrss * kilobyte / 1e9}
+
+
+def diagnosis_commands(pairs: int, folder: Path) -> dict[str, list[str]]:
+    "What encodes all pairs by both models, and what diagnoses them."
+    files, _ = planted_files(pairs)
+    for name, file in files.items():
+        file.to_csv(folder / f"{name}.csv", index=False)
+    tests = [part for name in TESTS for part in ("--test", f"{'like' if name == 'iid' else name}={name}.csv")]
+    return {
+        ENCODING: [sys.executable, "-c", ENCODE, "base", "tuned", *(f"{name}.csv" for name in files)],
+        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--train", "train.csv", *tests, "--out", "page", "--overwrite"],
+    }
+
+
+def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
+    "Run all commands in turns; ratios are to the first one."
+    return compare(commands, lambda name: usage(commands[name], folder), next(iter(commands)), repeats)
+
+
+def measure(options) -> tuple[dict, dict]:
+    sizes = [200] if options.quick else options.pairs or [100_000]
+    [(name, base, _)] = loaded(static_encoders()[-1:])
+    columns = {"CPU s": "seconds", "GB": "gb", "ratio": "ratio"}
+    with tempfile.TemporaryDirectory() as folder:
+        base.save(f"{folder}/base")
+        neighbor(base).save(f"{folder}/tuned")
+        begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder, options.repeats)
+        print_variants("without data", begun, columns)
+        diagnoses = {}
+        for size in sizes:
+            diagnoses[str(size)] = in_turns(diagnosis_commands(size, Path(folder)), folder, options.repeats)
+            print_variants(f"{size:,} pairs, {name}", diagnoses[str(size)], columns)
+    return {"pairs": ", ".join(map(str, sizes)), "encoder": name}, {"clock": "CPU time", "demo": begun, "diagnose": diagnoses}
+
+
+SIZES = {"pairs": {"action": "append", "type": int, "help": "size of a diagnosis, 100000 by default; may be repeated"}}
+
+if __name__ == "__main__":
+    sys.exit(run(__file__, __doc__, measure, 3, SIZES))
