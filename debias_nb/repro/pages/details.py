@@ -97,9 +97,9 @@ def at_strength(
 ) -> pd.DataFrame: # `differences`, with the norm
     "Place differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
     place = ["encoder", "corpus"]
-    unit = only(norms, family="OutReg").set_index(place).norm.rename("unit")
-    rows = differences.merge(norms).join(.1 * unit, place)
-    return rows.assign(strength=rows.strength * rows.norm / rows.pop("unit"))
+    of_outreg = only(norms, family="OutReg").set_index(place).norm.rename("norm_of_outreg")
+    rows = differences.merge(norms).join(.1 * of_outreg, place)
+    return rows.assign(strength=rows.strength * rows.norm / rows.pop("norm_of_outreg"))
 
 
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`

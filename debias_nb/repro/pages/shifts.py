@@ -24,11 +24,12 @@ def kind_of(name: str) -> str: # name: a training set, or a test, maybe of weigh
 def changes(
     runs: pd.DataFrame,        # of one table
     metric: str | None = None, # a further one; None: the table's own
+    against: str = BASE,       # a method
 ) -> pd.DataFrame: # `PLACE`, kind, trained_on, base, difference, paired, seeds (S,), resampled and base_resampled (B,) or None
-    """Return the change from the base encoder, a row each encoder, method and test; what makes no pairs is left out.
+    """Return the change from the base encoder, or from another method, a row each encoder, method and test.
 
-    Values are in the table's unit. `kind` is that of the test, `trained_on` that of the training set."""
-    rows = pairs(runs, BASE, metric)
+    Values are in the table's unit. What makes no pairs is left out. `kind` is that of the test, `trained_on` that of the training set."""
+    rows = pairs(runs, against, metric)
     rows = rows[rows.paired.notna()].reset_index(drop=True)
     rows["kind"], rows["trained_on"] = rows.evaluate.map(kind_of), rows.corpus.map(kind_of)
     rows["base"] = [run_pairs[0][1].value for run_pairs in rows.kept]
