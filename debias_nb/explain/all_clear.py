@@ -30,7 +30,7 @@ from ..files import package_file
 
 # %% ../../nbs/explain/19_all_clear.ipynb #a11c0006
 NEIGHBORS = 10
-TEXTS = 1000 # of a sample: the largest one of which there are enough trials
+TEXTS = 1000 # of a sample, as most of the trials have
 
 
 def sample_distinct(texts: list[str], seed: int = 0) -> list[str]:
