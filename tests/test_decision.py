@@ -15,7 +15,8 @@ from debias_nb.data.pairs_file import PairFile
 from debias_nb.explain.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.explain.comparison import Comparison
 from debias_nb.explain.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.explain.diagnose import _unusable, diagnose, flat_scores
+from debias_nb.explain.diagnose import _unusable, diagnose
+from debias_nb.explain.evidence import flat_scores
 from debias_nb.explain.evidence import below_chance, doubts
 from debias_nb.explain.external_scores import Remarks, find_scores, score_test
 from debias_nb.explain.methods import Method, settings_for

@@ -616,7 +616,7 @@ def test_rates_at_a_threshold_are_those_of_counting_the_pairs_of_each_resample()
     test = distinct("new", labels, scores)
     rows = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])
     for model, of in scores.items():
-        passing = np.array([(weights[of >= .4] @ labels[of >= .4], weights @ labels) for weights in test.weights.astype(int)])
+        passing = np.array([(weights[of >= .4] @ labels[of >= .4], weights @ labels) for weights in test.all_weights[1:].astype(int)])
         estimate = interval([labels[of >= .4].sum() / labels.sum()], [passing[:, 0] / passing[:, 1]], units=400)
         assert (rows.recall[model, "kept"], rows["recall low"][model, "kept"]) == (estimate.value, estimate.low)
 
@@ -771,9 +771,9 @@ TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}
 ROOM = '{"added_tokens": [{"id": 1000000000, "content": "x"}]}'
 UNUSABLE = { # what is in the folder of a model, what is said of it
     "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
-    "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model' is no module of an encoder"),
+    "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model': no module of an encoder"),
     "a token far out": ({"modules.json": TRANSFORMER, "tokenizer.json": ROOM}, "tokenizer.json: added_tokens: 0: id: Input should be less than 16777216"),
-    "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "auto_map names code of the repository"),
+    "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "names code of the repository"),
 }
 
 

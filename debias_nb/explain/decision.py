@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LARGE', 'LIKE', 'MARKS', 'Call', 'MUCH', 'OTHER_WORDS', 'CHOSEN', 'WORTH', 'QUESTION', 'RETRAIN', 'NEW_DATA',
            'AVERAGED', 'ANSWERS', 'Result', 'results_of', 'Averaged', 'averaged', 'overall', 'verdict_line', 'Decision',
-           'listed', 'named', 'fits', 'margin_sentence', 'most_lost', 'excluded', 'chosen_labels', 'contradicting',
+           'listed', 'named', 'fits', 'margin_sentence', 'most_lost', 'exclusion', 'chosen_labels', 'contradicting',
            'by_others', 'not_by_all', 'Evidence', 'decide', 'cards']
 
 # %% ../../nbs/explain/05_decision.ipynb #34e82e37
@@ -231,7 +231,7 @@ def _did(better: list[Result], worse: list[Result]) -> str:
     return f"Fine-tuning made the encoder {' and '.join(parts)}." if parts else "No test shows that fine-tuning made it better or worse."
 
 
-def excluded(result: Result) -> str:
+def exclusion(result: Result) -> str:
     "Say which loss the interval of a test excludes, where a change within the scale is detectable."
     if not result.found < 1:
         return f"{result.name} has too few {result.counted} to tell"
@@ -257,7 +257,7 @@ def _more(results: list[Result], margin: float) -> str:
     for result in results:
         lacking = result.cases * (result.found / margin) ** 2 - result.cases
         more = f"about {math.ceil(lacking / 100) * 100:,} more {result.counted}" if 0 < lacking < math.inf else f"more {result.counted}"
-        parts.append(f"{excluded(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {more}.")
+        parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {more}.")
     return " ".join(parts)
 
 

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'LEAST_PAIRS', 'EXAMPLES', 'OF_TRAINING', 'COPIES',
            'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
-           'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs', 'below_chance', 'reversal', 'doubts',
-           'flaws']
+           'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs', 'below_chance', 'reversal', 'flat_scores',
+           'doubts', 'flaws']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -224,6 +224,22 @@ def reversal(test: Test) -> str: # "" where no model is below chance
     shares = " and ".join(map("{:.1%}".format, values.values()))
     advice = " The scores are distances, or labels the other way round?" * (len(values) == 2)
     return f"{test.name}: by {models} {match} score below {other} (above {shares} of them; chance is 50%).{advice}"
+
+
+def flat_scores(
+    test: Test,
+    cosines=("base", "tuned"), # models whose scores are cosines; of other scores the order alone counts
+) -> dict[str, str]: # model -> what is said of it
+    "Find models whose scores say nothing: all equal, or cosines within a thousandth, or a hundredth of the other model's."
+    spreads = {model: test.spread(test.scores[model]) for model in ("base", "tuned")}
+    where = " of a query" * (test.file.form != "pairs")
+    messages = {}
+    for (model, spread), other in zip(spreads.items(), (spreads["tuned"], spreads["base"])):
+        if spread == 0:
+            messages[model] = f"{test.name}: all scores{where} are the same in the {model} model."
+        elif model in cosines and spread <= min(.001, .01 * other):
+            messages[model] = f"{test.name}: all scores{where} of the {model} model lie within {spread:.2g} of each other."
+    return messages
 
 
 def doubts(test: Test, shared: int) -> list[str]: # shared: comparisons that stand in the training file too

@@ -241,8 +241,8 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
     for name, about in {"files": files, "models": facts["models"]}.items():
         if not about:
             continue
-        unlisted = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
-        frame = pd.DataFrame(about.values()).drop(columns=unlisted, errors="ignore")
+        omitted_columns = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
+        frame = pd.DataFrame(about.values()).drop(columns=omitted_columns, errors="ignore")
         frame.insert(0, name, [*about])
         tables[name] = frame
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())

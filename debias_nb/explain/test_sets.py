@@ -67,6 +67,7 @@ class Test:
     all_weights: np.ndarray = field(init=False) # (1 + RESAMPLES, n) how often each case counts: in the test, then in each resample
     _measurements: dict = field(init=False, default_factory=dict)
 
+    case: ClassVar[str] = "queries"
     metrics: ClassVar[tuple[str, ...]]
     classes: ClassVar[tuple[str, str]] # what should score high, and what low
     sample: ClassVar[int]            # cases whose words are looked at, at most
@@ -86,7 +87,7 @@ class Test:
     @property
     def counted(self) -> str:
         "Name what cases are."
-        return "queries"
+        return "labels" if self.file.sample is not None and self.case == "pairs" else self.case
 
     def draw(self) -> np.ndarray: # (1 + RESAMPLES, n)
         "Return how often each case counts, in a sample what it stands for."
@@ -238,13 +239,10 @@ def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndar
 # %% ../../nbs/explain/00_tests.ipynb #a0735b67
 class PairTest(Test):
     "Labeled pairs, each a case."
+    case = "pairs"
     metrics = ("auc05", "ap")
     classes = ("matches", "other pairs")
     sample = 10_000
-
-    @property
-    def counted(self) -> str:
-        return "pairs" if self.file.sample is None else "labels"
 
     @property
     def cases(self) -> pd.DataFrame:
@@ -269,8 +267,7 @@ class PairTest(Test):
         matches, others = (weights @ (self.labels[rows] == label) for label in (1, 0))
         lacking = int(((matches == 0) | (others == 0)).sum())
         if lacking > LACKING * RESAMPLES:
-            why = f"{lacking} of {RESAMPLES} resamples have no match, or nothing else"
-            raise TooSmall(f"{self.name} is too small for an interval: {why}")
+            raise TooSmall(f"{self.name} is too small for an interval: {lacking} of {RESAMPLES} resamples have no match, or nothing else")
 
     def planned(self, tests: int) -> float:
         return findable(self.matches, len(self.cases), self.units.count(), tests)
