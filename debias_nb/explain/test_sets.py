@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST', 'SCATTER', 'TOGETHER',
-           'TooSmall', 'Measured', 'split_halves', 'Test', 'difference', 'figures', 'level', 'wrong_side', 'suspects',
-           'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'PooledTest', 'RetrievalTest', 'metrics_help',
-           'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
+           'TooSmall', 'Measured', 'split_halves', 'case_weights', 'Test', 'difference', 'figures', 'level',
+           'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest', 'PooledTest',
+           'RetrievalTest', 'metrics_help', 'as_test', 'part_of', 'check_metric', 'has_one_score', 'findable']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -51,6 +51,16 @@ def split_halves(group: np.ndarray, seed: int) -> np.ndarray: # (n,) booleans
     order = default_rng([seed, 4]).permutation(len(names))
     return (order < len(names) // 2)[unit]
 
+# %% ../../nbs/explain/00_tests.ipynb #5de285a4
+def case_weights(test) -> np.ndarray: # (1 + RESAMPLES, n)
+    "Return how often each case of a test counts, in a sample what it stands for."
+    sample = test.file.sample
+    if sample is None:
+        return with_itself(bootstrap_weights(len(test.cases), RESAMPLES, test.seed, test.units.group))
+    if (sample.counts < np.minimum(2, sample.sizes)).any():
+        raise TooSmall(f"{test.name}: {sample.description} do not reach each of its {len(sample.sizes)} strata twice; label on from the top")
+    return stratified_weights(test.cases.stratum.to_numpy(), sample.sizes, RESAMPLES, test.seed, sample.counts)
+
 # %% ../../nbs/explain/00_tests.ipynb #5de285a5
 @dataclass(eq=False)
 class Test:
@@ -79,24 +89,14 @@ class Test:
         if self.file.sample is not None:
             self.units = Units(np.arange(len(self.cases)), self.file.sample.description)
         if self.units.count() < FEWEST_UNITS:
-            count, _, _ = self.units.description.partition(";")
-            raise TooSmall(f"{self.name}: {count} are too few to draw an interval from; {FEWEST_UNITS} are needed")
-        self.all_weights = self.draw()
+            raise TooSmall(f"{self.name}: {self.units.description.partition(';')[0]} are too few to draw an interval from; {FEWEST_UNITS} are needed")
+        self.all_weights = case_weights(self)
         self.check_rows(slice(None))
 
     @property
     def counted(self) -> str:
         "Name what cases are."
         return "labels" if self.file.sample is not None and self.case == "pairs" else self.case
-
-    def draw(self) -> np.ndarray: # (1 + RESAMPLES, n)
-        "Return how often each case counts, in a sample what it stands for."
-        sample = self.file.sample
-        if sample is None:
-            return with_itself(bootstrap_weights(len(self.cases), RESAMPLES, self.seed, self.units.group))
-        if (sample.counts < np.minimum(2, sample.sizes)).any():
-            raise TooSmall(f"{self.name}: {sample.description} do not reach each of its {len(sample.sizes)} strata twice; label on from the top")
-        return stratified_weights(self.cases.stratum.to_numpy(), sample.sizes, RESAMPLES, self.seed, sample.counts)
 
     @property
     def left(self) -> list[str]: # of all comparisons
