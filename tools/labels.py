@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 
 from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
 from debias_nb.explain.all_clear import NEIGHBORS, neighbor_churn, largest_loss
-from debias_nb.files import load_yaml, project_root, sha256_file
+from debias_nb.files import load_yaml, project_root, sha256_file, write_whole
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
 from debias_nb.measures.stats import Paired, judge, paired
@@ -194,9 +194,7 @@ def clean_environment() -> dict:
 def write_part(file: Path, rows: list[dict], about: dict) -> None:
     "Write the rows of one training, whole or not at all."
     file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({"environment": about, "rows": rows}, default=float))
-    unfinished.replace(file)
+    write_whole(file, json.dumps({"environment": about, "rows": rows}, default=float))
 
 
 def make_shifts() -> None:
@@ -266,8 +264,7 @@ def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, size
     "Estimate the change of a pool by each of several samples, without intervals."
     weights = np.zeros((len(orders), len(pool.labels)))
     for own, rows in zip(weights, orders):
-        counts = np.bincount(strata[rows], minlength=len(sizes))
-        own[rows] = (sizes / np.maximum(counts, 1))[strata[rows]]
+        own[rows] = stratified_weights(strata[rows], sizes, 0)[0]
     return pool.change(weights=weights)
 
 

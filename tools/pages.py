@@ -7,7 +7,6 @@ tables' notebooks and pages, records in `_runs/`, packages, and where data lie; 
 What was read and written is noted in `_runs/pages.json`; without it all pages are made.
 """
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -17,24 +16,21 @@ from pathlib import Path
 
 from notebooks import ROOT, joined
 
+from debias_nb.files import fingerprint, sha256_file
+
 NOT_READ = ("tests/", ".github/", ".ci/", "_runs/reports/", "_runs/pages.json") # nothing there is a source of a page
 PLACES = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS")
 
 
-def digest(*parts) -> str:
-    "Hash what JSON can say."
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def file_hash(path: Path) -> str: # "" where there is no file
     "Hash the bytes of a file."
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return sha256_file(path) if path.is_file() else ""
 
 
 def notebook_hash(path: Path) -> str:
     "Hash the sources of a notebook's cells, without what they showed."
     cells = json.loads(path.read_text("utf-8"))["cells"]
-    return digest([[cell["cell_type"], joined(cell["source"]), cell["metadata"]] for cell in cells])
+    return fingerprint([[cell["cell_type"], joined(cell["source"]), cell["metadata"]] for cell in cells])
 
 
 def project_files(root: Path) -> list[str]: # relative paths
@@ -61,11 +57,11 @@ def page_keys(root: Path, folder: Path, tables: set[str], pages: list[str], *abo
             notebooks[name.removeprefix("nbs/papers/").removesuffix(".ipynb")] = notebook_hash(path)
         elif not (path.suffix == ".ipynb" and name.startswith("nbs/")): # those of the library are read as modules
             others[name] = file_hash(path)
-    common = digest(others, versions, sys.version, [os.environ.get(place) for place in PLACES], about)
+    common = fingerprint([others, versions, sys.version, [os.environ.get(place) for place in PLACES], about])
     keys = {}
     for page in pages:
         own = {name: value for name, value in notebooks.items() if page not in tables or name == page or name not in tables}
-        keys[page] = digest(common, own)
+        keys[page] = fingerprint([common, own])
     return keys
 
 

@@ -72,6 +72,12 @@ class PairFile:
         return fingerprint(content)
 
 
+def unjudged_file(queries: list[str], corpus: list[str], itself: np.ndarray) -> PairFile: # itself: as `read_unjudged` returns it
+    "Make a file of queries and a corpus to search in, with no text that is known to be relevant."
+    frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
+    return PairFile("texts", frame, "", form="retrieval", corpus=corpus)
+
+
 # ---------------------------------------------------------------- any of them
 
 class Tabular(Protocol):

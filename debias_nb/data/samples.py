@@ -20,7 +20,7 @@ ROW_ID = "sample_id" # the column of ids
 @dataclass(frozen=True, eq=False)
 class Sample:
     "Labeled rows of a sample, and what they were drawn from."
-    about: dict          # as of `sample_texts`
+    about: dict          # as of `sample_files`
     cases: pd.DataFrame  # of each row with a label, by its line: `stratum`, and `query` where queries are drawn
     left_out: dict[str, int] # rows without a label, in words -> how many
 

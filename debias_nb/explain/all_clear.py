@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NEIGHBORS', 'TEXTS', 'LOSS', 'RATES', 'sample_distinct', 'neighbors', 'neighbor_churn', 'largest_loss',
-           'read_unlabeled', 'what_trials_say', 'AllClear', 'all_clear', 'without_tests']
+           'read_unlabeled', 'what_trials_say', 'AllClear', 'all_clear', 'diagnose_texts']
 
 # %% ../../nbs/explain/19_all_clear.ipynb #a11c0004
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 
 from ..checks import ConfigError
 from ..data.forms import roles
-from ..data.pairs_file import PairFile, read_pairs_file, texts_file
+from ..data.pairs_file import PairFile, read_pairs_file, texts_file, unjudged_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS
 from ..data.tables import read_table
@@ -43,10 +43,7 @@ def sample_distinct(texts: list[str], seed: int = 0) -> list[str]:
 
 def neighbors(scorer: Scorer, texts: list[str]) -> np.ndarray: # (n, NEIGHBORS)
     "Find the nearest others of each text. Raise `EncoderError` for a model that tells no texts apart."
-    own = np.arange(len(texts))
-    frame = pd.DataFrame({"query": own, "left": texts, "document": 0, "label": 1, "itself": own})
-    file = PairFile("texts", frame, "", form="retrieval", corpus=texts)
-    levels = search_corpus({"it": scorer}, file, first=NEIGHBORS)["it"]
+    levels = search_corpus({"it": scorer}, unjudged_file(texts, texts, np.arange(len(texts))), first=NEIGHBORS)["it"]
     if np.median(levels.tied) > len(texts) / 2: # as near as the first text
         raise EncoderError(f"{scorer.name}: all texts have the same vector")
     return levels.first
@@ -132,19 +129,15 @@ class AllClear:
         return {"report.json": json_text(vars(self))}
 
 
-def _of_ranks(pairs: PairFile, scores) -> tuple[float, str]: # scores: base and tuned
-    bound = largest_loss(scores["base"], scores["tuned"], *RATES)
-    return bound, (f"The ranks of {len(pairs):,} pairs exclude a loss of more than {100 * bound:.1f} points of AUC, the whole curve, "
-                   f"if {RATES[0]:.0%} to {RATES[1]:.0%} of them are matches.")
-
-
 def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | None = None, seed: int = 0) -> AllClear:
     "Say how much can have changed on unlabeled data. Raise `ConfigError` for no models and no scores, `DataError` for few texts."
     churn, bound, sentences = np.nan, np.nan, []
     if pairs is not None and (scorers or pairs.scores):
         scores = pairs.frame if pairs.scores else pair_scores(scorers, pairs.left, pairs.right)
-        bound, sentence = _of_ranks(pairs, scores)
-        sentences.append(sentence)
+        bound = largest_loss(scores["base"], scores["tuned"], *RATES)
+        sentences.append(
+            f"The ranks of {len(pairs):,} pairs exclude a loss of more than {100 * bound:.1f} points of AUC, the whole curve, "
+            f"if {RATES[0]:.0%} to {RATES[1]:.0%} of them are matches.")
     elif not scorers:
         raise ConfigError("texts: two models are expected, or pairs with two columns of scores, base and tuned")
     is_clear = bound < LOSS
@@ -159,7 +152,7 @@ def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | No
     return AllClear(bool(is_clear), sentences, churn, bound)
 
 
-def without_tests(scorers: dict[str, Scorer], data: tuple, seed: int, options: dict) -> AllClear: # data: of `read_unlabeled`
+def diagnose_texts(scorers: dict[str, Scorer], data: tuple, seed: int, options: dict) -> AllClear: # data: of `read_unlabeled`
     "Say what unlabeled data alone tell, and how that was made. Raise as `all_clear`."
     facts = made_of("diagnose", scorers, {}, (), options, {}, data[0])
     return replace(all_clear(scorers, *data, seed), facts=facts)

@@ -127,6 +127,7 @@ class Comparison:
     margin: float = 1.
     like: str = LIKE
     kind: Kind | None = None
+    _differences: dict = field(init=False, default_factory=dict) # of each call of `differences`: it draws many errors
 
     @property
     def tests(self) -> list[str]:
@@ -182,7 +183,7 @@ class Comparison:
             return f"{100 * values.mean():.1f}{spread}"
 
         table = self.best.pivot_table("value", "method", "test", cell, sort=False)
-        return table.loc[[method.name for method in self.methods]]
+        return table.loc[list(self.titles)]
 
     def differences(
         self,
@@ -196,10 +197,16 @@ class Comparison:
         one of `stats.WORDS` for the claim that the other is above. p-values are corrected over all rows (`step_down`). `bound`: the
         lower end for whichever method is picked (`outside_of_best`); `found`: the detectable difference (80% power); `found at best`:
         with seeds without end; `provisional`: of `Paired`."""
-        names = [method.name for method in self.methods]
-        check_known("method", against, names)
+        check_known("method", against, list(self.titles))
         if metric is not None:
             check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
+        key = against, metric, part
+        if key not in self._differences:
+            self._differences[key] = self._subtract(*key)
+        return self._differences[key].copy()
+
+    def _subtract(self, against: str, metric: str | None, part: str) -> pd.DataFrame: # as `differences`
+        names = list(self.titles)
         rng = np.random.default_rng(0)
         rows, changes, errors = [], [], [np.empty((DRAWS, 0))]
         for test in self.tests:

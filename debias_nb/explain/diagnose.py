@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..encoders.kinds import has_template
-from .all_clear import AllClear, all_clear, read_unlabeled, without_tests
+from .all_clear import AllClear, all_clear, diagnose_texts, read_unlabeled
 from .changes import WHOLE, score_table, sentences, verdicts
 from .decision import LIKE, Averaged, Decision, Result, averaged, decide, results_of
 from .diagnosis import Diagnosis, reason
@@ -464,7 +464,7 @@ def diagnose(
         columns, prompts, group=group, where=where, threshold=threshold, seed=seed, metric=metric, sample=sample, **labels, margin=margin, like=like)
     new_texts = None if texts is None else read_unlabeled(texts)
     if new_texts and not tests:
-        return without_tests({} if base is None else load_pair(base, tuned, prompts), new_texts, seed, options)
+        return diagnose_texts({} if base is None else load_pair(base, tuned, prompts), new_texts, seed, options)
     files = read_files(train, tests or {}, columns, group, base is None, where, **labels)
     training = files.get("train")
     of_tests = {name: file for name, file in files.items() if name != "train"}

@@ -17,7 +17,7 @@ from numpy.random import default_rng
 from ..checks import ConfigError, check_range
 from ..data.judgments import read_unjudged
 from ..data.pairs import fold
-from ..data.pairs_file import PairFile, Source, read_pairs_file, read_texts_file
+from ..data.pairs_file import Source, read_pairs_file, read_texts_file, unjudged_file
 from ..data.registry import DataError
 from ..data.samples import sample_files, sidecar_of
 from .inputs import load_pair
@@ -43,9 +43,8 @@ def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[st
     "Search the first texts of each query with both models."
     if len(corpus) <= NEAR:
         raise DataError(f"{len(corpus)} texts to search in; more than {NEAR} are needed")
-    frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
-    file = PairFile("texts", frame, "", form="retrieval", corpus=corpus)
-    return [levels.first for levels in search_corpus(scorers, file, "searching", progress, first=NEAR).values()]
+    levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress, first=NEAR)
+    return [own.first for own in levels.values()]
 
 
 def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame: # left and right
@@ -173,7 +172,8 @@ def label(
         pairs = source.frame[["left", "right"]]
         rows = len(pairs) + sum(source.left_out.values())
     pairs = _distinct(pairs)
-    size = len(pairs) if folder is None else size
+    if folder is None:
+        size = len(pairs)
     if len(pairs) < FEWEST_UNITS:
         raise DataError(f"{len(pairs)} of {size} are to be labeled, which is too few; where both models have the same first texts, none are")
     sample, strata = _sample_pairs(pairs, scorers, n, seed, progress) if folder is None else _sample_queries(pairs, n, seed)

@@ -1,6 +1,7 @@
 "Commands for your own pairs: diagnose, label, demo, compare, data."
 import textwrap
 from collections.abc import Callable
+from importlib import import_module
 from inspect import signature
 from itertools import groupby
 from pathlib import Path
@@ -16,29 +17,17 @@ from .terminal import OWN, echo, end
 app = typer.Typer()
 
 
-def _forms_help() -> str:
-    from ...data.forms import forms_help
-    return forms_help()
-
-
-def _methods_help() -> str:
-    from ...explain.methods import methods_help
-    return methods_help()
-
-
-def _metrics_help() -> str:
-    from ...explain.test_sets import metrics_help
-    return metrics_help()
+TABLES = {"forms": "data.forms", "methods": "explain.methods", "metrics": "explain.test_sets"} # in helps -> whose module lists them
 
 
 class TablesCommand(TyperCommand):
     "Command whose help lists what tables of the library have; their modules, and PyTorch, are imported for that alone."
-    tables = {"{forms}": _forms_help, "{methods}": _methods_help, "{metrics}": _metrics_help}
-
     def get_help(self, ctx):
         for param in self.params:
-            for place, describe in self.tables.items():
+            for name, module in TABLES.items():
+                place = f"{{{name}}}"
                 if place in (param.help or ""):
+                    describe = getattr(import_module(f"debias_nb.{module}"), f"{name}_help")
                     param.help = param.help.replace(place, describe())
         return super().get_help(ctx)
 

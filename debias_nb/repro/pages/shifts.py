@@ -6,6 +6,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ...measures.prediction import NODES, SCALE, Prediction, covariance_of, log_odds, predict
+from ...measures.stats import threshold_p
 from .frame import current_reading, only
 from .tables import PLACE, pairs
 
@@ -71,14 +72,13 @@ def over_sets(whole: float, without: list[float]) -> tuple[float, float]: # with
 
 def predictions(
     shifts_of_all: pd.DataFrame, # of `changes`
-    kinds: tuple[str, ...] = ("sentences", "offers"),
 ) -> pd.DataFrame: # its columns: the page of shifts says what they are
     """Predict what a new kind of text would bring, after training on a new training set of each kind.
 
     Ranges are in log-odds; the gain that is kept is a fraction of that of plain fine-tuning."""
     gains = only(shifts_of_all, shift="iid").groupby(["encoder", "method"]).difference.mean()
     rows = []
-    for place, shifts in only(shifts_of_all, shift="ood", kind=kinds).groupby(GROUP, sort=False):
+    for place, shifts in only(shifts_of_all, shift="ood").groupby(GROUP, sort=False):
         encoder, method, _ = place
         shifts = in_log_odds(shifts)
         of_run = np.sqrt(np.mean([np.var(seeds, ddof=1) for seeds in shifts.seeds]))
@@ -91,3 +91,8 @@ def predictions(
             worse = float(new.below(log_odds(base - 1) - log_odds(base), of_run))
             rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
+
+
+def count_excluded(shifts: pd.DataFrame, loss: float) -> int: # shifts: of `changes`; loss: in points
+    "Count the shifts on which a loss of so many points is excluded at 5%, one by one."
+    return sum(row.difference > -loss and threshold_p(row.paired, -loss) / 2 < .05 for row in shifts.itertuples())
