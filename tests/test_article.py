@@ -3,6 +3,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -108,3 +109,21 @@ def test_each_statement_was_written_down_by_the_commit_that_is_named(one):
     before = of_git("show", f"{one.commit}^:{one.file}") or ""
     assert one.phrase in of_git("show", f"{one.commit}:{one.file}") and one.phrase not in before
     assert date.strip() == one.written
+
+
+def shares_after_statements(article: str) -> dict[str, float]:
+    "Read what share of the runs began after each statement was written down, from the article's table."
+    rows = [line.strip("| ").split(" | ") for line in article.splitlines() if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
+    counts = {row[1]: [int(number.replace(",", "")) for number in row[-1].split(" of ")] for row in rows}
+    return {about: after / total for about, (after, total) in counts.items()}
+
+
+def test_questions_that_findings_call_asked_before_the_runs_were():
+    shares = shares_after_statements((ROOT / "reports/REPORT.md").read_text("utf-8"))
+    assert len(shares) == len(statements())
+    assert min(shares.values()) >= .9 # as the page of findings says
+
+
+def test_a_question_written_down_late_is_seen():
+    row = "| 5 | the topic model against none | f2ca6e78 | 2026-11-20 to 2026-11-22 | 1,215 of 2,240 |"
+    assert shares_after_statements(row) == {"the topic model against none": 1215 / 2240}
