@@ -65,7 +65,8 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     [step] = [step for step in action["runs"]["steps"] if step.get("id") == "diagnose"]
     inputs = {name: re.search(r"inputs\.([\w-]+)", value)[1] for name, value in step["env"].items()}
     assert {*inputs.values()} == {*action["inputs"]}
-    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse", "out": "page"}
+    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse", "out": "page",
+             "options": "--where=split=test\n\n--margin=2"}
     (tmp_path / "debias-nb").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\necho "VERDICT: worse | metric=ap"\nexit 1\n')
     (tmp_path / "debias-nb").chmod(0o755)
     env = {name: given.get(asked, "") for name, asked in inputs.items()} | {
@@ -73,7 +74,7 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "asked").read_text().splitlines() == [
-        "diagnose", "--out", "page", "--overwrite", "--base=my base", "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
+        "diagnose", "--out", "page", "--overwrite", "--where=split=test", "--margin=2", "--base=my base", "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
     assert (tmp_path / "output").read_text() == "artifact=page\nverdict=VERDICT: worse | metric=ap\n" and not (tmp_path / "ran").exists()
     for word, code, is_asked in (("True", 1, True), ("false", 1, False), ("maybe", 2, False)):
         (tmp_path / "asked").unlink(missing_ok=True)
