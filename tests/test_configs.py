@@ -16,7 +16,7 @@ from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, Meth
 from debias_nb.runs.config import TrainConfig, load_experiment
 from debias_nb.runs.records import latest
 from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import all_experiments, best_settings, found_records, load_study, papers, results, study_of
+from debias_nb.repro.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.runs.runner import narrow
 
 ROOT = project_root(Path(__file__).parent)
@@ -37,7 +37,7 @@ def lacking(cells):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_committed_grid_is_complete(profile):
-    table = [cell for cell in load_study("itvreg/table03", profile).cells if cell.table == "table3"]
+    table = [cell for cell in Results().load("itvreg/table03", profile).cells if cell.table == "table3"]
     cells = [cell for cell in table if "superuser" not in (cell.corpus, cell.evaluate)]
     incomplete = lacking(cells)
     assert {cell.method for cell in cells} >= {"Base", "Finetuned", "ITVReg"}
@@ -45,7 +45,7 @@ def test_the_committed_grid_is_complete(profile):
 
 
 def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
-    cells = [cell for cell in load_study("itvreg/table03", "planted").cells if cell.table == "table3"]
+    cells = [cell for cell in Results().load("itvreg/table03", "planted").cells if cell.table == "table3"]
     assert lacking([replace(cells[0], status="not run"), *cells[1:]]) == [replace(cells[0], status="not run")]
     new = [replace(cell, method="MeanZero", status="not run") for cell in cells]
     assert lacking([*cells, *new]) == []
@@ -59,7 +59,7 @@ RECORDED = [
 @pytest.mark.parametrize("paper, name, profile", RECORDED)
 def test_committed_records_are_of_this_configuration(paper, name, profile):
     asked = {run.id: run for run in load_experiment(f"{paper}/{name}", profile).runs()}
-    for run_id, record in latest(results(profile).records(f"{paper}/{name}.{profile}")).items():
+    for run_id, record in latest(Results().store(profile).records(f"{paper}/{name}.{profile}")).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
         assert config.as_recorded() == asked[run_id].as_recorded(), "settings added since have defaults that mean: as before"
@@ -105,11 +105,12 @@ def test_a_row_named_after_the_papers_method_runs_it(part, form):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_tables_use_the_settings_that_the_search_chose(profile):
     search = load_experiment("scan/settings", profile)
-    assert len(found_records(search, results(profile))) == len(search.runs())
+    results = Results()
+    assert len(results.records(search, results.store(profile))) == len(search.runs())
     tried = search.by_name("methods")
     tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
     used = {method.name: method.scan for table in tables for method in table.methods}
-    rows = study_of(search, results(profile))["settings"]
+    rows = results.study_of(search, results.store(profile))["settings"]
     by_setting = rows.groupby("method").value.agg(["mean", "min", "max"])
     noise = by_setting["max"] - by_setting["min"] # of two seeds
     for form, name in best_settings(rows).items():
@@ -120,7 +121,8 @@ def test_tables_use_the_settings_that_the_search_chose(profile):
 
 
 def test_rows_that_were_renamed_find_their_records():
-    found = found_records(load_experiment("scan/table02", "small"), results("small"))
+    results = Results()
+    found = results.records(load_experiment("scan/table02", "small"), results.store("small"))
     names = {run_id: record["run"].method.name for run_id, record in found.items()}
     assert {*names.values()} >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
     for run_id, record in found.items():

@@ -21,7 +21,6 @@ MUTABLE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp,
 PROCESS = {"os.environ", "sys.path"} # of the process, which libraries underneath read
 ALLOWED = {
     "__init__.py": ["globals()[name] ="], # a promised name, imported at its first use
-    "repro/pages/frame.py": ["_reading.reset(token)", "_reading.set(outer if outer and outer.fresh == fresh else Reading(fresh))"], # of a page, while it is made
 }
 
 

@@ -217,7 +217,7 @@ def test_one_value_where_a_list_is_meant_is_a_list_of_one(value, kind, wanted):
 ])
 def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
     with pytest.raises(ConfigError) as error:
-        frame.study("itvreg/table03", "planted", **given)
+        frame.Results().study("itvreg/table03", "planted", **given)
     assert words in str(error.value)
 
 
@@ -225,16 +225,21 @@ def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
 
 def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeypatch):
     monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
-    found = frame.study("itvreg/table05", "small")
-    with frame.only_stored():
-        assert found._repr_markdown_() == frame.load_study("itvreg/table05", "small")._repr_markdown_()
+    found = frame.Results().study("itvreg/table05", "small")
+    assert found._repr_markdown_() == frame.Results().load("itvreg/table05", "small")._repr_markdown_()
+
+
+def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
+    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
+    results = frame.Results(is_page=True)
+    assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05", "small"), "and what is read is read once"
 
 
 @pytest.mark.parametrize("given", [
     {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
 def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
     monkeypatch.setattr(frame, "make_study", lambda *args, **more: "runs of one's own")
-    assert frame.study("itvreg/table05", "small", **given) == "runs of one's own"
+    assert frame.Results().study("itvreg/table05", "small", **given) == "runs of one's own"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from debias_nb.measures.stats import paired
 from debias_nb.repro.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
 from debias_nb.repro.pages.cells import Cell, status_of, table_cells, with_value
 from debias_nb.repro.notebooks import template_path
-from debias_nb.repro.pages.frame import all_experiments, best_settings, load_study, papers, scales
+from debias_nb.repro.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.repro.pages.pictures import Picture, svg
 from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
 from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
@@ -35,7 +35,7 @@ def a_record(seed, value, **also):
 
 @pytest.fixture(scope="module")
 def recorded():
-    return load_study("itvreg/table03", "small")
+    return Results().load("itvreg/table03", "small")
 
 
 def test_a_cell_says_what_its_runs_do():
@@ -76,7 +76,7 @@ def test_a_setting_that_lacks_a_run_is_not_chosen():
 
 
 def test_tables_and_sentences_of_records(recorded):
-    assert scales("itvreg/table03") == ["small", "planted"]
+    assert Results().scales("itvreg/table03") == ["small", "planted"]
     table = recorded["table3"]
     assert "SuperUser -> Quora" not in means(table), "nothing was trained there"
     found = differences(table)
@@ -90,8 +90,8 @@ def test_tables_and_sentences_of_records(recorded):
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
-    assert shared_texts({"no corpus": "askubuntu"}) == ""
-    assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded]).keys()
+    assert shared_texts({"no corpus": "askubuntu"}, Results()) == ""
+    assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded], Results()).keys()
 
 
 def of_size(*differences, spread=.1, unit="percent"):
@@ -152,7 +152,7 @@ def test_a_command_has_the_parameters_of_its_page(recorded):
     assert own.unlike == "seeds = [0, 1], weight = 3.0" and not recorded.unlike and not recorded.options
     for text in (provenance(own), missing(own)):
         assert '--profile small -p "seeds=[0, 1]" -p "weight=3.0"`' in text
-    assert missing(recorded).endswith("--profile small`") and resting_on(replace(recorded, own=True)) == ""
+    assert missing(recorded).endswith("--profile small`") and resting_on(Results(), replace(recorded, own=True)) == ""
 
 
 MOST_WORDS = 60 # of what a reader hears who cannot see a figure

@@ -11,7 +11,7 @@ import yaml
 from debias_nb.checks import ConfigError
 from debias_nb.repro.commands.reproduction import write_pages
 from debias_nb.repro.pages import details
-from debias_nb.repro.pages.frame import load_study, only_stored
+from debias_nb.repro.pages.frame import Results
 from debias_nb.repro.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.repro.pages.tables import differences
 from debias_nb.repro.pages.verdicts import Erratum, read_ledger, resting_on
@@ -70,21 +70,24 @@ def record_of(run, rng):
 
 def notebook(*cells):
     "A notebook: texts are Markdown unless they are given as code."
-    cells = [{"cell_type": "markdown", "source": cell} if isinstance(cell, str) else {"cell_type": "code", "source": cell[0]} for cell in cells]
+    kinds = {str: lambda cell: {"cell_type": "markdown", "source": cell}, tuple: lambda cell: {"cell_type": "code", "source": cell[0]}, dict: dict}
+    cells = [kinds[type(cell)](cell) for cell in cells]
     return json.dumps({"cells": [{"metadata": {}, "id": f"c{n}", **cell} for n, cell in enumerate(cells)]})
 
 
-BOOK = ("from debias_nb.repro.pages.verdicts import Ledger\nfrom debias_nb.repro.pages.comparisons import above\n"
-        "from debias_nb.repro.pages.printed import fact, text_fact\nbook = Ledger('itvreg')",)
+OWN = ("from debias_nb.repro.pages.frame import Results\nresults = Results()",)
+PARAMETERS = {"cell_type": "code", "source": "", "metadata": {"tags": ["parameters"]}}
+BOOK = ("from debias_nb.repro.pages.verdicts import Ledger\nfrom debias_nb.repro.pages.comparisons import Evidence, above\n"
+        "from debias_nb.repro.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
 PAGE = ("""
 from debias_nb.repro.pages.answers import answer, by_method
-from debias_nb.repro.pages.frame import only, study
+from debias_nb.repro.pages.frame import only
 from debias_nb.repro.pages.plots import difference_plot
 from debias_nb.repro.pages.tables import differences, show
 from debias_nb.repro.pages.verdicts import resting_on
-runs = study("itvreg/demo", "small")
+runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
-show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(runs))
+show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(results, runs))
 show(difference_plot(changes, "points"), alt="dots")
 print("six seeds")
 """,)
@@ -108,7 +111,7 @@ def project(tmp_path_factory):
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value} for name, value in PRINTED.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
     (root / "expected/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
-    claims = ["# Claims", BOOK]
+    claims = ["# Claims", OWN, PARAMETERS, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         facts = f"fact('printed', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
         claims += [f"## {id}\n\n{statement}\n\n*Section 1.*", (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
@@ -116,9 +119,9 @@ def project(tmp_path_factory):
                ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', 'ITVAug')})",)]
     folder = root / "nbs/papers/itvreg"
     (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
-    errata = ["## E-A1 A number\n\nThe text says otherwise.", BOOK, ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
+    errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK, ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
     (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
-    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PARAMETERS, PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
 
@@ -129,9 +132,10 @@ def here(project, monkeypatch):
 
 
 def test_each_claim_gets_the_answer_of_its_numbers(here):
-    with only_stored():
-        book = read_ledger("itvreg")
-        assert book is read_ledger("itvreg"), "read once"
+    results = Results()
+    book = read_ledger("itvreg", results)
+    assert book is read_ledger("itvreg", results), "read once"
+    assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
     assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
     assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +") and book.claims["A5"].summary("small") == "2 not run"
     assert book.claims["A6"].summary("small").startswith("1 for, 1 against; L2-SP − Finetuned: −")
@@ -142,7 +146,7 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
 
 
 def test_a_table_of_claims_prints_verdict_and_evidence(here):
-    book = read_ledger("itvreg")
+    book = read_ledger("itvreg", Results())
     page = book.table("A")
     rows = {line.partition('"></a>**')[2].partition("**")[0]: line for line in page.splitlines() if "</a>**" in line}
     assert "**holds**: printed +10.00 (expected: > 0)" in rows["A1"] and rows["A1"].endswith("| **Yes** |")
@@ -155,7 +159,7 @@ def test_a_table_of_claims_prints_verdict_and_evidence(here):
 
 
 def test_errata_say_what_their_facts_bear_out(here):
-    erratum = read_ledger("itvreg").errata["E-A1"]
+    erratum = read_ledger("itvreg", Results()).errata["E-A1"]
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
     assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text 3 (expected: 4)." and repr(erratum) == "<erratum E-A1>"
     assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
@@ -165,8 +169,10 @@ def test_errata_say_what_their_facts_bear_out(here):
 
 
 def test_a_page_is_written_with_its_answer_first(here, tmp_path):
-    names = {path.name for path in write_page("itvreg/demo", tmp_path)}
+    results = Results(is_page=True)
+    names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
     assert names == {"demo.md", "demo.1.svg", "demo.csv", "demo.differences.csv"}
+    assert ("claims", "itvreg") in results.values, "what a page reads is there for the next one"
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
     assert title == "# Does it help?" and answer.startswith("**Answer.** Yes: ITVReg is ") and answer.endswith("points above plain fine-tuning.")
@@ -198,14 +204,15 @@ def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
 
 
 def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
-    study = load_study("itvreg/demo", "small")
-    assert resting_on(study).startswith("Claims that rest on this, each over all of its comparisons, here and elsewhere: **Yes** to [A1]")
+    results = Results()
+    study = results.load("itvreg/demo", "small")
+    assert resting_on(results, study).startswith("Claims that rest on this, each over all of its comparisons, here and elsewhere: **Yes** to [A1]")
     path = here / "nbs/papers/itvreg/claims.ipynb"
     whole = path.read_text("utf-8")
     for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"), (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
         path.write_text(text, "utf-8")
         with pytest.raises((ConfigError, ValueError), match=message):
-            read_ledger("itvreg")
+            read_ledger("itvreg", Results())
     path.write_text(whole, "utf-8")
 
 
@@ -251,7 +258,7 @@ def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
 
 
 def test_a_path_along_strength_has_intervals(here):
-    path, levels = details.by_strength(load_study("itvreg/demo", "small"), "demo")
+    path, levels = details.by_strength(Results().load("itvreg/demo", "small"), "demo")
     assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
     assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
-    assert len(differences(load_study("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)
+    assert len(differences(Results().load("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)

@@ -8,9 +8,8 @@ import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
-from debias_nb.repro.pages.frame import summary_of
+from debias_nb.repro.pages.frame import Results, summary_of
 from debias_nb.runs.pairing import Made
-from debias_nb.repro.pages import tables
 from debias_nb.repro.pages.answers import BEGINNINGS, answer_word
 from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
@@ -213,14 +212,14 @@ class Counted:
         about | {"run": a_run("Base", "quora", trained=False)}, about | {"run": a_run(), "metrics": {"quora": {}}}]
 
 
-def test_a_page_says_how_many_test_pairs_share_a_text_with_training(monkeypatch):
+def test_a_page_says_how_many_test_pairs_share_a_text_with_training():
     row, = known_shares(Counted).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
     assert row["matches[known text]"] == .8 and pd.isna(row["matches[no known text]"])
-    monkeypatch.setattr(tables, "load_study", lambda name, profile: Counted)
-    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"})
+    results = Results(values={("itvreg/known_texts", "small"): Counted})
+    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"}, results)
     assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")
-    assert shared_texts({"askubuntu": "quora"}) == "", "no record says it"
+    assert shared_texts({"askubuntu": "quora"}, results) == "", "no record says it"
 
 
 FINDINGS = defined_in("findings")

@@ -17,7 +17,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from debias_nb.data.registry import inventory, load_registry
-from debias_nb.repro.pages.frame import only_stored
+from debias_nb.repro.pages.frame import Results
 from debias_nb.repro.pages.report import write_page
 from debias_nb.runs.records import Store
 from debias_nb.repro.pages.answers import OF_CLAIMS
@@ -282,10 +282,9 @@ def test_a_claim_gets_a_verdict(project):
     add_claim(project)
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
-        nb.cells[4:-5] = [] # the other claims take long, and define nothing that it needs
+        nb.cells[5:-5] = [] # the other claims take long, and define nothing that it needs
 
-    with only_stored():
-        book = read_ledger("itvreg")
+    book = read_ledger("itvreg", Results())
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]
     assert claim.facts
@@ -303,7 +302,7 @@ def test_a_table_becomes_a_page(extended):
     tool("debias-nb", *publish, cwd=extended)
     assert len(Store(extended / "results").records("itvreg/remedies.planted")) == 4
 
-    written = write_page("itvreg/remedies", extended / "reports")
+    written = write_page("itvreg/remedies", extended / "reports", Results(is_page=True))
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}
     text = written[0].read_text("utf-8")
     assert "4 of 4 runs completed" in text

@@ -6,7 +6,7 @@ import pytest
 
 from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig
 from debias_nb.runs.config import TableConfig, TrainConfig
-from debias_nb.repro.pages.frame import all_experiments, found_records, papers, study_of
+from debias_nb.repro.pages.frame import Results, all_experiments, papers
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
 from debias_nb.runs.runner import run_all
@@ -58,10 +58,10 @@ def test_a_borrowed_run_is_the_owners(tmp_path):
     for i, run in enumerate(owner.runs()):
         store.append(invented(run, .1 * (i + 1)))
     assert {p.parent.name for p in tmp_path.rglob("*.json")} == {"one.planted"}
-    cells = study_of(borrower, store).cells
+    cells = Results().study_of(borrower, store).cells
     assert {c.method for c in cells} == {"Base", "ERM"}
     assert [round(c.value) for c in cells if c.column == "iid"] == [10, 25]
-    assert len(found_records(borrower, store)) == 3
+    assert len(Results().records(borrower, store)) == 3
 
 
 @pytest.mark.parametrize("paper", papers())
@@ -86,7 +86,7 @@ def test_rows_by_rate_and_columns_by_epochs(tmp_path):
     store = Store(tmp_path)
     for run in e.runs():
         store.append(invented(run, run.training.learning_rate * run.training.epochs))
-    assert {(c.method, c.column): round(c.value, 6) for c in study_of(e, store).cells} == {
+    assert {(c.method, c.column): round(c.value, 6) for c in Results().study_of(e, store).cells} == {
         ("Finetuned, 0.01", "1 epochs"): 1,
         ("Finetuned, 0.01", "2 epochs"): 2,
         ("Finetuned, 0.1", "1 epochs"): 10,

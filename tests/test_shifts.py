@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from debias_nb.measures.prediction import covariance_of, log_odds, points_at, predict, range_at
-from debias_nb.repro.pages.frame import COLUMNS, only
+from debias_nb.repro.pages.frame import COLUMNS, Results, only
 from debias_nb.repro.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
 
@@ -53,7 +53,7 @@ def test_changes_are_differences_from_the_base_seed_by_seed(found):
 
 
 def test_what_scatters_less_is_predicted_in_a_shorter_range(found):
-    new = predictions(found).set_index(["kind", "method"])
+    new = predictions(found, Results()).set_index(["kind", "method"])
     assert len(new) == 4 and set(new.trained_on) == {"sentences"} and (new.shifts == 9).all() and (new.base == 50).all()
     for kind in ("offers", "sentences"):
         plain, held = new.loc[kind, "Finetuned"], new.loc[kind, "Held"]
@@ -69,7 +69,7 @@ def test_what_scatters_less_is_predicted_in_a_shorter_range(found):
 
 
 def test_a_range_in_points_follows_from_the_file_next_to_the_page(found, tmp_path):
-    predictions(found).to_csv(tmp_path / "predictions.csv", float_format="%.3f")
+    predictions(found, Results()).to_csv(tmp_path / "predictions.csv", float_format="%.3f")
     row = pd.read_csv(tmp_path / "predictions.csv").set_index(["kind", "method"]).loc["offers", "Finetuned"]
     base, error = 20., 1.5
     start = np.log(base / (100 - base))
@@ -82,8 +82,8 @@ def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
     base = {"quora": 5., "askubuntu": 6., "news": 7., "first": 5.5, "second": 6.5, "third": 7.5, "far": 40., "farther": 45.}
     shifts = changes(runs({"Finetuned": 0.}, {"Finetuned": 1.}, base=base, effect=.8, noise=.1))
     low, far = (only(shifts, shift="ood").query(rows) for rows in ("base < 10", "base > 10"))
-    in_points = prediction_of(low.assign(trained_on="any"), scale=10.)["any"].below(far.difference, .5)
-    in_odds = prediction_of(in_log_odds(low))["sentences"].below(in_log_odds(far).difference, .02)
+    in_points = prediction_of(low.assign(trained_on="any"), Results(), scale=10.)["any"].below(far.difference, .5)
+    in_odds = prediction_of(in_log_odds(low), Results())["sentences"].below(in_log_odds(far).difference, .02)
     assert len(far) == 6 and (in_points > .975).all() and ((in_odds > .025) & (in_odds < .975)).all()
 
 
@@ -91,7 +91,7 @@ def test_each_kind_of_training_has_a_mean_of_its_own(found):
     other = found.assign(trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
     is_other = other.trained_on == "offers"
     other.loc[is_other, "seeds"] = other.seeds[is_other].map(lambda seeds: seeds - 20)
-    new = predictions(other).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
+    new = predictions(other, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
     assert new.loc["offers", "mean"] < -.5 < new.loc["sentences", "low"] and new.sets.to_dict() == {"offers": 1, "sentences": 2}
 
 

@@ -12,7 +12,7 @@ import pytest
 from debias_nb.repro.pages.cells import Cell
 from debias_nb.repro.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
 from debias_nb.files import project_root
-from debias_nb.repro.pages.frame import only, only_stored
+from debias_nb.repro.pages.frame import Results, only
 from debias_nb.repro.pages.verdicts import Claim, Ledger, describe_differences, read_ledger
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
@@ -289,8 +289,7 @@ KEY = ["paper", "table", "encoder", "column", "comparison"]
 
 def test_claims_and_advice_say_one_thing_of_one_comparison():
     "What stands in both has one sign and size, and no word of a claim contradicts its direction."
-    with only_stored():
-        claims = read_ledger("itvreg").comparisons
+    claims = read_ledger("itvreg", Results()).comparisons
     advice = pd.read_csv(project_root() / "reports/advice.csv")
     both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY, suffixes=("", " advised"))
     assert len(both) > 150 and (both.direction == "below").sum() > 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from debias_nb import __version__
 from debias_nb.repro.commands.reproduction import METRIC_NAMES
-from debias_nb.repro.pages.frame import all_experiments, load_study, only_stored, papers
+from debias_nb.repro.pages.frame import Results, all_experiments, papers
 from debias_nb.repro.pages.printed import printed_verdict
 from debias_nb.repro.pages.report import has_notebook, page_of
 from debias_nb.repro.pages.comparisons import table_title
@@ -39,13 +39,13 @@ def settings_of(record: dict) -> str:
     return json.dumps(record["run"].model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
 
-def cells_and_runs() -> dict:
+def cells_and_runs(results: Results) -> dict:
     "All cells with a number, as columns, and what they rest on. Raises `SystemExit` for one that has no record."
     columns = {name: [] for name in (*COLUMNS, "page", "runs", "commits", "settings", "command")}
     runs, commits, settings = Numbered(), Numbered(), Numbered()
     for paper in PAPERS:
         for experiment in all_experiments(paper):
-            study = load_study(experiment.name, experiment.profile)
+            study = results.load(experiment.name, experiment.profile)
             page = page_of(experiment) if has_notebook(page_of(experiment)) else ""
             for cell in study.cells:
                 if cell.value is None:
@@ -121,11 +121,11 @@ def in_parts(text: str) -> list: # `Table 11: ...` after `Table 3: ...`
     return [(part.isdigit(), int(part) if part.isdigit() else part) for part in re.split(r"(\d+)", text)]
 
 
-def claims() -> list[dict]:
+def claims(results: Results) -> list[dict]:
     "The rows of the claims table."
     rows = []
     for paper in PAPERS:
-        for claim in read_ledger(paper).claims.values():
+        for claim in read_ledger(paper, results).claims.values():
             rows.append({
                 "id": claim.id, "paper": paper, "claim": claim.statement, "printed": printed_verdict(claim.facts),
                 "real": claim.summary("small") or "not run", "synthetic": claim.summary("planted") or "not run",
@@ -135,9 +135,9 @@ def claims() -> list[dict]:
 
 def write(folder: Path) -> int: # bytes of the data
     "The page and all it needs."
-    with only_stored():
-        data = cells_and_runs()
-        data |= {"differences": differences(data["cells"]), "claims": claims(), "metrics": METRIC_NAMES, "tables": titles()}
+    results = Results()
+    data = cells_and_runs(results)
+    data |= {"differences": differences(data["cells"]), "claims": claims(results), "metrics": METRIC_NAMES, "tables": titles()}
     packed = base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "explorer.data.js").write_text(f'window.PACKED = "{packed}";\n', "utf-8")

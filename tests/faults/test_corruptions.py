@@ -13,6 +13,7 @@ from debias_nb.data.registry import load_registry
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.repro.cli import app
+from debias_nb.repro.pages.frame import Results
 from debias_nb.repro.pages.verdicts import read_ledger
 from harness import QUICK, make_project
 
@@ -120,7 +121,7 @@ def test_claims(name, tmp_path, monkeypatch):
     (project / "nbs/papers/itvreg/errata.ipynb").write_text(text.replace(IN_JSON, ""))
     monkeypatch.chdir(project)
     with unchanged(project), pytest.raises(ValueError) as e:
-        read_ledger("itvreg")
+        read_ledger("itvreg", Results())
     said = " ".join([str(e.value), *getattr(e.value, "__notes__", ())])
     assert sentence in said and "claims.ipynb" in said, said
 

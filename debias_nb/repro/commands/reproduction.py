@@ -46,9 +46,9 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
 def _study(name: str, profile: str, **narrowing): # narrowing: as `narrow` takes it
     "Return what this machine's records say of an experiment, or of the part of it that is asked for."
     from ...runs.config import load_experiment
-    from ..pages.frame import study_of
+    from ..pages.frame import Results
     from ...runs.runner import narrow, store_for
-    study = study_of(narrow(load_experiment(name, profile), **narrowing), store_for(profile))
+    study = Results().study_of(narrow(load_experiment(name, profile), **narrowing), store_for(profile))
     study.own = True
     return study
 
@@ -189,38 +189,37 @@ def batch(
         raise Exit(1)
 
 
-def _write_some(names: list[str], folder: Path, fresh: bool, here: Path, keep=None) -> list[Path]: # what was written
+def _write_some(names: list[str], folder: Path, results, here: Path, keep=None) -> list[Path]: # what was written
     "Write some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
     from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
-    from ..pages.frame import only_stored
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
-    with chdir(here), only_stored(fresh):
+    with chdir(here):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
-                paths += write_page(name, folder, fresh, keep)
+                paths += write_page(name, folder, results, keep)
             else:
-                paths += write_notebook(name, folder, {"folder": str(folder)}, keep=keep)
+                paths += write_notebook(name, folder, results, {"folder": str(folder)}, keep=keep)
     return paths
 
 
 def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
-    "Write pages, or those of papers; None: all. keep: as `report.executed`."
+    "Write pages, or those of papers; None: all. keep: as `report.outputs_of`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
-    from ..pages.frame import only_stored, papers
+    from ..pages.frame import Results, papers
     from ..pages.report import BOOKS
     groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
-    with only_stored(fresh): # what is read for the pages of a paper serves the books, too
-        if names:
-            return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, fresh, root, keep)
-        # papers side by side, the largest one here; the books speak of all of them
-        largest, *others = sorted(groups, key=len, reverse=True)
-        pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
-        elsewhere = pool(delayed(_write_some)(group, folder, fresh, root, keep) for group in others)
-        paths = _write_some(largest, folder, fresh, root, keep)
-        return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, fresh, root, keep)]
+    results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
+    if names:
+        return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+    # papers side by side, the largest one here; the books speak of all of them
+    largest, *others = sorted(groups, key=len, reverse=True)
+    pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
+    elsewhere = pool(delayed(_write_some)(group, folder, Results(fresh, is_page=True), root, keep) for group in others)
+    paths = _write_some(largest, folder, results, root, keep)
+    return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, results, root, keep)]
 
 
 @app.command(rich_help_panel=REPRODUCTION)
@@ -282,12 +281,12 @@ def agree():
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
-    from ..pages.frame import results
+    from ..pages.frame import Results
     from ...runs.records import latest
     from ..reproduce import agreement
     project_here()
     sides = []
-    for store in (results("planted", fresh=True), results("planted")):
+    for store in (Results(fresh=True).store("planted"), Results().store("planted")):
         places = [place for place in store.places() if place.endswith(".planted")]
         sides.append(latest(record for place in places for record in store.records(place)))
     lines, do_agree = agreement(*sides)

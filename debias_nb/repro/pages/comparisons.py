@@ -18,7 +18,7 @@ from ...checks import check_known
 from ...runs.config import Names
 from .answers import SHIFTS
 from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
-from .frame import PROFILES, all_experiments, load_study
+from .frame import PROFILES, Results, all_experiments
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
@@ -181,13 +181,13 @@ class Evidence:
                 there[cell.method] = cell
 
     @classmethod
-    def of(cls, paper: str) -> "Evidence":
+    def of(cls, paper: str, results: Results) -> "Evidence":
         "Read the evidence of a paper's configurations."
         cells = []
         records = {}
         pages = {}
         for experiment in all_experiments(paper):
-            study = load_study(experiment.name, experiment.profile)
+            study = results.load(experiment.name, experiment.profile)
             cells += study.cells
             records |= study.records_by_id
             pages |= {cell.table: experiment.page or experiment.experiment for cell in study.cells}

@@ -2,10 +2,8 @@
 import gc
 import math
 from collections.abc import Callable
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import get_args
 
@@ -20,57 +18,6 @@ from ...runs.records import Records, Store, latest
 
 
 PROFILES = get_args(Profile)
-
-
-@dataclass
-class Reading:
-    "Everything that is read or computed once while pages are made from stored records."
-    fresh: bool = False # as in `results`
-    values: dict = field(default_factory=dict)
-
-    def once(self, key: tuple, make: Callable[[], object]):
-        "Return the value of a key, which is made at its first use."
-        if key not in self.values:
-            self.values[key] = make()
-        return self.values[key]
-
-
-_reading = ContextVar("reading", default=None) # None: runs are made
-
-
-def current_reading() -> Reading:
-    "Return the reading of `only_stored()`, or one of its own where runs are made."
-    return _reading.get() or Reading()
-
-
-@contextmanager
-def only_stored(fresh: bool = False): # as in `Reading`
-    "Let `study` run nothing inside, and read what is stored once; nested uses share their reading."
-    outer = _reading.get()
-    token = _reading.set(outer if outer and outer.fresh == fresh else Reading(fresh))
-    try:
-        yield
-    finally:
-        _reading.reset(token)
-
-
-def _read_file(store: Store, place: str) -> Records:
-    records = latest(store.records(place))
-    gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
-    return records
-
-
-def found_records(experiment: ExperimentConfig, store: Store) -> Records: # id -> record
-    """Return the newest record of every run of an experiment, and as `run` the run itself.
-
-    The run's method has the name that the experiment has for it; blocks may take theirs from other experiments."""
-    runs = {run.id: run for run in experiment.runs()}
-    reading = current_reading() # a file is read once: several experiments may take theirs from it
-    by_id = {}
-    for name in dict.fromkeys(run.experiment for run in runs.values()):
-        place = f"{experiment.paper}/{name}.{experiment.profile}"
-        by_id |= reading.once((store.folder, place), partial(_read_file, store, place))
-    return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
 
 
 def profiles_of(
@@ -91,17 +38,6 @@ def papers() -> list[str]:
     "List the papers with numbers in `expected/`."
     files = (project_root() / "expected").glob("*.yaml")
     return sorted(file.stem for file in files)
-
-
-def results(
-    profile: str,
-    fresh: bool = False, # planted records of this machine's `_runs/` instead of the committed reference
-) -> Store:
-    "Return where a report reads its records."
-    if fresh and profile == "planted":
-        from ...runs.runner import store_for
-        return store_for(profile)
-    return Store(project_root() / "results")
 
 
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
@@ -185,20 +121,6 @@ class Study:
         return words
 
 
-def study_of(
-    experiment: ExperimentConfig,
-    *stores: Store, # where its records are; those of a later one count
-) -> Study:
-    "Return the study that the records of an experiment make."
-    records = {}
-    for store in stores:
-        records |= found_records(experiment, store)
-    cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
-    study = Study(experiment, records, cells)
-    study.summary = summary_of(experiment, len(study.finished), len(experiment.runs()))
-    return study
-
-
 def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     "Say how many runs completed; of those that were announced, if these were more."
     plan = experiment.announced
@@ -208,18 +130,6 @@ def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     if completed < total:
         words += f" The configuration keeps {total:,} of them."
     return words
-
-
-def load_study(
-    name: str, # `paper/experiment`
-    profile: str,
-) -> Study:
-    """Return the study that the stored records of an experiment make.
-
-    Nothing is run. Inside `only_stored()` they are read once."""
-    reading = current_reading()
-    store = results(profile, reading.fresh)
-    return reading.once((name, profile), lambda: study_of(load_experiment(name, profile), store))
 
 
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
@@ -253,7 +163,7 @@ def make_study(
     failures = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
     if failures:
         raise RunsFailed("; ".join(failures))
-    study = study_of(experiment, store_for(profile), own_store())
+    study = Results().study_of(experiment, store_for(profile), own_store())
     study.own = True
     study.changes = {key: narrowing[key] for key in NARROWING if narrowing[key] is not None}
     record_count = sum(len(one.records) for one in outcomes)
@@ -266,44 +176,105 @@ def make_study(
     return study
 
 
-def study(
-    name: str,                         # `paper/experiment`
-    profile: str,                      # planted, small or paper
-    seeds: list[int] | None = None,    # None: those of the configuration
-    methods: list[str] | None = None,  # names; None: all
-    encoders: list[str] | None = None, # labels; None: all
-    weight: float | None = None,       # another lambda for every method that has one
-    full: bool = False,                # with the parts that take long
-    workers: int | None = None,        # processes; None: one a core
-    fresh: bool = False,               # run again what has a record
-    own: bool = False,                 # run here what has no record, instead of reading what is stored
-) -> Study:
-    """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
-
-    Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
-    if _reading.get() is not None:
-        return load_study(name, profile)
-    parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
-                 fresh=fresh, own=own)
-    parameters = {key: typed(key, value, study.__annotations__[key]) for key, value in parameters.items()}
-    narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-    differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None for key in NARROWING)
-    if not differs:
-        records = load_study(name, profile)
-        if records.finished:
-            return records
-    try:
-        return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
-    except KeyboardInterrupt:
-        raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
+def _read_file(store: Store, place: str) -> Records:
+    records = latest(store.records(place))
+    gc.freeze() # records hold no cycles, and there are many: they are not searched for garbage
+    return records
 
 
-def scales(
-    name: str, # `paper/experiment`
-) -> list[str]: # richest first
-    "List the profiles at which some run has finished."
-    profiles = profiles_of(name)
-    return [profile for profile in reversed(profiles) if load_study(name, profile).finished]
+@dataclass
+class Results:
+    """Stored records, of which each file is read once, and what is computed of them.
+
+    Pages that are made together share one; a notebook that is opened has its own."""
+    fresh: bool = False   # planted records of this machine's `_runs/` instead of the committed reference
+    is_page: bool = False # whether pages are made: `study` runs nothing
+    values: dict = field(default_factory=dict) # of `once`
+
+    def once(self, key: tuple, make: Callable, *arguments):
+        "Return what a function makes of its arguments, at the first use of a key and from then on."
+        if key not in self.values:
+            self.values[key] = make(*arguments)
+        return self.values[key]
+
+    def store(self, profile: str) -> Store:
+        "Return where the records of a profile are."
+        if self.fresh and profile == "planted":
+            from ...runs.runner import store_for
+            return store_for(profile)
+        return Store(project_root() / "results")
+
+    def records(self, experiment: ExperimentConfig, store: Store) -> Records: # id -> record
+        """Return the newest record of every run of an experiment, and as `run` the run itself.
+
+        The run's method has the name that the experiment has for it; blocks may take theirs from other experiments."""
+        runs = {run.id: run for run in experiment.runs()}
+        by_id = {} # a file is read once: several experiments may take theirs from it
+        for name in dict.fromkeys(run.experiment for run in runs.values()):
+            place = f"{experiment.paper}/{name}.{experiment.profile}"
+            by_id |= self.once((store.folder, place), _read_file, store, place)
+        return {i: by_id[i] | {"run": run} for i, run in runs.items() if i in by_id}
+
+    def study_of(
+        self,
+        experiment: ExperimentConfig,
+        *stores: Store, # where its records are; those of a later one count
+    ) -> Study:
+        "Return the study that the records of an experiment make."
+        records = {}
+        for store in stores:
+            records |= self.records(experiment, store)
+        cells = [cell for table in experiment.tables for cell in table_cells(experiment, table, records)]
+        study = Study(experiment, records, cells)
+        study.summary = summary_of(experiment, len(study.finished), len(experiment.runs()))
+        return study
+
+    def load(
+        self,
+        name: str, # `paper/experiment`
+        profile: str,
+    ) -> Study:
+        "Return the study that the stored records of an experiment make. Nothing is run."
+        return self.once((name, profile), lambda: self.study_of(load_experiment(name, profile), self.store(profile)))
+
+    def scales(
+        self,
+        name: str, # `paper/experiment`
+    ) -> list[str]: # richest first
+        "List the profiles at which some run has finished."
+        return [profile for profile in reversed(profiles_of(name)) if self.load(name, profile).finished]
+
+    def study(
+        self,
+        name: str,                         # `paper/experiment`
+        profile: str,                      # planted, small or paper
+        seeds: list[int] | None = None,    # None: those of the configuration
+        methods: list[str] | None = None,  # names; None: all
+        encoders: list[str] | None = None, # labels; None: all
+        weight: float | None = None,       # another lambda for every method that has one
+        full: bool = False,                # with the parts that take long
+        workers: int | None = None,        # processes; None: one a core
+        fresh: bool = False,               # run again what has a record
+        own: bool = False,                 # run here what has no record, instead of reading what is stored
+    ) -> Study:
+        """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
+
+        Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
+        if self.is_page:
+            return self.load(name, profile)
+        parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
+                          fresh=fresh, own=own)
+        parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
+        narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
+        differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None for key in NARROWING)
+        if not differs:
+            stored = self.load(name, profile)
+            if stored.finished:
+                return stored
+        try:
+            return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
+        except KeyboardInterrupt:
+            raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
 
 def best_settings(

@@ -16,8 +16,7 @@ from ...files import project_root
 from ...runs.config import ExperimentConfig
 from .cells import Cell, is_printed, row_name
 from .expected import load_expected
-from .frame import PROFILES, Study, all_experiments, only_stored, papers, profiles_of, scales
-from .frame import load_study
+from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
 from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
 
@@ -45,8 +44,8 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
 
 def run_cells(
     notebook: Path,
-    parameters: dict[str, object], # instead of those in the cell that is tagged `parameters`
-    kinds: Collection[str] | None = None, # of outputs; None: all
+    parameters: dict[str, object], # and other names, instead of those up to the cell that is tagged `parameters`
+    kinds: Collection[str] | None, # of outputs; None: all
 ) -> Iterator[tuple[dict, str, list]]: # each cell, what it printed, what it displayed
     """Run the code cells of a notebook in this process, in a module that is not the program's `__main__`.
 
@@ -82,15 +81,15 @@ SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw ce
 
 def outputs_of(
     notebook: Path,
-    parameters: dict[str, object],
-    keep: Callable[[Path, list], None] | None = None, # what is done with what each cell printed and displayed, in all forms
+    parameters: dict[str, object], # as `run_cells`
+    keep: Callable[[Path, list, dict], None] | None = None, # what is done with what each cell printed and displayed, in all forms
 ) -> list[Output]:
     """Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last.
 
     Raises as `run_cells`."""
     ran = list(run_cells(notebook, parameters, None if keep else KINDS))
     if keep:
-        keep(notebook, [(text, displays) for _, text, displays in ran])
+        keep(notebook, [(text, displays) for _, text, displays in ran], parameters)
     outputs = []
     is_summary = False
     for cell, text, displays in ran:
@@ -105,9 +104,10 @@ def outputs_of(
 
 def richest(
     name: str, # `paper/experiment`
+    results: Results,
 ) -> str: # a profile
     "Return the profile that a page begins with: real data before planted ones; the richest of all if it needs no records."
-    return (scales(name) or profiles_of(name))[0]
+    return (results.scales(name) or profiles_of(name))[0]
 
 
 PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file next to the notebook
@@ -143,7 +143,7 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
-def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
+def _tables_of(study: Study, results: Results) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
     "Yield the tables next to a page of one study, except its cells."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *runs[runs.further].metric.unique()):
@@ -152,7 +152,7 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
             yield ".differences", rows
     for table in study.experiment.tables:
         if set(table.against.values()) == {BASE}: # all of it is compared with the base encoder
-            rows = predictions(changes(study[table.id]))
+            rows = predictions(changes(study[table.id]), results)
             rows.insert(0, "table", table.id)
             yield ".predictions", rows
     further = []
@@ -162,7 +162,7 @@ def _tables_of(study: Study) -> Iterator[tuple[str, pd.DataFrame]]: # ending of 
     yield ".further", pd.DataFrame(further, columns=[*FURTHER, "value", "std", "n"])
 
 
-def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -> content
+def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str, bytes]: # file -> content
     """Return the CSV files of a page.
 
     Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other kinds
@@ -172,7 +172,7 @@ def tables_beside(name: str, studies: list[Study]) -> dict[str, bytes]: # file -
         return {}
     kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBERS, float))]}
     for study in studies:
-        for kind, frames in _tables_of(study):
+        for kind, frames in _tables_of(study, results):
             if len(frames):
                 frames.insert(0, "profile", study.experiment.profile)
                 kinds.setdefault(kind, []).append(frames)
@@ -237,22 +237,23 @@ def has_notebook(name: str) -> bool: # of `nbs/papers/`
 def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
     out: Path,             # folder for the pages, one folder a paper inside
-    parameters: dict[str, object] | None = None,
+    results: Results,      # that the notebook reads
+    parameters: dict[str, object],
     beside: dict[str, bytes] | None = None, # further files -> content
-    keep: Callable[[Path, list], None] | None = None, # as `outputs_of`
+    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
 ) -> list[Path]: # what was written
     """Write what a notebook displays as a page.
 
     Raises as `run_cells`."""
     notebook = _notebooks() / f"{name}.ipynb"
     page = page_path(name)
-    outputs = outputs_of(notebook, parameters or {}, keep)
+    outputs = outputs_of(notebook, parameters | {"results": results}, keep)
     for one in outputs:
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
     files = page_files(page.stem, outputs, notebook.parent)
     if beside is not None:
-        files[page.name] = arrange(files[page.name].decode(), doors(name, beside)).encode()
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside)).encode()
         files |= beside
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -263,6 +264,7 @@ def write_notebook(
 
 def doors(
     name: str,               # `paper/experiment`
+    profile: str,            # of the page
     beside: Collection[str], # files next to the page
 ) -> str: # Markdown, a line
     "Link to where a reader of a page goes on."
@@ -274,7 +276,7 @@ def doors(
         f"[Run it](../../nbs/papers/{name}.ipynb)",
         *(f"{what}: `debias-nb run {name} --profile {profile}`" for profile, what in commands.items() if profile in profiles),
         *(f"[{what}](./{file})" for file, what in files.items() if file in beside),
-        f"[settings](../../configs/{name}.{richest(name)}.yaml)"])
+        f"[settings](../../configs/{name}.{profile}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
@@ -303,15 +305,14 @@ def arrange(
 def write_page(
     name: str,            # `paper/experiment`
     out: Path,            # folder for the pages, one folder a paper inside
-    fresh: bool = False,  # planted records of this machine's `_runs/` instead of the committed reference
-    keep: Callable[[Path, list], None] | None = None, # as `outputs_of`
+    results: Results,     # with the records that it shows
+    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
 ) -> list[Path]: # what was written
     "Write one page with its figures and tables."
-    with only_stored(fresh):
-        paper = name.partition("/")[0]
-        studies = [load_study(one.name, one.profile) for one in all_experiments(paper) if page_of(one) == name]
-        beside = tables_beside(page_path(name).stem, studies)
-        return write_notebook(name, out, {"profile": richest(name)}, beside, keep)
+    paper = name.partition("/")[0]
+    studies = [results.load(one.name, one.profile) for one in all_experiments(paper) if page_of(one) == name]
+    beside = tables_beside(page_path(name).stem, studies, results)
+    return write_notebook(name, out, results, {"profile": richest(name, results)}, beside, keep)
 
 
 def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
@@ -336,12 +337,12 @@ def all_cells(
     if paper is not None:
         check_known("paper", paper, names, ConfigError)
         names = [paper]
+    results = Results()
     all_of_them = []
-    with only_stored():
-        for name in names:
-            cells = [cell for one in all_experiments(name) for cell in load_study(one.name, one.profile).cells]
-            cells += list(_printed_alone(name, cells))
-            all_of_them += sorted(cells, key=_table_order)
+    for name in names:
+        cells = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
+        cells += list(_printed_alone(name, cells))
+        all_of_them += sorted(cells, key=_table_order)
     return all_of_them
 
 

@@ -7,7 +7,7 @@ from scipy.special import stdtrit
 
 from ...measures.prediction import NODES, SCALE, Prediction, covariance_of, log_odds, predict
 from ...measures.stats import threshold_p
-from .frame import current_reading, only
+from .frame import Results, only
 from .tables import PLACE, pairs
 
 BASE, PLAIN, GENERAL, OWN = "Base", "Finetuned", "OutReg 1, general mix", "OutReg 1, own texts" # as records call them
@@ -51,15 +51,16 @@ def in_log_odds(shifts: pd.DataFrame) -> pd.DataFrame: # shifts: of `changes`
 
 def prediction_of(
     shifts: pd.DataFrame,   # of `in_log_odds`: one encoder, method and kind
+    results: Results,       # in which it is made once: a page, its CSV and FINDINGS need the same
     nodes: int = NODES,     # as `predict`
     scale: float | None = None, # as `predict`; None: `SCALE` points at the bases of the shifts
 ) -> dict[str, Prediction]:
-    "Predict a further change for each kind of training, once inside `only_stored()`: a page, its CSV and FINDINGS need the same."
+    "Predict a further change for each kind of training."
     training, test, kind = (shifts[name].to_numpy(str) for name in ("corpus", "evaluate", "trained_on"))
     covariance = covariance_of(np.stack(shifts.seeds), np.stack(shifts.resampled), training, test)
     scale = scale or SCALE / (shifts.base * (1 - shifts.base / 100)).mean()
     key = shifts.difference.to_numpy().tobytes(), covariance.tobytes(), *training, *test, *kind, nodes, scale
-    return current_reading().once(key, lambda: predict(shifts.difference, covariance, training, test, kind, scale, nodes))
+    return results.once(key, predict, shifts.difference, covariance, training, test, kind, scale, nodes)
 
 
 def over_sets(whole: float, without: list[float]) -> tuple[float, float]: # without: each training set
@@ -72,6 +73,7 @@ def over_sets(whole: float, without: list[float]) -> tuple[float, float]: # with
 
 def predictions(
     shifts_of_all: pd.DataFrame, # of `changes`
+    results: Results,            # as `prediction_of`
 ) -> pd.DataFrame: # its columns: the page of shifts says what they are
     """Predict what a new kind of text would bring, after training on a new training set of each kind.
 
@@ -82,7 +84,7 @@ def predictions(
         encoder, method, _ = place
         shifts = in_log_odds(shifts)
         of_run = np.sqrt(np.mean([np.var(seeds, ddof=1) for seeds in shifts.seeds]))
-        for trained_on, new in prediction_of(shifts).items():
+        for trained_on, new in prediction_of(shifts, results).items():
             own = shifts[shifts.trained_on == trained_on]
             base, gain = own.base.mean(), gains[encoder, method]
             row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(own), sets=own.corpus.nunique(), seeds=own.seeds.map(len).min())

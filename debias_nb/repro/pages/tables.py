@@ -9,7 +9,7 @@ from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .cells import UNTRAINED_METHODS, is_printed, reasons, row_name
 from .expected import load_expected
-from .frame import Study, load_study, only
+from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
@@ -338,9 +338,10 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
 
 def shared_texts(
     corpora: dict[str, str], # corpus that is trained on -> what tests it in distribution
+    results: Results,
 ) -> str: # empty where no record says it
     "Say as a line of Markdown what fraction of these tests' pairs overlaps with training."
-    shares = known_shares(load_study("itvreg/known_texts", "small"))
+    shares = known_shares(results.load("itvreg/known_texts", "small"))
     none = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
     texts = [f"{1 - none[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items() if place in none]
     if not texts:

@@ -2,7 +2,6 @@
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,7 @@ from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, is_slight, overall
-from .frame import PROFILES, Study, current_reading, only
+from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
 from .style import replace_names
@@ -172,18 +171,13 @@ class Ledger:
     def __init__(
         self,
         paper: str,                       # `itvreg`, `arr` or `scan`
-        evidence: Evidence | None = None, # default: of the stored records, read when it is first needed
+        evidence: Evidence | None = None, # that claims rest on; None: there is none, as for errata
     ):
         self.paper = paper
         self.printed = PrintedCells(paper)
-        if evidence:
-            self.evidence = evidence
+        self.evidence = evidence or Evidence([], {})
         self.claims: dict[str, Claim] = {}
         self.errata: dict[str, Erratum] = {}
-
-    @cached_property
-    def evidence(self) -> Evidence:
-        return Evidence.of(self.paper)
 
     def claim(
         self,
@@ -266,30 +260,30 @@ STATEMENT = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
 HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
 
-def read_ledger(paper: str) -> Ledger:
-    """Read the claims and errata of a paper from its notebooks, once inside `only_stored()`.
+def read_ledger(paper: str, results: Results) -> Ledger:
+    """Read the claims and errata of a paper from its notebooks, once for some results.
 
     Raises what a cell raises, and `ConfigError` for a claim that no heading states."""
-    return current_reading().once(("claims", paper), lambda: _make_ledger(paper))
+    return results.once(("claims", paper), _make_ledger, paper, results)
 
 
-def _make_ledger(paper: str) -> Ledger:
-    book = _execute(paper, "claims")
+def _make_ledger(paper: str, results: Results) -> Ledger:
+    book = _execute(paper, "claims", results)
     book.state()
-    book.errata = _execute(paper, "errata").errata
+    book.errata = _execute(paper, "errata", results).errata
     headings = _headings(paper, "errata")
     for erratum in book.errata.values():
         erratum.title = headings[erratum.id][0]
     return book
 
 
-def resting_on(*studies: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
+def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
     "Answer the claims that rest on the studies of a page, each over all of its comparisons, wherever they are."
     paper, profile = studies[0].experiment.paper, studies[0].experiment.profile
     tables = [table.id for study in studies for table in study.experiment.tables]
     by_answer = {}
     is_known = not studies[0].own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
-    for claim in read_ledger(paper).claims.values() if is_known else ():
+    for claim in read_ledger(paper, results).claims.values() if is_known else ():
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
@@ -300,7 +294,7 @@ def _notebook(paper: str, name: str) -> Path:
     return project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
 
 
-def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
+def _cells(paper: str, name: str, kind: str) -> list[dict]: # kind: of cell
     """Return the cells of a notebook.
 
     Raises `ConfigError` if it is none."""
@@ -309,22 +303,25 @@ def _sources(paper: str, name: str, kind: str) -> list[str]: # kind: of cell
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{path}: no notebook ({e})") from None
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
+    return [cell for cell in cells if cell["cell_type"] == kind]
 
 
 def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
     "Return what the headings of a notebook say."
-    matches = map(HEADING.match, _sources(paper, name, "markdown"))
+    matches = [HEADING.match("".join(cell["source"])) for cell in _cells(paper, name, "markdown")]
     return {match["id"]: match.groups()[1:] for match in matches if match}
 
 
-def _execute(paper: str, name: str) -> Ledger: # what it calls `book`
-    "Run the code of a notebook."
+def _execute(paper: str, name: str, results: Results) -> Ledger: # what it calls `book`
+    "Run the code of a notebook, with these results as page makers hand them on."
     names = {}
-    for source in _sources(paper, name, "code"):
+    for cell in _cells(paper, name, "code"):
+        source = "".join(cell["source"])
         try:
             exec(compile(source, f"{name}.ipynb", "exec"), names)
         except Exception as e:
             e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
             raise
+        if "parameters" in cell["metadata"].get("tags", []):
+            names["results"] = results
     return names["book"]
