@@ -330,6 +330,13 @@ def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
     assert set(out.trained) == set(ids(others))
 
 
+def test_runs_whose_records_are_there_import_no_task(monkeypatch):
+    monkeypatch.setattr(runner, "task_of", lambda run: pytest.fail(f"{run.task} is imported"))
+    runs = runner.narrow(load_experiment("arr/table01", "planted"), seeds=[0]).runs()
+    out = runner.run_all(runs, Store(ROOT / "results"), progress=False)
+    assert list(out.records) == ids(runs) and out.trained == []
+
+
 @pytest.mark.parametrize("asked, name", [
     ({"seeds": []}, "seeds"), ({"seeds": [-1]}, "-1"), ({"seeds": [10**23]}, "seeds"), ({"seeds": [1, 1]}, "seeds"),
     ({"methods": []}, "methods"), ({"encoders": []}, "encoders"),

@@ -103,6 +103,15 @@ def test_each_notebook_runs_in_a_process_of_its_own_and_one_that_dies_is_told(mo
     assert len({found["a"][0], found["c"][0], os.getpid()}) == 3
 
 
+def test_notebooks_side_by_side_share_the_cores_and_start_no_further_processes(monkeypatch, tmp_path):
+    monkeypatch.delenv("LOKY_MAX_CPU_COUNT", raising=False)
+    monkeypatch.setattr(outputs.os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(outputs, "run", lambda path: (path, int(os.environ["LOKY_MAX_CPU_COUNT"]), "", 0.))
+    for workers, cores in ((1, 4), (2, 2), (4, 1), (8, 1)):
+        assert [one[1] for one in outputs.run_apart([tmp_path / "a"], workers)] == [cores]
+    assert "LOKY_MAX_CPU_COUNT" not in os.environ, "of a notebook's process alone"
+
+
 def test_pages_that_follow_from_some_notebooks_are_made_and_no_others(monkeypatch):
     made = []
     monkeypatch.setattr(reproduction, "write_pages", lambda names, *more: made.append(names))

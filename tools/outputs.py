@@ -142,23 +142,32 @@ def store(path: Path, nb: dict, outputs: list) -> list[str]:
     return refused
 
 
-def _send(sender, path: Path) -> None: # in a process of its own
+def _send(sender, path: Path, cores: int) -> None: # in a process of its own
     from joblib.externals.loky import get_reusable_executor
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(cores)) # with one core it trains here, and starts no further processes
     sender.send(run(path))
     get_reusable_executor(reuse=True).shutdown(kill_workers=True) # else their end is waited for, five minutes after the last task
+
+
+def load_libraries() -> None:
+    "Import what every notebook needs, so that the processes that are forked from this one need not."
+    import execnb.shell, matplotlib.pyplot, nbdev.process # noqa: E401, F401
+    from debias_nb.runs.runner import settle_libraries
+    settle_libraries() # last: it exempts what is in memory by then from garbage collection
 
 
 def run_apart(paths: list[Path], workers: int): # yields what `run` gives of each, as it comes
     """Each notebook in a process of its own, since a notebook's `__main__` takes the place of this one. All are forked from
     this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new process."""
     context = multiprocessing.get_context("fork")
+    cores = max(1, len(os.sched_getaffinity(0)) // workers)
     waiting = list(paths)
     running = {} # the end of a pipe -> process and notebook
     while waiting or running:
         while waiting and len(running) < workers:
             path = waiting.pop(0)
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_send, args=(sender, path))
+            process = context.Process(target=_send, args=(sender, path, cores))
             process.start()
             sender.close()
             running[receiver] = process, path
@@ -248,11 +257,10 @@ def main() -> int:
         make_pages(asked if args.notebooks else None)
         return 0
     paths = [path for path in asked if not path.is_relative_to(PAPERS)]
-    if len(paths) > 1: # each process has the libraries, and need not load them again
-        from debias_nb.runs.runner import settle_libraries
-        settle_libraries()
+    if len(paths) > 1:
+        load_libraries()
     wrong = 0
-    for path, outputs, error, seconds in run_apart(paths, args.workers):
+    for path, outputs, error, seconds in run_apart(paths, min(args.workers, len(paths)) or 1):
         found = [error] if outputs is None else []
         if args.keep and not found:
             found = store(path, json.loads(path.read_text("utf-8")), outputs)

@@ -114,7 +114,7 @@ def _end_with(parent: int):
 BUSY = "another process is at work on it"
 
 
-def _work(run: RunConfig, task: Task, store: Store, fresh: bool, parent: int, wait: bool = False):
+def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: int, wait: bool = False):
     """Make a run in a worker process; return its id, its record, and why there is none.
 
     The reason is `BUSY` if another process has it.
@@ -137,14 +137,14 @@ def finished(runs: list[RunConfig], store: Store) -> Records: # id -> its newest
 
 
 def _plan(
-    tasks: dict[str, Task], runs: list[RunConfig], records: Records, fresh: bool, out: Outcome,
+    task: Task | None, runs: list[RunConfig], records: Records, fresh: bool, out: Outcome,
 ) -> list[tuple[RunConfig, bool]]:
     "List the runs to make, each with whether its record replaces one; present records and missing runs go to `out`."
     todo = []
     for run in runs:
-        task = tasks[run.task]
         record = records.get(run.id)
-        if record and not task.is_stale(record, run):
+        is_complete = record and record["metrics"].keys() >= set(run.evaluate) # then no task is imported, which takes seconds
+        if is_complete or record and not (task or task_of(run)).is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
         why = absent(run, task)
@@ -175,9 +175,8 @@ def run_all(
         check_whole("workers", workers, 1)
     out = Outcome({}, {}, {}, [])
     records = {} if fresh else finished(runs, store)
-    tasks = {run.task: task or task_of(run) for run in runs}
-    todo = _plan(tasks, runs, records, fresh, out)
-    results = _parallel([(run, tasks[run.task], store, fresh) for run, fresh in todo], workers)
+    todo = _plan(task, runs, records, fresh, out)
+    results = _parallel([(run, task, store, fresh) for run, fresh in todo], workers)
     busy = []
     for run_id, record, failure in tqdm(results, total=len(todo), disable=not (progress and todo), unit="run"):
         if failure == BUSY:
@@ -188,7 +187,7 @@ def run_all(
             out.trained.append(run_id)
     for run in runs:
         if run.id in busy: # whoever claimed it has finished it by now, or was killed
-            out.keep(*_work(run, tasks[run.task], store, False, os.getpid(), wait=True))
+            out.keep(*_work(run, task, store, False, os.getpid(), wait=True))
     out.records = {run.id: out.records[run.id] for run in runs if run.id in out.records}
     return out
 

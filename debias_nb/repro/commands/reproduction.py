@@ -154,8 +154,6 @@ def batch(
 
     With names of tables or papers, only theirs."""
     from ...runs.config import configured, load_experiment
-    from ..notebooks import execute_all
-    from ..pages.report import has_notebook, page_of
     from ...runs.runner import cores, narrow, run_all, store_for
     options = {"full": full}
     if seeds is not None:
@@ -166,17 +164,19 @@ def batch(
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
     names = select(tables, configurations)
     first = {} # all runs in one pool of processes, each of which loads its libraries once
-    pages = {name: name for name in names}
+    experiments = {}
     for name in names:
         with suppress(ConfigError): # its notebook says so
-            experiment = narrow(load_experiment(name, profile), **options)
-            first |= {run.id: run for run in experiment.runs()}
-            pages[name] = page_of(experiment)
+            experiments[name] = narrow(load_experiment(name, profile), **options)
+            first |= {run.id: run for run in experiments[name].runs()}
     with interruptible():
         outcome = run_all(list(first.values()), store_for(profile), fresh, workers)
         failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
-            executable = list(filter(has_notebook, dict.fromkeys(pages.values())))
+            from ..notebooks import execute_all
+            from ..pages.report import has_notebook, page_of
+            pages = [page_of(experiments[name]) if name in experiments else name for name in names]
+            executable = list(filter(has_notebook, dict.fromkeys(pages)))
             failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or cores())
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
     for name, why in failures.items():
