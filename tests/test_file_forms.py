@@ -738,8 +738,8 @@ def test_splits_are_named():
 
 
 def test_columns_by_the_name_of_a_file():
-    assert columns_by_name([]) == (None, {})
-    assert columns_by_name(["a,b", "new=question1,question2,is_duplicate"]) == (("a", "b"), {"new": ("question1", "question2", "is_duplicate")})
+    assert columns_by_name([]) == {}
+    assert columns_by_name(["a,b", "new=question1,question2,is_duplicate"]) == {None: ("a", "b"), "new": ("question1", "question2", "is_duplicate")}
     for given in (["a,b", "c,d"], ["new=a,b", "new=c,d"], ["a"], ["=a,b"], ["new=a,"]):
         with pytest.raises(ConfigError, match="--columns"):
             columns_by_name(given)

@@ -285,7 +285,7 @@ def test_a_pool_with_pairs_twice_and_both_ways(models, tmp_path):
     ({"pool": POOL, "texts": "new.txt"}, "pool, texts or folder: one of them is expected"),
     ({"pool": POOL[:6]}, "6 of 6 are to be labeled, which is too few"),
     ({"pool": POOL.assign(third=POOL.left)[["label", "third"]]}, "name the columns"),
-    ({"pool": POOL, "n": 3}, "n must lie in"),
+    ({"pool": POOL, "n": 3}, "n must be a whole number from 10, got 3"),
     ({"texts": "nowhere.txt"}, "nowhere.txt"),
 ])
 def test_what_cannot_be_drawn_from(models, tmp_path, sources, message):

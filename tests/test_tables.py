@@ -1,5 +1,11 @@
 "What people add stands in one table of its kind: the help of the commands, messages and the site have it from there."
+import importlib.util
+import inspect
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -13,7 +19,9 @@ from debias_nb.data.forms import FORMS, Columns, Form
 from debias_nb.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
+from debias_nb.explain import parameters as parameters_module
 from debias_nb.explain.methods import METHODS, MethodSpec, read_method, read_methods
+from debias_nb.explain.parameters import parameters
 from debias_nb.explain.test_sets import FORMS as TESTS, check_metric
 from debias_nb.repro.cli import app
 from debias_nb.runs.config import CorpusConfig
@@ -119,3 +127,59 @@ def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, help_of):
     file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
         check_metric("madeupp", [file])
+
+
+OPTION = """    madeup : int in [2, 5]
+        A made-up number. In Python, too.
+"""
+
+
+@pytest.fixture
+def package_with_an_option(tmp_path, monkeypatch):
+    "A copy of the package in which `label` has one more parameter, in its signature and its docstring."
+    package = shutil.copytree(ROOT / "debias_nb", tmp_path / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
+    module = package / "explain" / "label.py"
+    text = module.read_text()
+    for place, addition in (("seed: int = 0, progress", "madeup: int = 3, "), ("    seed : int in", OPTION)):
+        assert text.count(place) == 1
+        text = text.replace(place, addition + place)
+    module.write_text(text)
+    monkeypatch.setattr(parameters_module, "__file__", str(package / "explain" / "parameters.py"))
+    parameters.cache_clear()
+    yield package
+    parameters.cache_clear()
+
+
+def test_an_option_is_added_in_one_place(package_with_an_option):
+    "The signature and docstring of its function: the command, its help and the check of its range are made from there."
+    def command(*arguments):
+        environment = os.environ | {"PYTHONPATH": str(package_with_an_option.parent), "COLUMNS": "400"}
+        call = [sys.executable, "-m", "debias_nb.repro.cli", "label", *arguments]
+        return subprocess.run(call, cwd=package_with_an_option.parent, env=environment, capture_output=True, text=True)
+
+    assert "--madeup <int in [2, 5]> A made-up number. [default: 3]" in " ".join(command("--help").stdout.split())
+    refused = command("--base", "a", "--tuned", "b", "--madeup", "6")
+    assert refused.returncode == 2 and refused.stderr == "debias-nb: madeup must be a whole number from 2 to 5, got 6\n"
+    assert "madeup" in command("--base", "a", "--tuned", "b", "--madeup", "many").stderr
+
+
+def test_an_option_reaches_python_and_the_site_from_the_same_place(package_with_an_option, monkeypatch):
+    docs = pytest.importorskip("docs") # which makes the site
+    name = "debias_nb.explain.label"
+    spec = importlib.util.spec_from_file_location(name, package_with_an_option / "explain" / "label.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert inspect.signature(module.label).parameters["madeup"].default == 3
+    with pytest.raises(ConfigError, match="madeup must be a whole number from 2 to 5, got 1"):
+        module.label("a", "b", "pool.csv", out="new.csv", madeup=1)
+    monkeypatch.setitem(sys.modules, name, module)
+    page = docs.doc_cell(name, "label").outputs[0].data["text/markdown"]
+    assert "A made-up number." in page and "madeup" in page
+
+
+@pytest.mark.parametrize("function", ["diagnose", "compare", "label"])
+def test_each_whole_number_has_a_range_and_each_range_can_be_read(function):
+    for name, parameter in parameters(function).items():
+        assert parameter.help.endswith("."), name
+        assert bool(parameter.bounds) == (" in " in parameter.kind), name
+        assert parameter.bounds or not parameter.annotation.startswith("int"), name

@@ -244,10 +244,12 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments:
     if rows.empty:
         raise DataError(f"{name}: no query with a relevant text")
     is_whole = (judgments.grade % 1 == 0).all()
+    labels = rows.grade.clip(lower=1).astype(int) if is_whole else 1
+    row_queries = queries.iloc[rows.asks]
+    numbers, _ = rows.asks.factorize()
     frame = pd.DataFrame({
-        "left": queries.text.to_numpy()[rows.asks], "right": corpus.text.to_numpy()[rows.place], "line": rows.line,
-        "label": rows.grade.clip(lower=1).astype(int) if is_whole else 1, "query": pd.factorize(rows.asks)[0], "document": rows.place,
-        "query_id": queries.index.to_numpy()[rows.asks], "itself": itself[rows.asks]})
+        "left": row_queries.text.to_numpy(), "right": corpus.text.to_numpy()[rows.place], "line": rows.line, "label": labels, "query": numbers,
+        "document": rows.place, "query_id": row_queries.index.to_numpy(), "itself": itself[rows.asks]})
     if options.group:
         if options.group not in queries:
             raise DataError(f"{queries.attrs['name']}: no column {options.group!r}")

@@ -252,15 +252,17 @@ def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]:
     return tests
 
 
-def columns_by_name(arguments: list[str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[str, ...]]]: # of `a,b,c` or `NAME=a,b,c`
-    "Return columns of all files that are not named, and by the name of a file. Raises `ConfigError`."
+def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: # of `a,b,c` or `NAME=a,b,c`
+    "Return columns by the name of a file, and by None those of all others. Raises `ConfigError`."
     form = "names separated by commas, or NAME=names"
     values = named_values("--columns", arguments, form, needs_name=False)
-    by_name = {name: tuple(map(str.strip, names.split(","))) for name, names in values.items()}
-    for name, columns in by_name.items():
+    by_name = {}
+    for name, names in values.items():
+        columns = tuple(map(str.strip, names.split(",")))
         if len(columns) < 2 or not all(columns):
-            raise ConfigError(f"--columns wants {form}, got {values[name]!r}")
-    return by_name.pop("", None), by_name
+            raise ConfigError(f"--columns wants {form}, got {names!r}")
+        by_name[name or None] = columns
+    return by_name
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`

@@ -14,19 +14,19 @@ from pathlib import Path
 from shutil import rmtree
 from typing import get_args
 
-from ..checks import LARGEST_SEED, ConfigError, EncoderError, check_known, check_range, check_whole
+from ..checks import LARGEST_SEED, ConfigError, EncoderError, check_known, check_whole
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
 from ..encoders.kinds import deep_copy
 from ..files import cache_dir, fingerprint
 from .comparison import VALIDATION, Comparison, Kind, part_name
-from .decision import LIKE
 from .evidence import doubts, shared_pairs
-from .inputs import apart_of, check_named, made_of, options_of, read_files, with_prompts
+from .inputs import apart_of, check_named, made_of, read_files, with_prompts
 from .methods import HOW, HeldTexts, Method, fitting, general_notes, missing_general, read_held_texts
 from .methods import read_methods, settings_for, training_rows, without_tests
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
+from .parameters import plain_arguments
 from .programs import OfLabels, OfMatches, usual_loss
 from .test_sets import TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
@@ -153,7 +153,7 @@ def compare(
     redraw: float | None = None,
     workers: int | None = None,
     margin: float = 1.,
-    like: str = LIKE,
+    like: str = "like",
     kind: Kind | None = None,
     where: str | None = None,
 ) -> Comparison:
@@ -162,58 +162,57 @@ def compare(
     Parameters
     ----------
     base : str, Path or SentenceTransformer
-        The encoder to start from, which is left as it is: a folder, a name of `debias-nb list`, a hub id
-        (`name@commit`), or a model in memory.
+        Base encoder: a folder, a name that `debias-nb data` lists, or a hub id (name@commit). In Python, also a model in memory, which
+        is left as it is.
     train : str, Path or table
-        Labeled pairs, or matches with or without negatives, in any form that `read_pairs_file` takes.
+        What to train on, in one of the forms of tests: labeled pairs, or matches with or without negatives.
     tests : dict
-        Name to what is tested on, as `diagnose` takes it; one of them like training, others that are new.
+        As in `diagnose`.
     columns : tuple of str, or dict, optional
-        What all files call their columns, or file name to its columns; by default recognized by their names.
+        As in `diagnose`.
     methods : list of str, or str, optional
-        Names, or one text with commas: base and plain, which are among them in any case, wise-ft, a regularizer such as outreg,
-        and for transformers lora (with the package peft). A strength stands behind a colon, as in outreg:1 (lambda above 0),
-        wise-ft:0.25 (mixing weight of the tuned weights, in [0, 1]) or lora:8 (rank). With `texts` a regularizer can read those, as
-        outreg-texts. `mymodule.Name` is a loss or a regularizer of your own, from the current folder or installed. Default:
-        base, plain, wise-ft, outreg, outreg-texts, itvreg; without `texts` the general ones are taken, with lambda 1, and where
-        they are neither here nor to be downloaded outreg-texts is left out.
-    seeds : int
-        How often each method is trained, 2 or more. With 2, or with 3 of one method alone, differences are provisional.
-    learning_rate, epochs, batch_size : float, float, int, optional
-        Above 0; by default what fits a static embedding model or a transformer.
+        Methods to compare; by default base,plain,wise-ft,outreg,outreg-texts,itvreg, without texts with outreg-texts:1 on the general
+        ones, where they are here or can be downloaded. In Python, names, or one text with commas: base and plain, which are among them
+        in any case, wise-ft, a regularizer such as outreg, and for transformers lora (with the package peft). A strength stands
+        behind a colon, as in outreg:1 (lambda above 0), wise-ft:0.25 (mixing weight of the tuned weights, in [0, 1]) or lora:8 (rank).
+        With `texts` a regularizer can read those, as outreg-texts. `mymodule.Name` is a loss or a regularizer of your own, from the
+        current folder or installed.
+    seeds : int in [2, inf)
+        Number of training runs of each method. 2 or 3 find large differences only: the page says how large. What rests on 2, or on 3
+        of one method alone, is provisional.
+    learning_rate : float in (0, inf), optional
+        Learning rate; by default what suits the kind of encoder.
+    epochs : float in (0, inf), optional
+        Passes over the training data, also fractions; by default what suits the kind of encoder.
+    batch_size : int in [1, 1048576], optional
+        Pairs of a batch; by default what suits the kind of encoder.
     folder : str or Path, optional
         Where the records of runs are kept, so that none is made twice: the same call goes on where it was stopped. By default
         a cache folder, which is named on standard error and emptied once the comparison is done.
     progress : bool
         Show bars.
     loss : str, optional
-        A loss of sentence-transformers; by default `CosineSimilarityLoss`, least squares on the cosine, and where training
-        has no labels `MultipleNegativesRankingLoss`, which trains on matches alone, next to negatives of their own.
+        Loss of sentence-transformers; by default CosineSimilarityLoss, and without labels MultipleNegativesRankingLoss, which
+        trains on matches only, with negatives of their own where there are some. Weights that suit one loss may not suit another.
     validation : dict, optional
-        Name to labeled pairs that are no test: each strength that is not given is the best of four there, and the method that
-        is recommended has the highest mean there.
+        Validation data, labeled pairs that are no test: each weight that you do not set is the best of four there, and the method
+        that is recommended has the highest mean there.
     texts : list of str, str or Path, optional
-        Unlabeled texts of the kind that the encoder will meet, none of them of a test or of validation; where you do not know
-        the kind, "general", which are downloaded once and of which what is tested is left out. A list, a column,
-        a file with one text a line, or a table with a column `text`, or another one as in new.csv:question. Methods such as
-        outreg-texts regularize the encoder there, instead of on training texts.
-    metric, prompts, sample, match, match_from, other_to, where : optional
+        Unlabeled texts of the kind that the encoder will meet, and not from the tests: a file with one per line, or a table with a
+        column text, or another one as in new.csv:question; general, where you do not know the kind: the general texts of this library,
+        downloaded once. Methods such as outreg-texts regularize the encoder toward its base on them.
+    metric, prompts, sample, match, match_from, other_to, where, margin, like : optional
         As in `diagnose`.
-    seed : int
-        The first seed, 0 or more; the last one is below 2**32.
-    redraw : float, in (0, 1), optional
-        Each seed trains on a random sample of the training pairs, a fraction such as 0.8, in whole groups that share texts; then intervals say
-        what other pairs of the same source would change. By default all seeds train on all pairs, and intervals hold for
-        these. It matters where the pairs are a sample of those that might have been labeled; `reports/itvreg/draws.md` shows
-        how much.
-    margin : float
-        The smallest change that matters for the recommendation, in points, above 0.
-    like : str
-        The test that is like training; all others are new data.
+    seed : int in [0, 4294967295]
+        The first seed; the last one is below 2**32.
+    redraw : float in (0, 1), optional
+        Each seed trains on a random sample of its own, this fraction of the pairs, such as 0.8, in whole groups that share texts, so
+        that intervals say what other pairs of the same source would change; by default all seeds train on all pairs. It matters
+        where the pairs are a sample of those that might have been labeled; `reports/itvreg/draws.md` shows how much.
     kind : str, optional
-        What the training pairs are of, "sentences" or "offers", and behind a colon the new data where they are of the other kind, as in
-        "sentences:offers". Where nothing can be told, records of this encoder, loss and kind then say what is likely.
-    workers : int, optional
+        What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other
+        kind. Where nothing can be told, records of this encoder, loss and kind say what is likely.
+    workers : int in [1, inf), optional
         Trainings at a time, each with one thread; by default as many as cores, and one on a GPU.
 
     Returns
@@ -250,15 +249,11 @@ def compare(
     >>> comparison.differences()[["method", "test"]].values.tolist()
     [['base', 'new'], ['outreg', 'new']]
     """
-    check_range("margin", margin, high=100, closed="right")
+    plain = plain_arguments("compare", locals())
     check_known("kind", kind or "sentences", get_args(Kind), ConfigError)
-    check_whole("seeds", seeds, 2)
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
-    if redraw is not None:
-        check_range("redraw", redraw, high=1, closed="neither")
-    reading = {"where": where, "match": match, "match_from": match_from, "other_to": other_to}
     validation = {} if validation is None else validation
-    files = _read_all(train, tests, validation, columns, **reading)
+    files = _read_all(train, tests, validation, columns, where=where, match=match, match_from=match_from, other_to=other_to)
     check_metric(metric, [file for name, file in files.items() if name != "train"])
     further_texts = _texts_at_hand(texts, files, tests)
     scorer = with_prompts(load_model(base), prompts)
@@ -281,11 +276,10 @@ def compare(
     if not folder:
         rmtree(place, ignore_errors=True)
 
-    options = options_of(
-        columns, prompts, validation=[f"{name}={files[VALIDATION + name].path}" for name in validation], **reading, seed=seed, metric=metric,
-        sample=sample, margin=margin, like=like, kind=kind, methods=",".join(method.name for method in trials.methods),
-        **{name: getattr(settings, name) for name in HOW}, seeds=seeds, redraw=redraw, out=folder)
     about = _facts(trials.methods, settings, task, tests)
+    options = plain | about["settings"] | {
+        "columns": columns, "prompts": prompts, "kind": kind, "methods": [method.name for method in trials.methods], "out": folder,
+        "validation": {name: files[VALIDATION + name].path for name in validation}}
     notes = scoring_notes({"base": scorer}) + general_notes(further_texts) + [_sampling_note(redraw)]
     about |= {"doubts": about["doubts"] + missing, "notes": notes}
     facts = made_of("compare", {"base": scorer}, files, tests, options, about, further_texts)

@@ -6,8 +6,8 @@ from typing import Literal
 import pandas as pd
 
 from .all_clear import AllClear
-from .changes import points
-from .decision import NEW_DATA, Decision, Result, cards, listed
+from .changes import WHOLE, points
+from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
 from .recommendation import trade_points
@@ -15,6 +15,7 @@ from .recommendations import GENERAL
 from .scores import threshold_sentence
 
 SCHEMA = 3 # of report.json
+SEED = "A second training run: this is one seed." # what nobody looked at
 FILES = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
 
 
@@ -25,6 +26,20 @@ REASON = (
     "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
     "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
 WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on the test"}
+
+
+def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
+    "List the change against the base, a row a test and share of the tuned weights, with both ends."
+    columns = ["test", "metric", "share", "value", "change", "low", "high"]
+    rows = []
+    for result in results if steps else []:
+        if result.part == WHOLE:
+            base = {"share": 0., "value": result.value - result.change, "change": 0., "low": 0., "high": 0.}
+            rows.append(vars(result) | base)
+            for step in steps:
+                rows += [vars(one) | {"share": step.share} for one in step.results if (one.test, one.part) == (result.test, WHOLE)]
+            rows.append(vars(result) | {"share": 1.})
+    return pd.DataFrame(rows, columns=columns)
 
 
 def reason(row: dict) -> str: # of `shortcuts`
@@ -217,25 +232,27 @@ class Diagnosis:
     def html(self) -> str:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
-        call = self.decision.call
-        cases = listed([result.counted for result in self.decision.results] or ["pairs"])
-        step = self.decision.reason if self.decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
-        if self.decision.unusable:
+        about = f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning."
+        decision = self.decision
+        call = decision.call
+        cases = listed([result.counted for result in decision.results] or ["pairs"])
+        step = decision.reason if decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
+        if decision.unusable:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
             step = f"Train again with {GENERAL.title} (`debias-nb compare`)."
         return page(
             self.sections(),
-            [result.metric for result in self.decision.results],
+            [result.metric for result in decision.results],
             title=f"{call.capitalize()}: {base}, fine-tuned",
-            about=f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning.",
-            decision=self.decision,
+            about=about,
+            decision=decision,
             cards=self.cards,
             steps=[step],
-            not_tested=self.decision.not_tested,
+            not_tested=decision.not_tested,
             warnings=self.warnings,
             checks=self.facts.get("checks", []),
-            margin=self.decision.margin,
+            margin=decision.margin,
         )
 
     def trade(self) -> list[dict]: # as of `trade_points`

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, check_range, quoted
+from ..checks import ConfigError, EncoderError, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
@@ -87,13 +87,6 @@ def check_results(results, *others) -> None:
         raise ConfigError(f"results: folders called base and tuned are expected, and no models, tests, training or other scores; got {quoted(results)}")
 
 
-def check_numbers(margin: float, threshold: float | None) -> None:
-    "Check the numbers that a user gives. Raise `ConfigError`."
-    check_range("margin", margin, high=100, closed="right")
-    if threshold is not None and not np.isfinite(threshold):
-        raise ConfigError(f"threshold: a number is expected, got {threshold}")
-
-
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
     "Mark the cases of each test that are disjoint from training."
     if train is None:
@@ -158,14 +151,6 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> S
         return scorer
     return replace(scorer, prompts=prompts_by_name(scorer.model, prompts, names))
 
-def options_of(columns, prompts: tuple[str, str] | None, **options) -> dict:
-    "Write the options of `diagnose` and `compare` as their commands take them."
-    if isinstance(columns, dict):
-        columns = [",".join(own) if name is None else f"{name}={','.join(own)}" for name, own in columns.items() if own]
-    elif columns is not None:
-        columns = ",".join(columns)
-    return {"columns": columns, "prompts": prompts and ",".join(prompts)} | {name.replace("_", "-"): value for name, value in options.items()}
-
 
 def made_of(
     command: str,                 # of `debias-nb`
@@ -180,9 +165,9 @@ def made_of(
     sources = {name: scorer.source for name, scorer in scorers.items()}
     models = sources
     if any(isinstance(one, ExternalScores) for one in scorers.values()):
-        models = {"scores": [text for own in sources.values() for text in own or ()]}
+        models = {"scores": dict(text.split("=", 1) for own in sources.values() for text in own or ())}
     train = files["train"].path if "train" in files else None
-    inputs = {"train": train, "test": [f"{name}={files[name].path}" for name in tests], **options, "texts": texts and texts.path}
+    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, "texts": texts and texts.path}
     paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
     return {
         "files": {name: file_facts(file) for name, file in files.items()},

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
-from ..checks import ConfigError, check_range
+from ..checks import ConfigError
 from ..data.judgments import read_unjudged
 from ..data.pairs import fold
 from ..data.pairs_file import Source, read_pairs_file, read_texts_file, unjudged_file
@@ -23,6 +23,7 @@ from ..data.samples import sample_files, sidecar_of
 from .inputs import load_pair
 from .models import Model, Scorer, pair_scores, search_corpus
 from .page import check_targets, command_line, write_whole
+from .parameters import plain_arguments
 from .test_sets import FEWEST_UNITS
 from ..files import fingerprint
 from ..measures.strata import LOOK, sampling_order, strata_of
@@ -61,8 +62,12 @@ def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: 
     queries, corpus, itself = read_unjudged(Path(folder))
     tops = np.stack(_first_texts(scorers, queries, corpus, itself, progress), 1).tolist()
     distinct = {fold(query): number for number, query in enumerate(queries)}.values()
-    rows = [(queries[number], corpus[place], number) for number in distinct for base, tuned in [tops[number]] if base != tuned
-            for place in dict.fromkeys(base + tuned) if place != itself[number]]
+    rows = []
+    for number in distinct:
+        base, tuned = tops[number]
+        if base != tuned:
+            places = dict.fromkeys(base + tuned)
+            rows += [(queries[number], corpus[place], number) for place in places if place != itself[number]]
     return pd.DataFrame(rows, columns=["left", "right", "query"]), len(distinct)
 
 # %% ../../nbs/explain/07_label.ipynb #7a1be10b
@@ -111,23 +116,23 @@ def label(
     Parameters
     ----------
     base, tuned : str, Path or SentenceTransformer
-        The models that are to be compared, as of `diagnose`.
+        As in `diagnose`.
     pool : str, Path or table, optional
-        Pairs of texts, such as your own candidates. Labels that it has are not read.
-    n : int, 10 or more
-        How many are to be labeled, at most. Of queries whole ones are drawn.
+        Table with a pair of texts a row, such as your own candidates; labels are not read.
+    n : int in [10, inf)
+        How many to label, at most; of queries whole ones are drawn.
     out : str or Path
-        The table, a new file that ends in .csv.
+        Table to label, a new CSV file.
     texts : str or Path, optional
-        In place of a pool, texts, one a line or as `new.csv:question`: their nearest neighbors under either model are candidates.
+        In place of a pool, texts, one a line or as new.csv:question, whose nearest neighbors under either model are candidates.
     folder : str or Path, optional
-        In place of a pool, queries and a corpus, as BEIR writes them, without judgments: the first ten texts of either model
-        are candidates.
+        In place of a pool, a folder with queries and corpus, as BEIR writes them, without judgments; the first ten texts of either
+        model are candidates.
     columns : tuple of two str, optional
-        What the pool calls its columns of texts, by default told by their names.
+        Names of the pool's two columns of texts, such as name1,name2; by default recognized by their names.
     prompts : tuple of two str, optional
-        As of `diagnose`.
-    seed : int
+        As in `diagnose`.
+    seed : int in [0, 4294967295]
         Another one draws another sample.
     progress : bool
         Show bars.
@@ -157,7 +162,7 @@ def label(
     """
     if sum(source is not None for source in (pool, texts, folder)) != 1:
         raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
-    check_range("n", n, FEWEST_UNITS)
+    plain_arguments("label", locals())
     path = Path(out)
     if path.suffix != ".csv" or path.exists():
         raise ConfigError(f"{path}: a new file that ends in .csv is expected; labels that are there are never overwritten")
@@ -182,7 +187,7 @@ def label(
              "pool": fingerprint(pairs.to_numpy().tolist())}
     for file, text in sample_files(path, sample, about).items():
         write_whole(file, text)
-    command = command_line("diagnose", {name: scorer.source for name, scorer in scorers.items()} | {"test": f"new={path}"})
+    command = command_line("diagnose", {name: scorer.source for name, scorer in scorers.items()} | {"test": {"new": path}})
     unit = "pairs" if folder is None else f"queries, of which {strata[0]:,} differ in their first texts"
     if pool is not None and rows > size:
         unit += f" ({rows - size:,} that repeat another, also the other way round, or one text, are left out)"

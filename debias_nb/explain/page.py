@@ -251,14 +251,16 @@ def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Secti
 
 def command_line(
     command: str,
-    options: dict, # name -> value, or a list of them; None: not given
+    options: dict, # name -> value, or a dict with several by name; a list or tuple has commas; None: not given
 ) -> str:
     "Write a command of `debias-nb` as it is typed."
     parts = ["debias-nb", command]
-    for name, values in options.items():
-        for value in values if isinstance(values, list) else [values]:
+    for option, values in options.items():
+        by_name = values if isinstance(values, dict) else {None: values}
+        for name, value in by_name.items():
             if value is not None:
-                parts += [f"--{name}", str(value)]
+                text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+                parts += [f"--{option.replace('_', '-')}", f"{name}={text}" if name else text]
     return shlex.join(parts)
 
 

@@ -18,7 +18,7 @@ from ..data.mteb_results import declared_sets, is_same_data, read_results
 from ..data.registry import DataError
 from .changes import LEVEL, VERDICT, WHOLE
 from .decision import decide, results_of
-from .diagnosis import Diagnosis
+from .diagnosis import SEED, Diagnosis
 from .inputs import check_results
 from .page import command_line, filled, versions
 from ..files import package_file
@@ -68,15 +68,16 @@ def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: 
     table = kinds[["base", "tuned", "change"]].mean().join(judge(changes, margin).set_index(counts.index))
     p = table.p.clip(lower=holm(2 * bdtr(counts[["rose", "fell"]].min(axis=1), counts.rose + counts.fell, .5).clip(upper=.5)))
     is_small = (table.word == "within the margin") & (kinds.change.max() < margin) & (kinds.change.min() > -margin)
-    return table.assign(
-        verdict=table.word.where((p < 1 - LEVEL) | is_small, "cannot tell"), p=p,
-        low=[change.low for change in changes], high=[change.high for change in changes],
-        part=WHOLE, metric="main_score", counted="tasks", cases=kinds.size(), decides=True, share=1.,
-    ).join(counts).reset_index().reindex(columns=[*VERDICT, *counts])
+    is_certain = (p < 1 - LEVEL) | is_small
+    table = table.assign(
+        verdict=table.word.where(is_certain, "cannot tell"), p=p, low=[change.low for change in changes],
+        high=[change.high for change in changes], cases=kinds.size())
+    table = table.assign(part=WHOLE, metric="main_score", counted="tasks", decides=True, share=1.)
+    return table.join(counts).reset_index().reindex(columns=[*VERDICT, *counts])
 
 # %% ../../nbs/explain/18_published.ipynb #23978361
 def diagnose_results(
-    folders: dict | None, trained: list[str] | None, margin: float, not_tested: list[str],
+    folders: dict | None, trained: list[str] | None, margin: float,
     others: tuple, # inputs that do not go with them
 ) -> Diagnosis:
     "Say what fine-tuning did to each kind of task, and where it stands among published fine-tunes. Raises `DataError`."
@@ -96,10 +97,10 @@ def diagnose_results(
     kinds = verdicts.to_dict("records")
     sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets, is_declared=trained is None)
     warnings = filled("left_out.txt.j2", scores=scores.drop(both.index))
-    options = {"results": [f"{name}={folder}" for name, folder in folders.items()], "trained": trained and ",".join(trained)}
+    options = {"results": folders, "trained": trained}
     models = {name: {"name": str(folder), "prompt": ""} for name, folder in folders.items()}
     command = command_line("diagnose", options | {"margin": 100 * margin})
     facts = {"files": {}, "models": models, "versions": versions(), "command": command, "verdicts": RULE}
     return Diagnosis(
-        decide(results, None, margin=margin, not_tested=not_tested), verdicts, sentences.splitlines(), warnings.splitlines(), [],
+        decide(results, None, margin=margin, not_tested=[SEED]), verdicts, sentences.splitlines(), warnings.splitlines(), [],
         tasks.reset_index().filter(SCORES), {}, EMPTY, EMPTY, EMPTY, {}, "", facts, NOTES)

@@ -120,11 +120,12 @@ def recommend(
     losses = {name: lowest(own) for name, own in results.items()}
     method = max(names, key=(losses if case in LEAST_LOST else means).get)
     own = results[method]
+    gains = [result for result in own if result.word == "better"]
+    possible_losses = [result for result in own if result.may_lose(margin)]
     facts = {
         "title": (titles or {}).get(method, method), "changes": change_sentence(own), "picked_on": picked_on, "point": margin_sentence(margin),
         "count": len(names), "methods": len(results), "worse": len(_with(results, "worse")),
-        "gains": named([result for result in own if result.word == "better"] or own),
-        "may_lose": most_lost([result for result in own if result.may_lose(margin)] or own)}
+        "gains": named(gains or own), "may_lose": most_lost(possible_losses or own)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
     heading += not_by_all(own, contradicting(own, (others or {}).get(method, []), AGAINST.get(call, ())))
     return Recommendation(call, heading, reason, method, margin, results)

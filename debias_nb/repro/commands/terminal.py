@@ -63,12 +63,12 @@ class UserGroup(TyperGroup):
 
 
 @contextmanager
-def interruptible():
+def interruptible(state: str = "finished runs are kept"):
     "End the command at Ctrl-C with a word on what has become of the runs."
     try:
         yield
     except KeyboardInterrupt:
-        end("interrupted; finished runs are kept, and the same command goes on from there", 130)
+        end(f"interrupted; {state}, and the same command goes on from there", 130)
 
 
 def project_here() -> Path:

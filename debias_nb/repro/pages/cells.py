@@ -249,14 +249,15 @@ def _empty_cell(
     experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict, command: str,
 ) -> Cell: # row: of `table_rows`
     "Return a cell before its records are read."
-    name = table.rows.get(row["method"], row["method"]) + column.suffix
     against = table.against.get(run.method.display) if table.against else REFERENCE
+    name, reference, whole = (table.rows.get(method, method) for method in (row["method"], against, row["of"]))
+    name += column.suffix
+    metric = column.metric or table.metric
+    settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
     return Cell(
         experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift, column.corpus,
-        evaluate=column.evaluate + row["suffix"], metric=(column.metric or table.metric).replace("{row}", name),
-        role=run.encoder.role, against=table.rows.get(against, against), family=row["family"] or name,
-        strength=row["strength"], rate=row["rate"], epochs=column.epochs, texts=row["texts"], share=row["share"],
-        of=table.rows.get(row["of"], row["of"]) or name, command=command)
+        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role, against=reference,
+        family=row["family"] or name, epochs=column.epochs, of=whole or name, command=command, **settings)
 
 
 def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
