@@ -33,6 +33,8 @@ export PIP_CACHE_DIR HF_HOME TORCH_HOME MPLCONFIGDIR IPYTHONDIR JUPYTER_CONFIG_D
 export XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME RUSTUP_HOME NPM_CONFIG_CACHE
 export OMP_WAIT_POLICY GOMP_SPINCOUNT TOKENIZERS_PARALLELISM HF_HUB_DISABLE_TELEMETRY PIP_DISABLE_PIP_VERSION_CHECK
 export UV_CACHE_DIR UV_PYTHON_DOWNLOADS
+# Hundreds of processes load the library; where nothing that is compiled is kept, each compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BENCHES = regularized diagnose commands
 
@@ -65,7 +67,7 @@ ifneq ($(LOCKED),)
 	     $(PIP) --no-compile --no-deps --require-hashes -r requirements/cuda.lock -r requirements/common.lock; }
 	$(PIP) --no-deps --editable .
 	$(BIN)/python -m pip check --quiet # nothing that the locks should have is missing
-	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # on all cores, where pip takes one; not every file of theirs compiles
+	$(BIN)/python -c 'import datasets, sentence_transformers, transformers' # which compiles what they use, a quarter of what is there
 else
 	$(INSTALL) setuptools
 	$(INSTALL) --editable '.[repro,dev,minilm]'
@@ -89,7 +91,8 @@ test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them
 	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
 
 # A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# Files stand side by side already: a test whose trainings may take all cores has one, and trains in its own process.
+PYTEST = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 # `make test SELECTED=` runs all of them.
 SELECTED = not slow
 
