@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from debias_nb.files import parse_yaml, project_root
 
 from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
 from debias_nb.runs.config import TrainConfig, load_experiment
-from debias_nb.runs.records import latest
+from debias_nb.runs.records import Store, latest
 from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import Results, all_experiments, best_settings, papers
+from debias_nb.repro.pages.frame import Results, all_experiments, best_settings
 from debias_nb.runs.runner import narrow
 
 ROOT = project_root(Path(__file__).parent)
@@ -51,15 +52,22 @@ def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
     assert lacking([*cells, *new]) == []
 
 
-RECORDED = [
-    (paper, found.experiment, found.profile) for paper in papers() for found in all_experiments(paper)
-    if found.profile != "paper"]
+RECORDS = Store(ROOT / "results")
 
 
-@pytest.mark.parametrize("paper, name, profile", RECORDED)
-def test_committed_records_are_of_this_configuration(paper, name, profile):
-    asked = {run.id: run for run in load_experiment(f"{paper}/{name}", profile).runs()}
-    for run_id, record in latest(Results().store(profile).records(f"{paper}/{name}.{profile}")).items():
+def test_all_committed_records_are_published():
+    assert RECORDS.unpublished() == [], "files of runs in results/ go into its Parquet files: debias-nb publish"
+
+
+@pytest.mark.parametrize("place", RECORDS.places())
+def test_committed_records_are_those_of_their_runs_and_of_this_configuration(place):
+    "What is no record would be left out with a warning."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        records = RECORDS.records(place)
+    assert records
+    asked = {run.id: run for run in load_experiment(*place.rsplit(".", 1)).runs()}
+    for run_id, record in latest(records).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
         assert config.as_recorded() == asked[run_id].as_recorded(), "settings added since have defaults that mean: as before"

@@ -191,7 +191,7 @@ def test_sources_are_registered():
 texts_to_perturb = st.lists(st.text(min_size=1, max_size=15).filter(str.strip), max_size=30)
 
 
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(texts_to_perturb, st.floats(0, 1), st.integers(0, 5))
 def test_exactly_a_share_changes(texts, share, seed):
     before = list(texts)

@@ -580,18 +580,6 @@ def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch
         assert abs(datetime.fromisoformat(record["started"]) - start.time) < timedelta(seconds=60)
 
 
-@pytest.mark.parametrize("paper", ["arr", "itvreg", "scan"])
-def test_every_published_record_is_the_record_of_its_run(paper):
-    "What is no record would be left out with a warning."
-    store = Store(Path(__file__).parents[1] / "results")
-    assert store.unpublished() == [], "files of runs in results/ go into its Parquet files: debias-nb publish"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for place in store.places():
-            if place.startswith(paper):
-                assert store.records(place)
-
-
 # where a run was made
 
 

@@ -12,8 +12,8 @@ import pytest
 from debias_nb.repro.pages.cells import Cell
 from debias_nb.repro.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
 from debias_nb.files import project_root
-from debias_nb.repro.pages.frame import Results, only
-from debias_nb.repro.pages.verdicts import Claim, Ledger, describe_differences, read_ledger
+from debias_nb.repro.pages.frame import only
+from debias_nb.repro.pages.verdicts import Claim, Ledger, describe_differences
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
 
@@ -187,14 +187,14 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 200 claims about methods that are the same, at most ten come out other than `within the margin` or `cannot tell`."
+    "Of 100 claims about methods that are the same, at most five come out other than `within the margin` or `cannot tell`."
     rng = np.random.default_rng(0)
     wrong = 0
-    for _ in range(200):
+    for _ in range(100):
         e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
         found = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
         wrong += overall(found.verdict) not in ("within the margin", "cannot tell")
-    assert wrong <= 10
+    assert wrong <= 5
 
 
 def of_size(difference, error, primary=True, items_error=.1):
@@ -289,8 +289,9 @@ KEY = ["paper", "table", "encoder", "column", "comparison"]
 
 def test_claims_and_advice_say_one_thing_of_one_comparison():
     "What stands in both has one sign and size, and no word of a claim contradicts its direction."
-    claims = read_ledger("itvreg", Results()).comparisons
-    advice = pd.read_csv(project_root() / "reports/advice.csv")
+    reports = project_root() / "reports" # whose tables are those of now: `make check`
+    claims = pd.read_csv(reports / "claims.csv")
+    advice = pd.read_csv(reports / "advice.csv")
     both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY, suffixes=("", " advised"))
     assert len(both) > 150 and (both.direction == "below").sum() > 20
     assert np.allclose(both.difference, both["difference advised"], atol=.00051)

@@ -1,4 +1,5 @@
 "The package as others get it: a wheel, unpacked into a folder of its own, in an empty folder far from the repository."
+import json
 import os
 import shutil
 import subprocess
@@ -17,14 +18,19 @@ PACKAGE = ROOT / "debias_nb"
 VARIABLES = ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS", "DEBIAS_NB_RUNS", "DEBIAS_NB_CACHE", "PYTHONPATH")
 
 
+def copy_package(folder):
+    "Copy what a wheel is built from; the folder."
+    shutil.copytree(PACKAGE, folder / "debias_nb", ignore=shutil.ignore_patterns("__pycache__", "_modidx.py"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     "The wheel, built from a copy, so that nothing is left in the repository; a template stands in for later ones."
     folder = tmp_path_factory.mktemp("wheel")
-    copy = folder / "source"
-    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__", "_modidx.py"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    copy = copy_package(folder / "source")
     for place in ("repro/page.html.j2", "data/deeper/page.html"):
         (copy / "debias_nb" / place).parent.mkdir(exist_ok=True)
         (copy / "debias_nb" / place).write_text("a template")
@@ -95,18 +101,37 @@ def test_names_encoders_and_data_are_there(away):
     assert done.stdout.startswith("(1, 384)\nsuperuser/train.tsv is missing: it cannot be downloaded")
 
 
-def shell(away, *args, **further):
-    return away("-c", "from debias_nb.repro.entry import main; main()", *args, **further)
+COMMANDS = """
+import contextlib, io, json, sys
+from debias_nb.repro.entry import main
+
+done = {}
+for command in sys.argv[1:]:
+    sys.argv = ["debias-nb", *command.split()]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stopped:
+            done[command] = [stopped.code or 0, out.getvalue(), err.getvalue()]
+print(json.dumps(done))
+"""
+OF_A_CLONE = ("run table03", "report", "agree")
+EVERYWHERE = {"--version": debias_nb.__version__, "list": "those of a clone", "data": "antique"} # what they print
 
 
 def test_commands_that_need_the_repository_say_so_and_others_do_not(away):
-    for args in (["run", "table03"], ["report"], ["agree"]):
-        done = shell(away, *args)
-        assert done.returncode == 2 and done.stdout == ""
-        assert len(done.stderr.splitlines()) == 1 and "works on the experiments of a clone" in done.stderr
-    for args, words in ((["--version"], debias_nb.__version__), (["list"], "those of a clone"), (["data"], "antique")):
-        done = shell(away, *args, COLUMNS="200")
-        assert done.returncode == 0 and words in done.stdout, done.stderr
+    "In one process, one after the other."
+    done = away("-c", COMMANDS, *OF_A_CLONE, *EVERYWHERE, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    ended = json.loads(done.stdout)
+    for command in OF_A_CLONE:
+        code, printed, said = ended[command]
+        assert code == 2 and printed == ""
+        assert len(said.splitlines()) == 1 and "works on the experiments of a clone" in said
+    for command, words in EVERYWHERE.items():
+        code, printed, said = ended[command]
+        assert code == 0 and words in printed, said
 
 
 @pytest.mark.parametrize("args, package", [(["--help"], "typer"), (["list"], "pydantic")])
@@ -119,10 +144,7 @@ def test_without_the_packages_of_the_command_line(away, args, package):
 
 def test_an_editable_installation_is_a_path_that_editors_follow(tmp_path):
     "Pyright and Pylance read the lines of .pth files; hooks of the import system they do not know."
-    copy = tmp_path / "source"
-    shutil.copytree(PACKAGE, copy / "debias_nb", ignore=shutil.ignore_patterns("__pycache__", "_modidx.py"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    copy = copy_package(tmp_path / "source")
     code = f"from setuptools import build_meta; build_meta.build_editable({str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
