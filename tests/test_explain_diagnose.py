@@ -714,7 +714,7 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
     done = asked(**arguments)
     assert done.exit_code == 0 and "\nnew: " in done.stdout
     for on in ("worse", "unsure"):
-        monkeypatch.setattr(Diagnosis, "failing", lambda self, on, margin=None: ["new"] if (on, margin) == ("unsure", .02) else [])
+        monkeypatch.setattr(Diagnosis, "failing", lambda self, on, margin=None: ["new"] if (on, self.decision.margin) == ("unsure", .02) else [])
         done = asked(fail_on=on, margin=2, overwrite=True, **arguments)
         assert done.exit_code == (on == "unsure") and ("--fail-on unsure: new" in done.stdout) == (on == "unsure")
     assert {path.name for path in (tmp_path / "report").iterdir()} == set(FILES)
