@@ -33,9 +33,19 @@ def numbers(value):
     return [value]
 
 
+@pytest.fixture
+def one_round(monkeypatch):
+    "Each variant runs once: neither the round that warms up, nor a second one."
+    def rounds(names, once, repeats):
+        with common.METER:
+            return [{name: once(name) for name in names}]
+
+    monkeypatch.setattr(common, "rounds", rounds)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", VARIANTS)
-def test_a_bench_says_what_it_measured(command):
+def test_a_bench_says_what_it_measured(one_round, command):
     "As `python bench/script.py --quick` does, without loading torch once more."
     script, *options = command.split(" ", 2)
     out = io.StringIO()
@@ -64,7 +74,7 @@ def test_a_command_says_what_it_took_and_one_that_fails_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_whole_commands_run_beside_their_yardsticks(capsys):
+def test_whole_commands_run_beside_their_yardsticks(one_round, capsys):
     assert commands.run(commands.__file__, "", commands.measure, 1, commands.SIZES, ["--quick"]) == 0
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
     for variants, ours in ((record["demo"], commands.DEMO), (record["diagnose"]["200"], commands.DIAGNOSIS)):
