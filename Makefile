@@ -146,8 +146,9 @@ lock: $(VENV)/.stamp-lock ## pin every package of an installation with its hashe
 dist: $(VENV)/.stamp-lock $(VENV)/.stamp-release ## build sdist and wheel of what is committed, check them, and diagnose with each in an empty environment
 	$(BIN)/python tools/dist.py
 
+# Another builder of mkdocs.yml is a command that takes its path: make docs BUILDER='zensical build --strict --config-file'
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
-	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py
+	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py $(BUILDER)
 
 docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a browser where there is a Chromium
 	$(BIN)/python -m pytest tests/site -rs --numprocesses auto --dist worksteal

@@ -27,7 +27,7 @@ OLDER = [
     ("torch", "2.6", "transformers resumes no checkpoint", [
         "test_a_training_taken_up_with_another_base_is_refused", "test_a_resumed_training_is_the_uninterrupted_one",
         "test_a_training_resumed_without_the_callback_says_what_is_lost"]),
-    ("torch", "2.6", "gives a saved cross-encoder other digits after other tests, and the same ones alone", [
+    ("transformers", "5", "gives a saved cross-encoder other digits after other tests, and the same ones alone", [
         "test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder"]),
     ("transformers", "5", "draws and accumulates gradients in another way", [
         "test_an_evaluation_has_no_influence[bert]", "test_what_saves_memory_trains_the_same[accumulation]"]),

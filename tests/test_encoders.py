@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import huggingface_hub
-import peft
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -227,6 +226,7 @@ def pooled(folder):
 
 
 def adapted(folder):
+    peft = pytest.importorskip("peft")
     base = folder.rename(folder.with_name("base"))
     model = SentenceTransformer(str(base), device="cpu")
     model.add_adapter(peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=2, target_modules=["key"], init_lora_weights=False))
@@ -239,7 +239,7 @@ def adapted(folder):
     ("table", told(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
     ("table", without_numbers, "vectors of 0 numbers"), ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
     ("bert", of_path("1_Pool\0ing"), r"modules.json: 1: path: .*found '1_Pool\\x00ing'"),
-    ("bert", without_vocabulary, "the tokenizer knows no word"),
+    ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"), # the latter: transformers 4
     ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
 ])
 @pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), lambda folder: load_model(folder)], ids=["encoder", "model"])

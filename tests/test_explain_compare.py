@@ -819,6 +819,7 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
 
 
 def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
+    pytest.importorskip("peft")
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
     found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2, epochs=.5, progress=False, folder=tmp_path)
     assert "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()

@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+import warnings
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -148,3 +149,12 @@ def test_the_check_of_types_finds_what_is_wrong(tmp_path):
     assert done.returncode == 1
     for words in ("[missing-argument]", "[unexpected-keyword]", "[missing-module-attribute]", "[bad-argument-type]"):
         assert words in done.stdout, done.stdout
+
+
+def test_what_our_own_lines_take_from_a_package_that_drops_it_fails_a_test_and_what_others_take_does_not():
+    about = {"message": "it goes", "category": DeprecationWarning, "filename": "a.py", "lineno": 1}
+    with pytest.raises(DeprecationWarning):
+        warnings.warn_explicit(**about, module="debias_nb.data.pairs")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.warn_explicit(**about, module="pandas.core.frame")
+    assert len(heard) == 1

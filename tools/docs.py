@@ -1,12 +1,13 @@
 """Build the pages in _docs/ from the notebooks and the outputs that they keep: each signature in its place, the links
 followed, mkdocs makes the pages.
 
-No notebook is run, and nothing is fetched."""
+python tools/docs.py                                             with mkdocs
+python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the path of a mkdocs.yml
+
+No notebook is run, and nothing is fetched. What pages need beyond Markdown, html_steps.py does to the HTML, whoever made it."""
 import ast
 import contextlib
-import html
 import importlib
-import json
 import os
 import posixpath
 import re
@@ -15,34 +16,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import latex2mathml.converter
 import nbformat
 import yaml
 from nbconvert import MarkdownExporter
 
 import explorer
+from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
 from notebooks import ROOT, change_shown, flags, local, notebooks, outside_code, plain, relink, settings, take_flags
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
 PARTS = ROOT / "tools" / "site" # the start page, the glossary and the styles
-GLOSSARY = yaml.safe_load((PARTS / "glossary.yaml").read_text("utf-8"))
 BESIDE = (".png", ".svg", ".html") # files of reports and notebooks that the site has as well
-INDEXED = 300 # characters of a section that the search knows
-ASKED = { # page -> what people type who want it, which the search looks at first and shows with the page
-    "readme.html": ["check my encoder", "install"],
-    "citing.html": ["cite", "how to cite", "citation"],
-    "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
-    "explain/tests.html": ["how many pairs", "how many pairs do I need", "power"],
-    "your_files.html": ["my own files", "my own data"],
-    "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
-    "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
-    "reports/LAMBDA.html": ["which λ", "which lambda"],
-    "reports/itvreg/practice.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
-}
-ASKED_BOOST = 2000. # the title of a page has 1000, its text 1
-UNSEARCHED = ("papers/", "reports/answered/") # notebooks that a page of the reports shows, too, and pages that others have replaced
-NUMBERED = re.compile(r"reports/(?P<paper>\w+)/(?P<kind>table|figure)0*(?P<number>\d+)\.html")
 SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_doc writes
 
 
@@ -201,100 +186,11 @@ def symbol_heading(markdown: str) -> str:
     return SYMBOL.sub(lambda match: f"{match[0]} {{ #{match[0].lower()} }}", markdown)
 
 
-def mathml(match) -> str:
-    "A formula that was found as MathML. Raises `SystemExit` with one that is not understood."
-    formula = html.unescape(match["block"] or match["inline"])
-    display = "block" if match["block"] else "inline"
-    try:
-        tree = latex2mathml.converter.convert(formula, display=display)
-    except Exception as e:
-        sys.exit(f"the formula {formula!r} is not understood: {type(e).__name__} {e}")
-    return re.sub(r"[*_^~]", lambda mark: f"&#{ord(mark[0])};", tree) # Markdown would take these for its own
-
-
 def with_mathml(markdown: str) -> str:
     "Formulas as MathML, which browsers draw by themselves. Raises `SystemExit` with a formula that is not understood."
     block = r"\$\$(?P<block>.+?)\$\$"
     inline = r"(?<![\\$])\$(?P<inline>(?!\s)[^$\n]+?(?<![\s\\]))\$(?!\d)"
     return outside_code(f"{block}|{inline}", mathml, markdown)
-
-
-def anchor(term: str) -> str:
-    "The address of a term within the glossary."
-    return re.sub(r"[^a-z0-9λ]+", "-", term.lower()).strip("-")
-
-
-TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.IGNORECASE)
-SCROLLING = re.compile(r'<(pre|table|math(?=[^>]* display="block"))(?=[ >])') # what may be wider than a page
-NO_LINK = {"a", "code", "pre", "math", "script", "style", "h1", "h2", "h3", "h4", "h5", "h6", "th", "button"}
-
-
-def with_glossary(content: str, glossary: str) -> str: # of a page, as HTML; where the glossary is
-    "Terms of the glossary as links, each where a page first says it in its text."
-    known = {term.lower(): term for term in GLOSSARY}
-    inside = [] # elements around a place that take no links
-    parts = re.split(r"(<[^>]+>)", content)
-
-    def linked(match):
-        term = known.pop(match[0].lower(), None)
-        return f'<a class="term" href="{glossary}#{anchor(term)}">{match[0]}</a>' if term else match[0]
-
-    for place, part in enumerate(parts):
-        tag = re.match(r"<(/?)(\w+)", part)
-        if tag is None:
-            if not inside:
-                parts[place] = TERMS.sub(linked, part)
-        elif tag[2] in NO_LINK:
-            if not tag[1]:
-                inside.append(tag[2])
-            elif inside:
-                inside.pop()
-    return "".join(parts)
-
-
-def on_page_content(content: str, page, **_) -> str:
-    """What mkdocs calls for each page: formulas of docstrings, which mkdocstrings has put there, as MathML; terms of the
-    glossary as links; and code, tables and formulas that a keyboard can scroll."""
-    block = r'<div class="arithmatex">\\\[(?P<block>.+?)\\\]</div>'
-    inline = r'<span class="arithmatex">\\\((?P<inline>.+?)\\\)</span>'
-    content = re.sub(f"{block}|{inline}", mathml, content, flags=re.S)
-    if page.file.src_uri != "glossary.md":
-        content = with_glossary(content, posixpath.relpath("glossary.html", posixpath.dirname(page.file.dest_uri) or "."))
-    return SCROLLING.sub(r'<\1 tabindex="0"', content)
-
-
-def on_post_page(output: str, **_) -> str:
-    "What mkdocs calls for each page when it is whole: the dialog of the search has a name."
-    return output.replace('data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"')
-
-
-def numbered(place: str, title: str) -> str: # place: of a section on the site
-    "Return the title of a page with the number that its table or figure has in its paper: `Table 3 of paper A: …`."
-    match = NUMBERED.fullmatch(place)
-    if match is None:
-        return title
-    number = f"{match['kind'].capitalize()} {match['number']}"
-    paper = PAPERS[match["paper"]].partition(":")[0]
-    return f"{number} of p{paper[1:]}: {title.removeprefix(f'{number}: ')}"
-
-
-def on_post_build(config, **_) -> None:
-    """What mkdocs calls at the end: the search knows the beginning of each section, which makes its index small, of a page its
-    answer, the number of its table, and what people ask who want it, in which no word is too common to count. What stands on
-    the site twice, or is replaced, is not searched."""
-    file = Path(config["site_dir"]) / "search" / "search_index.json"
-    index = json.loads(file.read_text("utf-8"))
-    index["config"]["pipeline"] = [] # `what to do` has nothing but words that lunr leaves out
-    index["config"]["fields"]["tags"]["boost"] = ASKED_BOOST
-    index["docs"] = [section for section in index["docs"] if not section["location"].startswith(UNSEARCHED)]
-    for section in index["docs"]:
-        place, text = section["location"], section["text"]
-        beginning = text[max(0, text.find("Answer.")):][:INDEXED]
-        section["text"] = re.sub(r"<[^>]*$", "", beginning) # no half of a tag
-        if place in ASKED:
-            section["tags"] = ASKED[place]
-        section["title"] = numbered(place, section["title"])
-    file.write_text(json.dumps(index, ensure_ascii=False), "utf-8")
 
 
 def citing() -> str:
@@ -392,7 +288,6 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
     "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"], "Data": ["data"], "Diagnose and compare": ["explain"],
 }
-PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
 
 
 def contents(names: dict[str, str]) -> list:
@@ -423,6 +318,35 @@ def contents(names: dict[str, str]) -> list:
     ]
 
 
+def configuration(names: dict[str, str]) -> dict:
+    "What `mkdocs.yml` says of this version, beside what tools/site/mkdocs.yml says of all."
+    own = settings()
+    blob = f"{own['git_url']}/blob/{own['branch']}"
+    return {
+        "INHERIT": os.path.relpath(PARTS / "mkdocs.yml", BUILD),
+        "docs_dir": "pages",
+        "site_dir": "site",
+        "nav": contents(names),
+        "copyright": f'debias-nb {own["version"]} · <a href="{blob}/LICENSE">Apache-2.0 license</a> · '
+                     f'<a href="{blob}/CITATION.cff">Cite it</a> · <a href="{own["git_url"]}">Source</a>',
+    }
+
+
+def build(builder: list[str], config: dict) -> int:
+    "Let a builder make the HTML, take our steps on it, and put it in _docs/. Returns the exit code of the builder."
+    file = BUILD / "mkdocs.yml"
+    file.write_text(yaml.safe_dump(config), "utf-8")
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])] # a builder of another environment reads docstrings, too
+    notice = {"NO_MKDOCS_2_WARNING": "1"} # Material's about its successor; these are pinned
+    done = subprocess.run([*builder, str(file)], env={**os.environ, **notice, "PYTHONPATH": os.pathsep.join(paths)})
+    if done.returncode == 0:
+        site = BUILD / "site"
+        change_site(site, BUILD / "pages")
+        shutil.rmtree(SITE, ignore_errors=True)
+        site.rename(SITE)
+    return done.returncode
+
+
 def main() -> int:
     processed = processed_notebooks()
     names = page_names(processed)
@@ -437,24 +361,11 @@ def main() -> int:
     (BUILD / "pages" / "index.md").write_text(start(names, shown), "utf-8")
     shutil.copy(PARTS / "site.css", BUILD / "pages")
     explorer.write(BUILD / "pages")
-    own = settings()
-    config = {
-        "INHERIT": os.path.relpath(ROOT / "tools/site/mkdocs.yml", BUILD),
-        "docs_dir": "pages",
-        "site_dir": os.path.relpath(SITE, BUILD),
-        "nav": contents(names),
-        "copyright": f'debias-nb {own["version"]} · <a href="{own["git_url"]}/blob/{own["branch"]}/LICENSE">Apache-2.0 license</a> · '
-                     f'<a href="{own["git_url"]}/blob/{own["branch"]}/CITATION.cff">Cite it</a> · <a href="{own["git_url"]}">Source</a>',
-        "hooks": [os.path.relpath(__file__, BUILD)],
-    }
-    file = BUILD / "mkdocs.yml"
-    file.write_text(yaml.safe_dump(config), "utf-8")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(file)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"} # Material's notice about its successor; these are pinned
-    done = subprocess.run(command, env=environment)
-    if done.returncode == 0:
+    builder = sys.argv[1:] or [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file"]
+    code = build(builder, configuration(names))
+    if code == 0:
         print(f"{len(names)} pages in {SITE.relative_to(ROOT)}/")
-    return done.returncode
+    return code
 
 
 if __name__ == "__main__":

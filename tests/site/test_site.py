@@ -1,6 +1,9 @@
-"""The pages that `make docs` builds, in a Chromium where there is one: `make docs-check`. Links are mkdocs' own check."""
+"""The pages that `make docs` builds, in a Chromium where there is one: `make docs-check`."""
+import posixpath
 import re
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from conftest import SITE
@@ -17,6 +20,50 @@ def named(page: Path) -> str:
 def test_terms_are_linked_where_they_are_first_said():
     terms = re.findall(r'class="term" href="[^"]*#([^"]+)"', (SITE / "read/itvreg.html").read_text("utf-8"))
     assert len(terms) == len(set(terms)) > 5
+
+
+class Places(HTMLParser):
+    "The links of a page, and the places that links may lead to."
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.links, self.places = [], {""}
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.places.add(attributes.get("id", ""))
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+
+
+def lost_links(pages: dict[str, str]) -> list[str]: # address within the site -> HTML
+    "The links within the site that lead to no file of it, or to no place of a page."
+    read = {name: Places(page) for name, page in pages.items()}
+    lost = []
+    for name, page in read.items():
+        for link in page.links:
+            address = urlsplit(link)
+            if address.scheme or address.netloc:
+                continue
+            path = posixpath.join(posixpath.dirname(name), unquote(address.path)) if address.path else name
+            target, place = posixpath.normpath(path), unquote(address.fragment)
+            is_view = target == "explorer.html" and "=" in place # what is chosen there
+            there = place in read[target].places or is_view if target in read else (SITE / target).is_file()
+            if not there:
+                lost.append(f"{name}: {link}")
+    return lost
+
+
+def test_links_within_the_site_lead_somewhere():
+    "Whatever built it: mkdocs looks at links too, another builder may not."
+    assert lost_links({named(page): page.read_text("utf-8") for page in PAGES if page.name != "404.html"}) == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed():
+    page = '<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>'
+    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x"]
 
 
 WIDE, NARROW = 1280, 390
