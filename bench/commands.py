@@ -20,6 +20,18 @@ texts = [text for file in files for side in (file.left, file.right) for text in 
 for folder in sys.argv[1:3]:
     SentenceTransformer(folder, device="cpu").encode(texts, show_progress_bar=False)
 """
+SEARCH = "encoding, and products with the first 100 texts"
+SEARCHING = """
+import sys
+import pandas as pd
+from sentence_transformers import SentenceTransformer
+texts = [pd.read_json(path, lines=True).text.tolist() for path in sys.argv[3:]]
+for folder in sys.argv[1:3]:
+    model = SentenceTransformer(folder, device="cpu")
+    queries, corpus = (model.encode(side, show_progress_bar=False, convert_to_tensor=True) for side in texts)
+    for rows in queries.split(256):
+        (rows @ corpus.T).topk(min(100, len(corpus)))
+"""
 OURS = [sys.executable, "-c", "from debias_nb.repro.entry import main; main()"]
 
 
@@ -46,6 +58,25 @@ def diagnosis_commands(pairs: int, folder: Path) -> dict[str, list[str]]:
     }
 
 
+def retrieval_commands(texts: int, folder: Path) -> dict[str, list[str]]:
+    "What encodes as many queries and texts by both models and multiplies them, and what diagnoses the search."
+    from debias_nb.settings import WorldConfig
+    from debias_nb.data.worlds import Catalog
+    pairs = Catalog(WorldConfig(train_pairs=texts, negatives=1)).labeled_pairs().frame()
+    matches = pairs[pairs.label == 1][:texts].reset_index(drop=True)
+    ids = matches.index.astype(str)
+    search = folder / "search"
+    (search / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, side in {"queries": "left", "corpus": "right"}.items():
+        matches[[side]].set_axis(["text"], axis=1).assign(_id=ids).to_json(search / f"{name}.jsonl", orient="records", lines=True)
+    judgments = matches.assign(**{"query-id": ids, "corpus-id": ids, "score": 1})[["query-id", "corpus-id", "score"]]
+    judgments.to_csv(search / "qrels" / "test.tsv", sep="\t", index=False)
+    return {
+        SEARCH: [sys.executable, "-c", SEARCHING, "base", "tuned", "search/queries.jsonl", "search/corpus.jsonl"],
+        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--test", "new=search", "--out", "page", "--overwrite"],
+    }
+
+
 def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
     "Run all commands in turns; ratios are to the first one."
     return compare(commands, lambda name: usage(commands[name], folder), next(iter(commands)), repeats)
@@ -53,6 +84,7 @@ def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
 
 def measure(options) -> tuple[dict, dict]:
     sizes = [200] if options.quick else options.pairs or [100_000]
+    searches = [200] if options.quick else options.retrieval or []
     [(name, base, _)] = loaded(static_encoders()[-1:])
     columns = {"CPU s": "seconds", "GB": "gb", "ratio": "ratio"}
     with tempfile.TemporaryDirectory() as folder:
@@ -60,14 +92,21 @@ def measure(options) -> tuple[dict, dict]:
         neighbor(base).save(f"{folder}/tuned")
         begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder, options.repeats)
         print_variants("without data", begun, columns)
-        diagnoses = {}
+        diagnoses, retrievals = {}, {}
         for size in sizes:
             diagnoses[str(size)] = in_turns(diagnosis_commands(size, Path(folder)), folder, options.repeats)
             print_variants(f"{size:,} pairs, {name}", diagnoses[str(size)], columns)
-    return {"pairs": ", ".join(map(str, sizes)), "encoder": name}, {"clock": "CPU time", "demo": begun, "diagnose": diagnoses}
+        for size in searches:
+            retrievals[str(size)] = in_turns(retrieval_commands(size, Path(folder)), folder, options.repeats)
+            print_variants(f"{size:,} queries and texts, {name}", retrievals[str(size)], columns)
+    settings = {"pairs": ", ".join(map(str, sizes)), "retrieval": ", ".join(map(str, searches)), "encoder": name}
+    return settings, {"clock": "CPU time", "demo": begun, "diagnose": diagnoses, "retrieval": retrievals}
 
 
-SIZES = {"pairs": {"action": "append", "type": int, "help": "size of a diagnosis, 100000 by default; may be repeated"}}
+SIZES = {
+    "pairs": {"action": "append", "type": int, "help": "size of a diagnosis, 100000 by default; may be repeated"},
+    "retrieval": {"action": "append", "type": int, "help": "queries of a search, and texts of its corpus, none by default; may be repeated"},
+}
 
 if __name__ == "__main__":
     sys.exit(run(__file__, __doc__, measure, 3, SIZES))

@@ -4,7 +4,10 @@ import copy
 import gc
 import sys
 import tempfile
-from functools import partial
+import time
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from unittest.mock import patch
 
 from common import ENCODERS, PLANTED, compare, loaded, planted_pairs, print_variants, rounded, run, training_stretch
 
@@ -42,22 +45,51 @@ def loss_of(variant: str, model):
     return Regularized(model, loss, [added[variant]])
 
 
+def timed(function, part: str, spent: dict):
+    "The function, whose CPU time is added to that of a part."
+    @wraps(function)
+    def run(*args, **kwargs):
+        start = time.process_time()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            spent[part] += time.process_time() - start
+    return run
+
+
+@contextmanager
+def timed_parts():
+    "CPU seconds by part of what `Regularized` adds to a step; its backward pass is none of them."
+    from debias_nb.losses import batches, gradient_shares, regularized
+    owners = {
+        "reading columns": (regularized, "read_columns"), "interventions": (regularized.Draws, "intervention"),
+        "base encoder": (batches.Batch, "at_base"), "encoder on other texts": (batches.View, "encode"),
+        "gradient shares": (gradient_shares.Watch, "start_batch"),
+    }
+    spent = dict.fromkeys(owners, 0.)
+    with ExitStack() as patches:
+        for part, (owner, name) in owners.items():
+            patches.enter_context(patch.object(owner, name, timed(getattr(owner, name), part, spent)))
+        yield spent
+
+
 def training_run(variant: str, encoder, texts) -> dict:
     """Milliseconds of a step: CPU time of one training, from the first batch to the last update; the frozen copy of the
-    model is made before."""
+    model is made before. And the share of that in each part of `timed_parts`."""
     from datasets import Dataset
     from debias_nb.trainer import QuietTrainer, training_arguments
     model = copy.deepcopy(encoder)
     data = Dataset.from_dict({"query": texts[0], "item": texts[1]})
     stretch = training_stretch()
     gc.collect()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, timed_parts() as spent:
         args = training_arguments(
             folder, num_train_epochs=1, per_device_train_batch_size=BATCH, learning_rate=1e-3, seed=0, use_cpu=True)
         trainer = QuietTrainer(
             model=model, args=args, train_dataset=data, loss=loss_of(variant, model), callbacks=[stretch])
         trainer.train()
-    return {"step_ms": 1000 * stretch.seconds / trainer.state.global_step}
+    shares = {part: seconds / stretch.seconds for part, seconds in spent.items()}
+    return {"step_ms": 1000 * stretch.seconds / trainer.state.global_step, **shares}
 
 
 def measure(options) -> tuple[dict, dict]:

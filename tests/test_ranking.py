@@ -71,6 +71,14 @@ def test_a_text_that_is_the_query_is_not_ranked():
     assert (found.above.tolist(), found.first[:, 0].tolist(), found.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
+def test_a_search_refuses_scores_that_are_not_finite(value):
+    "Also where each vector is finite, and the product of two is not."
+    texts = torch.tensor([[value, 0], [1., 0]])
+    with pytest.raises(ValueError, match="scores are not finite"):
+        corpus_levels(texts, texts, np.arange(2), np.arange(2), np.ones(2, int))
+
+
 # ---- brute force
 
 

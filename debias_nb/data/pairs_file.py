@@ -56,7 +56,8 @@ class PairFile:
 
     @cached_property
     def folded(self) -> tuple[list[str], list[str]]: # of each row left and right; case, spaces and punctuation apart
-        return tuple([fold(text, True) for text in texts] for texts in (self.left, self.right))
+        keys = {text: fold(text, True) for text in {*self.left, *self.right}} # texts stand in several pairs
+        return tuple([keys[text] for text in texts] for texts in (self.left, self.right))
 
     @cached_property
     def rows_sha256(self) -> str: # 64 hex digits

@@ -43,7 +43,7 @@ def sample_distinct(texts: list[str], seed: int = 0) -> list[str]:
 
 def neighbors(scorer: Scorer, texts: list[str]) -> np.ndarray: # (n, NEIGHBORS)
     "Find the nearest others of each text. Raise `EncoderError` for a model that tells no texts apart."
-    levels = search_corpus({"it": scorer}, unjudged_file(texts, texts, np.arange(len(texts))), first=NEIGHBORS)["it"]
+    levels = search_corpus({"it": scorer}, unjudged_file(texts, texts, np.arange(len(texts))), first={"it": NEIGHBORS})["it"]
     if np.median(levels.tied) > len(texts) / 2: # as near as the first text
         raise EncoderError(f"{scorer.name}: all texts have the same vector")
     return levels.first

@@ -322,7 +322,7 @@ def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str],
 
 def _vocabulary(train: PairFile | None) -> set[str] | None:
     "Collect the words of training."
-    return None if train is None else set().union(*map(words_of, [*train.left, *train.right]))
+    return None if train is None else {word for text in (*train.left, *train.right) for word in words_of(text)}
 
 
 def diagnose(

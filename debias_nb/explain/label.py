@@ -44,7 +44,7 @@ def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[st
     "Search the first texts of each query with both models."
     if len(corpus) <= NEAR:
         raise DataError(f"{len(corpus)} texts to search in; more than {NEAR} are needed")
-    levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress, first=NEAR)
+    levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress, first=dict.fromkeys(scorers, NEAR))
     return [own.first for own in levels.values()]
 
 

@@ -317,7 +317,7 @@ def search_corpus(
     file,                       # a `PairFile` whose form is retrieval
     what: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
-    first: int = 0,             # how many of the first texts of each query to keep
+    first: dict[str, int] | None = None, # how many of the first texts of each query to keep, of each model; none by default
 ) -> dict[str, Levels]: # of each model
     """Find where the relevant texts of each query stand in the corpus, by each model's own similarity.
 
@@ -339,8 +339,8 @@ def search_corpus(
                 one, other = query_vectors.pop(name), text_vectors.pop(name)
                 check_finite(name, one.sum(1).numpy())
                 check_finite(name, other.sum(1).numpy())
-                levels[name] = corpus_levels(
-                    one, other, query, document, grade, itself, min(first, len(file.corpus)), progress=bar.update)
+                places = min((first or {}).get(name, 0), len(file.corpus))
+                levels[name] = corpus_levels(one, other, query, document, grade, itself, places, progress=bar.update)
     return {name: levels[name] for name in scorers}
 
 # %% ../../nbs/explain/01_models.ipynb #7d0c2a11

@@ -417,7 +417,7 @@ class RetrievalTest(QueryTest):
         return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]] # -1: it is not in the corpus
 
     def asked(self, scorers, progress=False) -> dict:
-        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=NEAREST)
+        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=dict.fromkeys(("base", "tuned"), NEAREST))
 
     def ask_words(self) -> None:
         "Do nothing: words are looked at among the first texts, see `sampled`."

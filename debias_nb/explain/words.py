@@ -190,10 +190,13 @@ class WordPairs:
 
 def word_pairs(left: list[str], right: list[str], labels: np.ndarray) -> WordPairs:
     "Find the words of pairs."
-    words = [set(words_of(text)) for text in (*left, *right)]
-    numbers, vocabulary = pd.factorize(np.array(list(chain.from_iterable(words)), dtype=object))
-    ends = np.cumsum([0, *map(len, words)])
-    has = csr_matrix((np.ones(len(numbers), int), numbers, ends), shape=(len(words), len(vocabulary)))
+    words = []
+    ends = [0]
+    for text in (*left, *right): # a set of each text at once would be the largest thing of a diagnosis
+        words += set(words_of(text))
+        ends.append(len(words))
+    numbers, vocabulary = pd.factorize(np.array(words, dtype=object))
+    has = csr_matrix((np.ones(len(numbers), int), numbers, ends), shape=(len(ends) - 1, len(vocabulary)))
     return WordPairs({word: number for number, word in enumerate(vocabulary)}, has[:len(left)], has[len(left):], labels)
 
 

@@ -99,15 +99,13 @@ DECIMALS = 6 # of scores whose size is about 1
 # %% ../../nbs/measures/rankings.ipynb #abf4ba81
 def _count_texts(scores: "Tensor", query, document) -> tuple[np.ndarray, np.ndarray]:
     "Count the texts of a block that score higher than each relevant one, and those that score the same."
-    slot = np.arange(len(query)) - np.searchsorted(query, query) # which relevant text of its query each one is
+    rows = scores.numpy()
     above = np.empty(len(query), int)
     tied = np.empty(len(query), int)
-    for number in range(slot.max() + 1):
-        places = np.flatnonzero(slot == number)
-        rows = scores[query[places]]
-        own = scores[query[places], document[places]][:, None]
-        above[places] = (rows > own).sum(1).numpy()
-        tied[places] = (rows == own).sum(1).numpy()
+    for place, (number, text) in enumerate(zip(query, document)): # a row at a time stays in the cache of a core
+        row = rows[number]
+        above[place] = np.count_nonzero(row > row[text])
+        tied[place] = np.count_nonzero(row == row[text])
     return above, tied
 
 
@@ -127,6 +125,8 @@ def corpus_levels(
     check_range("first", first, high=len(corpus), closed="both")
     queries, corpus = queries.detach(), corpus.detach()
     largest = float(queries.norm(dim=1).max() * corpus.norm(dim=1).max()) # score that there can be
+    if not math.isfinite(largest):
+        raise ValueError("scores are not finite")
     scale = 10.**round(math.log10(max(largest, 1e-30)))
     columns = corpus.T
     above = np.empty(len(query), int)
@@ -134,9 +134,9 @@ def corpus_levels(
     tops = np.empty((len(queries), first), int) # filled in place: pieces that stay would keep freed blocks from being used again
     step = max(1, block_bytes // (16 * len(corpus)))
     for start in range(0, len(queries), step):
-        scores = (queries[start:start + step] @ columns).div_(scale)
-        if not torch.isfinite(scores.sum()):
-            raise ValueError("scores are not finite")
+        scores = queries[start:start + step] @ columns
+        if scale != 1:
+            scores.div_(scale)
         scores.mul_(10**DECIMALS).round_()
         if itself is not None:
             own = torch.tensor(itself[start:start + step])
@@ -189,16 +189,17 @@ def reciprocal_rank(
     k: float = math.inf, # places that count, at least 1
 ) -> np.ndarray: # (Q,) in [0, 1]
     "Return one over the rank of the first relevant text, 0 if it is beyond k."
-    kinds, which = np.unique(np.stack([above, tied, right], 1), axis=0, return_inverse=True)
-    values = []
+    values = np.where(above + 1 <= k, 1 / (above + 1), 0) # where all of a tie are relevant
+    is_mixed = tied > right
+    kinds, which = np.unique(np.stack([above, tied, right], 1)[is_mixed], axis=0, return_inverse=True)
+    means = []
     for before_tie, size, relevant in kinds:
         before = np.arange(size - relevant + 1) # others of the tie that come first
-        chance = 1.
-        if size > relevant:
-            chance = nhypergeom.pmf(before, size, size - relevant, 1)
+        chance = nhypergeom.pmf(before, size, size - relevant, 1)
         place = before_tie + before + 1
-        values.append((chance / place)[place <= k].sum())
-    return np.array(values)[which.ravel()]
+        means.append((chance / place)[place <= k].sum())
+    values[is_mixed] = np.array(means)[which.ravel()]
+    return values
 
 
 def mrr(levels: Levels, k: float = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]; with k = 1 it is P@1
