@@ -214,7 +214,7 @@ def compare(
         What the training pairs are of, "sentences" or "offers", and behind a colon the new data where they are of the other kind, as in
         "sentences:offers". Where nothing can be told, records of this encoder, loss and kind then say what is likely.
     workers : int, optional
-        Trainings at a time, each with one thread; by default as many as cores, and one on a GPU.
+        Trainings at a time, each with one thread; by default as many as cores, or one on each GPU.
 
     Returns
     -------

@@ -127,6 +127,8 @@ def diagnose(
     texts: Annotated[str | None, Option(
         help="Unlabeled texts of the new data, next to tests or in their place: one per line, a column text (or FILE:COLUMN), or two columns "
         "of texts, perhaps with scores in columns base and tuned. The answer is all clear, or label.")] = None,
+    devices: Annotated[str | None, Option(
+        help="One process that encodes texts for each device, such as cuda:0,cuda:1 or cpu,cpu.", show_default="this process alone")] = None,
 ):
     "Report whether, where and why fine-tuning made a model worse."
     from ...data.run_files import named_runs
@@ -139,7 +141,7 @@ def diagnose(
     _check_free(out, FILES, overwrite)
     diagnosis = _call(
         diagnosing.diagnose, ctx.params, tests=tests or None, columns=names, prompts=_two_prompts(prompts), scores=runs, results=folders or None,
-        trained=trained and trained.split(","))
+        trained=trained and trained.split(","), devices=devices and devices.split(","))
     _answer(diagnosis, out)
     if texts and not tests:
         raise Exit(fail_on == "unsure" and not diagnosis.is_clear)
@@ -254,7 +256,7 @@ def compare(
         help="What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other kind. Where "
         "nothing can be told, records of this encoder, loss and kind say what is likely.")] = None,
     verdict_words: VerdictWords = False,
-    workers: Annotated[int | None, Option(min=1, help="Trainings at a time.", show_default="as many as cores")] = None,
+    workers: Annotated[int | None, Option(min=1, help="Trainings at a time, each on a GPU of its own where there are several.", show_default="as many as cores or GPUs")] = None,
     overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
