@@ -35,6 +35,7 @@ ASKED = { # page -> what people type who want it, which the search looks at firs
     "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
     "explain/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "your_files.html": ["my own files", "my own data"],
+    "larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
     "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
     "reports/LAMBDA.html": ["which λ", "which lambda"],
@@ -407,7 +408,7 @@ def contents(names: dict[str, str]) -> list:
         first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
         papers.append({title: first + [page for page in pages if page not in first]})
     own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in (
-        "your_files", "label", "recipes", "in_ci", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
+        "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
