@@ -280,7 +280,7 @@ def _of_scores(models: dict[str, ExternalScores], tests: list[Test]) -> Findings
 
 def _of_models(
     scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], apart: dict[str, np.ndarray], margin: float, most: int, seed: int,
-    progress: bool, devices: list[str] | None,
+    progress: bool, devices: list[str] | None = None,
 ) -> Findings:
     "Fill the scores of the tests with those of models and averaged weights, and look at words, labels and texts."
     from debias_nb.explain.pool import encoding_on
