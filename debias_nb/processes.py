@@ -9,6 +9,10 @@ rows, and all parts are equally large, nothing else is needed. Three kinds of lo
 - a loss with weights of its own, which nobody averages: they begin alike, and what is random is drawn once.
 """
 import os
+import threading
+import time
+from functools import cache
+from multiprocessing import current_process
 
 import torch
 import torch.distributed as dist
@@ -102,3 +106,24 @@ def refuse_several(
     "Raise an error if several processes train together."
     if processes() > 1:
         raise error(f"{what} cannot be trained in {processes()} processes: {why}")
+
+
+@cache # one thread is enough
+def end_with(parent: int) -> None: # parent: number of a process
+    "Let this process end within a second after the one that started it, however that ends."
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(.2)
+        os._exit(1)
+
+    if os.getpid() != parent:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def take_gpu() -> None:
+    "Leave a new process one GPU of several, before it uses any: the first process the first one, the next the second."
+    count = torch.cuda.device_count()
+    if count > 1:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+        [number] = current_process()._identity # from 1 on
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[(number - 1) % count]

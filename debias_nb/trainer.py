@@ -20,7 +20,9 @@ def training_arguments(
 ) -> SentenceTransformerTrainingArguments:
     "Return sentence-transformers' training arguments; a change goes before what is set here."
     settings = {"use_cpu": not torch.cuda.is_available(), **QUIET, **changes}
-    return SentenceTransformerTrainingArguments(output_dir=str(folder), **settings)
+    arguments = SentenceTransformerTrainingArguments(output_dir=str(folder), **settings)
+    arguments._n_gpu = min(arguments.n_gpu, 1) # over several, transformers would enlarge each batch
+    return arguments
 
 
 class QuietTrainer(SentenceTransformerTrainer):

@@ -90,6 +90,16 @@ def tables(folders, files):
     return found_with(folders, files, "table", "other table", group="brand", seed=3)
 
 
+def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys):
+    what = {"train": str(files / "train.csv"), "tests": {"new": str(files / "new.csv")}}
+    diagnose(folders["table"], folders["other table"], **what, progress=True)
+    bars = capsys.readouterr().err
+    for name in ("reading", "overlap with training", "new: scores", "resamples", "word overlap", "flaws of the data", "thresholds"):
+        assert f"{name}:   0%|" in bars
+    diagnose(folders["table"], folders["other table"], **what, progress=False)
+    assert capsys.readouterr().err == ""
+
+
 # ---------------------------------------------------------------- planted worlds; the strong one is in the notebook
 
 
@@ -632,7 +642,7 @@ def test_words_of_plain_text_are_read_as_those_of_any_text():
 
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys):
     diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
-    assert re.search(r"resamples: .*/10 \[", capsys.readouterr().err), "five models by two metrics"
+    assert re.search(r"resamples: .*/12 \[", capsys.readouterr().err), "five models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):

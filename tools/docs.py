@@ -302,7 +302,7 @@ def contents(names: dict[str, str]) -> list:
         first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
         papers.append({title: first + [page for page in pages if page not in first]})
     own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in (
-        "your_files", "label", "recipes", "in_ci", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
+        "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]

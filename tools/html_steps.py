@@ -32,6 +32,7 @@ QUERIES = { # page -> what people type who want it, which the search looks at fi
     "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
     "explain/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "your_files.html": ["my own files", "my own data"],
+    "larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
     "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
     "reports/LAMBDA.html": ["which λ", "which lambda"],

@@ -213,7 +213,7 @@ def compare(
         What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other
         kind. Where nothing can be told, records of this encoder, loss and kind say what is likely.
     workers : int in [1, inf), optional
-        Trainings at a time, each with one thread; by default as many as cores, and one on a GPU.
+        Trainings at a time, each with one thread; by default as many as cores, or one on each GPU.
 
     Returns
     -------

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
 
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
@@ -23,11 +22,11 @@ from .changes import score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, below_chance, candidate_words, doubts, flat_scores, flaws, reversal
-from .evidence import ranked_words, shortcuts, slices
+from .evidence import ranked_words, shortcuts, slices, training_vocabulary
 from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
 from .inputs import apart_of, check_models, describe_samples, load_pair, made_of, read_files
 from .inputs import setting_differences
-from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
+from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes, with_bar
 from .page import file_notes, tables
 from .parameters import plain_arguments
 from .programs import has_both_classes, snippet
@@ -266,32 +265,36 @@ def _of_scores(models: dict[str, ExternalScores], tests: list[Test]) -> Findings
 
 def _of_models(
     scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], apart: dict[str, np.ndarray], margin: float, most: int, seed: int,
-    progress: bool,
+    progress: bool, devices: list[str] | None = None,
 ) -> Findings:
     "Fill the scores of the tests with those of models and averaged weights, and look at words, labels and texts."
+    from debias_nb.explain.pool import encoding_on
     mixes = {}
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
-    for test in tests:
-        test.ask(scorers | mixes, progress)
-    measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
-    for test, model, metric in tqdm(measured, "resamples", disable=not progress, leave=False): # kept by each test
-        test.of(model, metric)
-    smaller = [test.sampled() for test in tests]
-    for test in smaller:
-        if not test.scores:
-            test.ask(scorers, progress)
-    shares = dict(zip(mixes, SHARES))
-    unread = reading_warnings(scorers, smaller)
-    return Findings(
-        smaller, [*unread], _notes_of_models(scorers, tests, bool(mixes)), scorers, shares,
-        averaged=averaged(tests, shares, apart, margin),
-        suspects=_suspects(train, scorers, most, seed, progress),
-        unread=unread,
-        before=_heading_of_same_weights(**scorers),
-        behind=setting_differences(**scorers),
-        **_of_words(scorers, train, smaller, seed, progress),
-    )
+    with encoding_on(scorers | mixes, devices) as encoders:
+        pair = {name: encoders[name] for name in scorers}
+        for test in tests:
+            test.ask(encoders, progress)
+        measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
+        measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)] # of `below_chance`
+        for test, model, metric in with_bar(measured, "resamples", progress): # kept by each test
+            test.of(model, metric)
+        smaller = [test.sampled() for test in tests]
+        for test in smaller:
+            if not test.scores:
+                test.ask(pair, progress)
+        shares = dict(zip(mixes, SHARES))
+        unread = reading_warnings(scorers, smaller)
+        return Findings(
+            smaller, [*unread], _notes_of_models(scorers, tests, bool(mixes)), scorers, shares,
+            averaged=averaged(tests, shares, apart, margin),
+            suspects=_suspects(train, pair, most, seed, progress),
+            unread=unread,
+            before=_heading_of_same_weights(**scorers),
+            behind=setting_differences(**scorers),
+            **_of_words(pair, train, smaller, seed, progress),
+        )
 
 
 def _decide(
@@ -320,11 +323,6 @@ def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str],
     }
 
 
-def _vocabulary(train: PairFile | None) -> set[str] | None:
-    "Collect the words of training."
-    return None if train is None else {word for text in (*train.left, *train.right) for word in words_of(text)}
-
-
 def diagnose(
     base: "Model | None" = None,
     tuned: "Model | None" = None,
@@ -349,6 +347,7 @@ def diagnose(
     results: dict | None = None,
     trained: list[str] | None = None,
     texts: str | Path | Iterable[str] | None = None,
+    devices: list[str] | None = None,
 ) -> Diagnosis | AllClear:
     """Report whether, where and why fine-tuning made a model worse.
 
@@ -411,6 +410,9 @@ def diagnose(
     texts : str, Path, list or table, optional
         Unlabeled texts of the new data, next to tests or in their place: one per line, a column text (or FILE:COLUMN), or two
         columns of texts, perhaps with scores in columns base and tuned. The answer is all clear, or label.
+    devices : list of str, optional
+        One process that encodes texts for each device, such as cuda:0,cuda:1 or cpu,cpu; scores stay the same. By default this
+        process alone, on a GPU if there is one. In Python, as a list, and a script calls this below `if __name__ == "__main__":`.
 
     Returns
     -------
@@ -447,27 +449,27 @@ def diagnose(
     plain = plain_arguments("diagnose", locals())
     if results is not None or trained is not None:
         return diagnose_results(results, trained, margin / 100, (base, tuned, train, tests, scores, texts))
-    check_models(base, tuned, scores, prompts)
+    check_models(base, tuned, scores, prompts, devices)
     options = plain | {"columns": columns, "prompts": prompts}
     new_texts = None if texts is None else read_unlabeled(texts)
     if new_texts and not tests:
         return diagnose_texts({} if base is None else load_pair(base, tuned, prompts), new_texts, seed, options)
     files = read_files(
-        train, tests or {}, columns, group, base is None, where, match=match, match_from=match_from, other_to=other_to)
+        train, tests or {}, columns, group, base is None, where, progress, match=match, match_from=match_from, other_to=other_to)
     training = files.get("train")
     test_files = {name: file for name, file in files.items() if name != "train"}
     sets, left_out = _large_enough(test_files, seed, metric, sample)
-    apart = apart_of(sets, training)
+    apart = apart_of(with_bar(sets, "overlap with training", progress), training)
     if base is None:
         models = find_scores(scores, test_files)
         findings = _of_scores(models, sets)
     else:
         models = load_pair(base, tuned, prompts)
-        findings = _of_models(models, training, sets, apart, margin / 100, sample or PairTest.sample, seed, progress)
-    for test in sets:
+        findings = _of_models(models, training, sets, apart, margin / 100, sample or PairTest.sample, seed, progress, devices)
+    for test in with_bar(sets, "word overlap", progress):
         test.ask_words()
     table = verdicts(sets, apart, margin / 100)
-    defects = flaws(training, sets, findings.suspects)
+    defects = flaws(training, sets, findings.suspects, progress)
     decision = _decide(sets, table, _overlap(defects), findings, like, margin / 100, metric is not None)
     share = decision.averaged and decision.averaged.share
     scorers = findings.scorers
@@ -477,9 +479,9 @@ def diagnose(
     program = snippet(scorers, training, share, (table.verdict == "worse").any()) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(training) + findings.notes
     of_tests = {
-        "scores": score_table(sets), "slices": slices(sets, findings.smaller, _vocabulary(training)),
+        "scores": score_table(sets), "slices": slices(sets, findings.smaller, training_vocabulary(training)),
         "flips": _lost_cases(sets, scorers if findings.words else {}),
-        "thresholds": _thresholds(sets, findings, share, threshold), "ranks": rank_moves(sets)}
+        "thresholds": _thresholds(with_bar(sets, "thresholds", progress), findings, share, threshold), "ranks": rank_moves(sets)}
     return Diagnosis(
         decision, table, **_sentences(sets, table, left_out, defects, findings), **of_tests,
         words=findings.words, shortcuts=findings.shortcuts, flaws=defects, snippet=program, facts=facts, notes=notes, left_out=left_out,

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'LEAST_PAIRS', 'EXAMPLES', 'OF_TRAINING', 'COPIES',
-           'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'slices', 'ranked_words', 'candidate_words',
-           'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs', 'below_chance', 'reversal', 'flat_scores',
-           'doubts', 'flaws']
+           'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'training_vocabulary', 'slices',
+           'ranked_words', 'candidate_words', 'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs',
+           'below_chance', 'reversal', 'flat_scores', 'doubts', 'flaws']
 
 # %% ../../nbs/explain/04_evidence.ipynb #98fd8c57
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .test_sets import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level, split_halves
-from .models import Scorer, pair_scores
+from .models import Scorer, pair_scores, with_bar
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
 from ..measures.stats import judge
@@ -71,6 +71,11 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None:
 
 # %% ../../nbs/explain/04_evidence.ipynb #3d91b143
 SLICE_COLUMNS = ["test", "kind", "slice", "cases", "matches", "base", "tuned", "change", "low", "high"]
+
+
+def training_vocabulary(train: PairFile | None) -> set[str] | None:
+    "Collect the words of training."
+    return None if train is None else {word for text in (*train.left, *train.right) for word in words_of(text)}
 
 
 def slices(
@@ -253,7 +258,7 @@ def doubts(test: Test, shared: int) -> list[str]: # shared: comparisons that sta
     return [warning] * bool(warning) + [f"{test.name}: {count:,} {what}." for what, count in counts.items() if count]
 
 # %% ../../nbs/explain/04_evidence.ipynb #32686457
-def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd.DataFrame: # suspects: rows of training
+def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame: # suspects: rows of training
     "Count what is wrong with the data, a row a finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its labels
@@ -262,7 +267,8 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray) -> pd
             training.setdefault(pair, set()).add(label)
     texts = set().union(*training)
     table = []
-    for name, file, suspicious in [*files, *((test.name, test.file, test.suspects()) for test in tests)]:
+    files += [(test.name, test.file, test.suspects()) for test in tests]
+    for name, file, suspicious in with_bar(files, "flaws of the data", progress):
         pairs = pd.Series(folded_pairs(file))
         is_match = pd.Series(file.labels > 0)
         findings = {

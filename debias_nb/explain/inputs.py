@@ -4,15 +4,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, quoted
+from ..checks import ConfigError, EncoderError, check_known, quoted
 from ..data.pairs import fold
 from ..data.pairs_file import PairFile, is_text, read_pairs_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS
 from ..encoders.kinds import check_apart
+from ..encoders.loading import present_devices
 from .external_scores import ExternalScores
 from .methods import HeldTexts
-from .models import Scorer, layers, limit, load_model, prompts_by_name
+from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
 from .page import command_line, file_facts, versions
 from .test_sets import Test
 from ..measures.strata import LOOK, looking_cost
@@ -24,7 +25,8 @@ def check_named(option: str, files) -> None:
 
 
 def read_files(
-    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, **how,
+    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, progress: bool = False,
+    **how,
 ) -> dict[str, PairFile]:
     """Read all files, `train` first if there is one.
 
@@ -43,7 +45,7 @@ def read_files(
         raise DataError(f"columns: there is no file called {name!r}")
     files = {}
     sources = tests if train is None else {"train": train} | tests
-    for name, source in sources.items():
+    for name, source in with_bar(sources.items(), "reading", progress):
         own, scores = of_file.get(name, of_file.get(None)), None
         if scored and own is not None and len(own) == 5:
             own, scores = own[:3], tuple(own[3:])
@@ -71,14 +73,17 @@ def with_copies(file: PairFile) -> PairFile:
     return replace(file, frame=frame)
 
 
-def check_models(base, tuned, scores, prompts) -> None:
-    "Check that there are two models, or scores of both, and prompts for models alone. Raise `ConfigError`."
+def check_models(base, tuned, scores, prompts, devices) -> None:
+    "Check that there are two models, or scores of both, prompts and devices for models alone, and no other devices than there are. Raise `ConfigError`."
     if (base is None) != (tuned is None):
         raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
     if base is not None and scores is not None:
         raise ConfigError("base and tuned, or scores: one of them is expected, got both")
-    if base is None and prompts is not None:
-        raise ConfigError("prompts: these need both models, base and tuned")
+    for name, value in {"prompts": prompts, "devices": devices}.items():
+        if base is None and value is not None:
+            raise ConfigError(f"{name}: these need both models, base and tuned")
+    for device in devices or ():
+        check_known("device", device, present_devices(), ConfigError)
 
 
 def check_results(results, *others) -> None:

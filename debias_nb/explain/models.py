@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['QUERIES', 'DOCUMENTS', 'Model', 'BLOCK', 'AT_ONCE', 'DECIMALS', 'NO_LIMIT', 'PRODUCTS', 'SHARE_NAMED', 'UNKNOWN',
            'Scorer', 'side_prompts', 'prompts_by_name', 'prompt_notes', 'kind_of', 'load_model', 'layers', 'limit',
-           'Cutting', 'cutting', 'vectors_of', 'round_scores', 'pair_scores', 'check_finite', 'search_corpus',
-           'reading_warnings', 'scoring_notes', 'mixed_scorer']
+           'Cutting', 'cutting', 'with_bar', 'vectors_of', 'round_scores', 'pair_scores', 'check_finite',
+           'search_corpus', 'reading_warnings', 'scoring_notes', 'mixed_scorer']
 
 # %% ../../nbs/explain/01_models.ipynb #8132ce3b
 import json
@@ -22,7 +22,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
-from ..encoders.tokens import ROUTER, EncoderError, default_prompt, embed, encoder_fingerprint
+from ..encoders.tokens import ROUTER, EncoderError, default_prompt, encoder_fingerprint
 from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
 from ..encoders.safe_folders import load_safely
@@ -31,6 +31,7 @@ from ..losses.averaging import wise_ft
 from ..measures.rankings import Levels, corpus_levels
 
 if TYPE_CHECKING:
+    from debias_nb.explain.pool import Ensemble
     from sentence_transformers import SentenceTransformer
 
 # %% ../../nbs/explain/01_models.ipynb #0ebde110
@@ -42,6 +43,7 @@ class Scorer:
     kind: str     # static or transformer
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
+    pool: "Ensemble | None" = None # whose processes encode for it; None: this process does
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -213,6 +215,11 @@ def cutting(scorer: Scorer) -> Cutting:
     return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer), json.dumps(settings, sort_keys=True, default=str))
 
 # %% ../../nbs/explain/01_models.ipynb #2446e821
+def with_bar(items, what: str, progress: bool) -> tqdm: # what: the name of the bar
+    "Show how many of some items are done, and estimate the time that is left, while they are gone through."
+    return tqdm(items, what, disable=not progress, leave=False)
+
+
 def vectors_of(
     scorers: dict[str, Scorer], # all of them cut texts alike
     texts: list[str],
@@ -220,14 +227,19 @@ def vectors_of(
     bar: tqdm,
 ) -> dict[str, torch.Tensor]: # (n, d) of each model
     "Encode texts, which are cut into tokens once for all models."
+    from debias_nb.explain.pool import encode_block
     first = next(iter(scorers.values()))
-    prefix = first.prefixes[side]
+    prompt = first.prefixes[side]
+    models = [scorer.model for scorer in scorers.values()]
+    if first.pool and texts:
+        parts = first.pool.vectors(models, texts, prompt, BLOCK, not bar.disable)
+        bar.update(len(texts) * len(scorers))
+        return dict(zip(scorers, parts))
     vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension()) for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
         stretch = texts[start:start + BLOCK]
-        tokens = tokenize(first.model, stretch, prompt=prefix)
-        for name, scorer in scorers.items():
-            vectors[name][start:start + BLOCK] = embed(scorer.model, tokens, unit=scorer.similarity == "cosine")
+        for name, part in zip(scorers, encode_block(models, stretch, prompt)):
+            vectors[name][start:start + BLOCK] = part
         bar.update(len(stretch) * len(scorers))
     return vectors
 

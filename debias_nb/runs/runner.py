@@ -9,8 +9,6 @@ to compare with.
 import logging
 import os
 import signal
-import threading
-import time
 import warnings
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -100,17 +98,6 @@ def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: defa
     return (task or task_of(run)).lacks(run)
 
 
-def _end_with(parent: int):
-    "Let this worker end within a second after the process that asked for its runs, however that ends."
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(.2)
-        os._exit(1)
-
-    if os.getpid() != parent and all(thread.name != "parent" for thread in threading.enumerate()):
-        threading.Thread(target=watch, name="parent", daemon=True).start()
-
-
 BUSY = "another process is at work on it"
 
 
@@ -119,7 +106,8 @@ def _work(run: RunConfig, task: Task | None, store: Store, fresh: bool, parent: 
 
     The reason is `BUSY` if another process has it.
     """
-    _end_with(parent)
+    from ..processes import end_with
+    end_with(parent)
     with store.claimed(run.id, wait) as mine:
         if not mine:
             return run.id, None, BUSY
@@ -161,7 +149,7 @@ def run_all(
     runs: list[RunConfig],
     store: Store,
     fresh: bool = False,          # run again what is there
-    workers: int | None = None,   # processes; default: one a core, one on a GPU
+    workers: int | None = None,   # processes; default: one a core, or one on each GPU
     progress: bool = True,
     task: Task | None = None,     # of runs on a user's files; others find theirs by its name
 ) -> Outcome:
@@ -202,11 +190,12 @@ def _parallel(todo: list[tuple], workers: int | None):
             yield _work(*what, os.getpid())
         return
     from joblib import Parallel, delayed, parallel_config
+    from ..processes import take_gpu
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
     os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning") # of what is left when this process is killed
     try:
-        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, initializer=take_gpu):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
             # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -220,12 +209,10 @@ def _parallel(todo: list[tuple], workers: int | None):
         raise WorkerLost(f"{why}; finished runs are kept, and the same command goes on from there") from None
 
 
-def cores() -> int: # processes that work side by side: one on a GPU
+def cores() -> int: # processes that work side by side: one on each GPU
     import torch
     from joblib import cpu_count
-    if torch.cuda.is_available():
-        return 1
-    return cpu_count()
+    return torch.cuda.device_count() or cpu_count()
 
 
 def narrow(

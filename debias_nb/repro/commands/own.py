@@ -71,6 +71,10 @@ def _two_prompts(text: str) -> tuple[str, str]:
     return tuple(text.split(",", 1))
 
 
+def _list(text: str) -> list[str]:
+    return text.split(",")
+
+
 @dataclass(frozen=True)
 class Terminal:
     "What a terminal alone needs of a parameter: how its text looks and is read, before PyTorch is imported, which takes seconds."
@@ -95,7 +99,8 @@ TERMINAL = defaultdict(Terminal, {
     "scores": Terminal(
         "MODEL=FILE", _runs, "base=FILE and tuned=FILE, or base:TEST=FILE. Pairs have scores as columns: --columns left,right,label,base,tuned."),
     "results": Terminal("MODEL=FOLDER", _results, "base=FOLDER and tuned=FOLDER."),
-    "trained": Terminal("NAME,NAME", lambda text: text.split(",")),
+    "trained": Terminal("NAME,NAME", _list),
+    "devices": Terminal("DEVICE,DEVICE", _list),
 })
 NUMBERS = {"int": int, "float": float}
 
