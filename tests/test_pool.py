@@ -65,7 +65,7 @@ def test_scores_are_those_of_one_process(folders, monkeypatch):
         for some in (["base", "tuned", "table"], names):
             expected, scores = (pair_scores({name: them[name] for name in some}, left, right) for them in (scorers, several))
             assert list(scores) == some and all(np.array_equal(scores[name], expected[name]) for name in some)
-        expected, levels = (search_corpus({name: them[name] for name in names}, Corpus, first=3) for them in (scorers, several))
+        expected, levels = (search_corpus({name: them[name] for name in names}, Corpus, first=dict.fromkeys(names, 3)) for them in (scorers, several))
         for name in names:
             assert np.array_equal(levels[name].above, expected[name].above) and np.array_equal(levels[name].first, expected[name].first)
         with pytest.raises(EncoderError, match="devices: cpu: MemoryError: three texts are too many"):
