@@ -1,9 +1,12 @@
 """What whole commands cost, imports and reading of files included, beside what anybody would run in their place: CPU time of
 a process, and the most memory that it had. See README.md."""
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from common import compare, loaded, print_variants, run, static_encoders
@@ -77,6 +80,20 @@ def retrieval_commands(texts: int, folder: Path) -> dict[str, list[str]]:
     }
 
 
+def apart(function: Callable, *arguments):
+    "Call a function in a process of its own: the memory of a command counts from what the process has that starts it."
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def save_models(folder: Path) -> str: # the encoder's name
+    "Save an encoder as base, and another one of its make as tuned."
+    [(name, base, _)] = loaded(static_encoders()[-1:])
+    base.save(str(folder / "base"))
+    neighbor(base).save(str(folder / "tuned"))
+    return name
+
+
 def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
     "Run all commands in turns; ratios are to the first one."
     return compare(commands, lambda name: usage(commands[name], folder), next(iter(commands)), repeats)
@@ -85,19 +102,17 @@ def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
 def measure(options) -> tuple[dict, dict]:
     sizes = [200] if options.quick else options.pairs or [100_000]
     searches = [200] if options.quick else options.retrieval or []
-    [(name, base, _)] = loaded(static_encoders()[-1:])
     columns = {"CPU s": "seconds", "GB": "gb", "ratio": "ratio"}
     with tempfile.TemporaryDirectory() as folder:
-        base.save(f"{folder}/base")
-        neighbor(base).save(f"{folder}/tuned")
+        name = apart(save_models, Path(folder))
         begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder, options.repeats)
         print_variants("without data", begun, columns)
         diagnoses, retrievals = {}, {}
         for size in sizes:
-            diagnoses[str(size)] = in_turns(diagnosis_commands(size, Path(folder)), folder, options.repeats)
+            diagnoses[str(size)] = in_turns(apart(diagnosis_commands, size, Path(folder)), folder, options.repeats)
             print_variants(f"{size:,} pairs, {name}", diagnoses[str(size)], columns)
         for size in searches:
-            retrievals[str(size)] = in_turns(retrieval_commands(size, Path(folder)), folder, options.repeats)
+            retrievals[str(size)] = in_turns(apart(retrieval_commands, size, Path(folder)), folder, options.repeats)
             print_variants(f"{size:,} queries and texts, {name}", retrievals[str(size)], columns)
     settings = {"pairs": ", ".join(map(str, sizes)), "retrieval": ", ".join(map(str, searches)), "encoder": name}
     return settings, {"clock": "CPU time", "demo": begun, "diagnose": diagnoses, "retrieval": retrievals}
