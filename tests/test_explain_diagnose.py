@@ -90,7 +90,8 @@ def tables(folders, files):
     return found_with(folders, files, "table", "other table", group="brand", seed=3)
 
 
-def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys):
+def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys, monkeypatch):
+    monkeypatch.setattr(scoring, "PATIENCE", 0)
     what = {"train": str(files / "train.csv"), "tests": {"new": str(files / "new.csv")}}
     diagnose(folders["table"], folders["other table"], **what, progress=True)
     bars = capsys.readouterr().err
@@ -640,7 +641,13 @@ def test_words_of_plain_text_are_read_as_those_of_any_text():
     assert words_of("Don't AC-DC_3.5.") == ("don't", "ac-dc_3.5") and words_of("Straße") == ("strasse",)
 
 
-def test_a_bar_runs_while_resamples_are_measured(folders, capsys):
+def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
+    diagnose(folders["table"], folders["other table"], tests={"new": str(files / "new.csv")}, progress=True)
+    assert "reading" not in capsys.readouterr().err
+
+
+def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
+    monkeypatch.setattr(scoring, "PATIENCE", 0)
     diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
     assert re.search(r"resamples: .*/12 \[", capsys.readouterr().err), "five models by two metrics, and a separation of two models"
 
