@@ -25,13 +25,14 @@ class ExternalScores:
     "Scores of one model that were computed elsewhere."
     runs: dict[str, Run]     # of tests of retrieval
     names: dict[str, str]    # of these, and the columns of tests of pairs
-    source: list[str] | None # as the command takes the runs; None: one is in memory
+    source: dict[str, str] | None # runs, by model or MODEL:TEST as the command has them; None: one is in memory
 
     def facts(self) -> dict:
         "Return what a page says of it, as of a `Scorer`."
         hashes = [fingerprint(run) if isinstance(run, dict) else sha256_file(run) for run in self.runs.values()]
         names = ", ".join(dict.fromkeys(self.names.values()))
-        return {"name": names, "kind": "scores", "fingerprint": fingerprint(hashes), "prompt": "", "source": self.source}
+        source = None if self.source is None else [f"{name}={run}" for name, run in self.source.items()]
+        return {"name": names, "kind": "scores", "fingerprint": fingerprint(hashes), "prompt": "", "source": source}
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,10 @@ def _of_model(model: str, scores: Run | dict[str, Run] | None, files: dict[str, 
     lacking = [name for name in searches if runs.get(name) is None]
     if lacking:
         raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
-    options = dict.fromkeys(f"{model}:{name}={run}" if by_test else f"{model}={run}" for name, run in runs.items())
+    options = {f"{model}:{name}" if by_test else model: str(run) for name, run in runs.items()}
     in_memory = {name: f"a run of the {model} model" for name, run in runs.items() if isinstance(run, dict)}
     columns = {name: file.scores[MODELS.index(model)] for name, file in files.items() if file.scores}
-    return ExternalScores(runs, {name: str(run) for name, run in runs.items()} | in_memory | columns, None if in_memory else [*options])
+    return ExternalScores(runs, {name: str(run) for name, run in runs.items()} | in_memory | columns, None if in_memory else options)
 
 
 def find_scores(scores: dict | None, files: dict[str, PairFile]) -> dict[str, ExternalScores]:

@@ -170,7 +170,7 @@ def made_of(
     sources = {name: scorer.source for name, scorer in scorers.items()}
     models = sources
     if any(isinstance(one, ExternalScores) for one in scorers.values()):
-        models = {"scores": dict(text.split("=", 1) for own in sources.values() for text in own or ())}
+        models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
     inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, "texts": texts and texts.path}
     paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]

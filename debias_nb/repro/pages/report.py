@@ -272,11 +272,10 @@ def doors(
     stem = page_path(name).stem
     commands = {"planted": "without data", "small": "with data"}
     files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
-    return " · ".join([
-        f"[Run it](../../nbs/papers/{name}.ipynb)",
-        *(f"{what}: `debias-nb run {name} --profile {profile}`" for profile, what in commands.items() if profile in profiles),
-        *(f"[{what}](./{file})" for file, what in files.items() if file in beside),
-        f"[settings](../../configs/{name}.{profile}.yaml)"])
+    links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
+    links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
+    links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
+    return " · ".join([*links, f"[settings](../../configs/{name}.{profile}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
