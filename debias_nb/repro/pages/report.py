@@ -187,7 +187,7 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
     "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
-ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
+ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
 
 
 def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
@@ -208,7 +208,8 @@ def seen_from_page(
     here = posixpath.dirname(name)
 
     def other(match):
-        place = posixpath.join("nbs/papers", here, match[1])
+        before, address = match.groups()
+        place = posixpath.join("nbs/papers", here, address)
         target = PurePosixPath(posixpath.normpath(place))
         if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
             return match[0] # a picture, which is copied
@@ -217,7 +218,7 @@ def seen_from_page(
         address = posixpath.relpath(target, posixpath.join("reports", here))
         if not address.startswith("."):
             address = f"./{address}"
-        return f"]({address}"
+        return f"{before}{address}"
 
     return ADDRESS.sub(other, text)
 
