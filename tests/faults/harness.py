@@ -92,7 +92,7 @@ def records_of(project: Path) -> dict: # id -> what two honest repeats have in c
 
 FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
 RAISED = 70 # exit code of a function that raised something
-PATIENCE = 60 # seconds until what is waited for counts as hanging; a batch takes two
+PATIENCE = 180 # seconds until what is waited for counts as hanging; a batch takes two where nothing else runs
 AFTER_A_TEST = ExitStack() # ends what a test has started
 
 
