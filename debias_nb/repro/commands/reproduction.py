@@ -209,8 +209,8 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
     from ..pages.frame import Results, papers
-    from ..pages.report import BOOKS
-    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
+    from ..pages.report import BOOKS, OF_PAPER
+    groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()] # claims rest on tables
     results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
