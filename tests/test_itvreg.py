@@ -8,7 +8,7 @@ import torch
 
 from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
-from debias_nb.losses.pair_losses import HINGE, Hinge, LeastSquares, hinge
+from debias_nb.losses.pair_losses import NGAME, Hinge, LeastSquares, hinge
 from debias_nb.losses.regularized import Regularized, Regularizer
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
 from debias_nb.runs.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
@@ -51,7 +51,7 @@ def given(loss, model, labels):
     return loss(columns_of(model, LEFT[:2], RIGHT[:2]), torch.tensor(labels))
 
 
-HINGED = TrainConfig(loss="hinge", **HINGE["ngame"], learning_rate=1e-3, epochs=1, batch_size=8)
+HINGED = TrainConfig(loss="hinge", **NGAME, learning_rate=1e-3, epochs=1, batch_size=8)
 ITVAUG = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
 
 
@@ -221,10 +221,10 @@ def test_an_evaluation_leaves_no_trace(model, base):
 
 
 @pytest.mark.parametrize("settings", [
-    {}, HINGE["paper"], HINGE["ngame"], {"hardest": 2, "temperature": .5, "margin": .1}, {"hardest": 3, "temperature": None},
+    {}, NGAME, {"hardest": 2, "temperature": .5, "margin": .1}, {"hardest": 3, "temperature": None},
 ])
 def test_the_hinge_by_loops(settings):
-    margin, hardest, temperature = ({"margin": .3, "hardest": 10, "temperature": .1} | settings).values()
+    margin, hardest, temperature = ({"margin": 1., "hardest": 1, "temperature": None} | settings).values()
     rng = torch.Generator().manual_seed(0)
     fx, fz = (torch.nn.functional.normalize(torch.randn(5, 4, generator=rng), dim=1) for _ in range(2))
     relevant = torch.eye(5, dtype=torch.bool)
@@ -244,7 +244,7 @@ def test_the_weights_of_the_hinge_are_constants():
     rng = torch.Generator().manual_seed(0)
     fx, fz = (torch.nn.functional.normalize(torch.randn(4, 3, generator=rng), dim=1) for _ in range(2))
     fx.requires_grad_(True)
-    hinge(fx, fz, torch.eye(4, dtype=torch.bool), margin=3., temperature=.5).backward()
+    hinge(fx, fz, torch.eye(4, dtype=torch.bool), margin=3., hardest=10, temperature=.5).backward()
     cosines = (fx @ fz.T).detach()
     weights = (cosines / .5).masked_fill(torch.eye(4, dtype=torch.bool), float("-inf")).softmax(1)
     assert torch.allclose(fx.grad, (weights @ fz - fz) / 4, atol=1e-6)

@@ -22,7 +22,7 @@ DataError
 Diagnosis(decision, verdicts, sentences, warnings, reasons, scores, words, slices, shortcuts, flaws, flips, snippet, facts, notes=<factory>, left_out=<factory>, averaged=<factory>, thresholds=<factory>, ranks=<factory>, all_clear=None)
 DiagnosisEvaluator(tests, base, columns=None, metric=None, name='', texts=None)
 EncoderError
-Hinge(model, margin=0.3, hardest=10, temperature=0.1)
+Hinge(model, margin=1.0, hardest=1, temperature=None)
 ITVReg(weight=0.1, mask_share=0.5, intervention='mask', *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Importance(values, tokens, tokenizer)
 L2SP(weight=1e-06, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)

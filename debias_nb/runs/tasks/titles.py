@@ -185,7 +185,7 @@ class TitlesTask(PairTask):
             values |= overlap_shares(chain(*relevant_pairs(title_split(run.data).train)), *relevant_pairs(task))
         if name != "mix":
             queries = task.queries
-            if run.data.world: # whose words have roles
+            if run.data.world and name != "heldout": # a split of the world, whose words have roles
                 queries = planted_catalog(run.data.world).split(name).queries
             values |= importance_shares(model, run.encoder, queries)
         results.metrics[name] = values
