@@ -15,7 +15,8 @@ from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeache
 from debias_nb.runs.training import history_summary
 from debias_nb.losses.authors import distillation, pair_log_probs, flattened_shares, released_shares, same_author
 from debias_nb.losses.authors import supervised_contrastive, topic_bias
-from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, NumberedTexts, author_pairs
+from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_pairs
+from debias_nb.losses.author_batches import drawn_author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows
 from debias_nb.encoders.tokens import embed_texts, embed_unscaled, single_thread, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
@@ -351,6 +352,24 @@ def trained(static, make_loss, folder, epochs=3, seed=0):
     with single_thread():
         QuietTrainer(model=model, args=args, train_dataset=data, loss=loss, data_collator=collator).train()
     return model, loss, collator.seen
+
+
+def test_an_epoch_of_texts_draws_two_of_each_author_for_each_full_batch():
+    labels = np.repeat(np.arange(40), [1] * 4 + [2] * 30 + [50] * 6)
+    batches = list(drawn_author_pairs(labels, 8, np.random.default_rng(0)))
+    assert len(batches) == len(labels) // 16
+    for rows in batches:
+        first, second = labels[rows].reshape(8, 2).T
+        assert len(set(rows)) == 16 and len(set(first)) == 8 and (first == second).all() and first.min() >= 4
+    drawn = np.unique(np.concatenate(batches))
+    assert (labels[drawn] >= 34).sum() > 12, "authors of many texts show more than two of them"
+    data = Dataset.from_dict({"label": labels.tolist()})
+    sampler = AuthorTextSampler(data, 16)
+    assert [len(rows) for rows in sampler] == [16] * len(sampler) == [16] * len(batches)
+    before = list(sampler)
+    sampler.set_epoch(1)
+    assert list(sampler) != before
+    assert len(AuthorTextSampler(data.select(range(4, 12)), 64)) == 1, "fewer texts than a batch"
 
 
 def test_epochs_differ_and_repeats_do_not(static, tmp_path):

@@ -234,6 +234,8 @@ MASKED = {"regularizer": "itvreg", "mask_share": .5}
     (TrainConfig, {**PLAIN, "loss": "authors"}, "temperature"),
     (TrainConfig, {**PLAIN, "further_rates": (1e-2,)}, "further_rates"),
     (TrainConfig, {**PLAIN, "positive_weight": 3}, "positive_weight"),
+    (TrainConfig, {**PLAIN, "epoch_of": "items"}, "epoch_of"),
+    (TrainConfig, {**PLAIN, "loss": "hinge", "margin": 1, "hardest": 1, "epoch_of": "texts"}, "epoch_of"),
 ])
 def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
     with pytest.raises(ValidationError, match=field):

@@ -8,6 +8,7 @@ import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.repro.pages.details import is_shown
+from debias_nb.repro.pages.report import OF_PAPER
 from debias_nb.repro.pages.frame import Results, summary_of
 from debias_nb.runs.pairing import Made
 from debias_nb.repro.pages.answers import BEGINNINGS, answer_word
@@ -106,7 +107,7 @@ def answer_of(page):
 
 NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)") # not the 8 of R@8, nor the 2 of potion-base-2M
 ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md") if (ROOT / "configs" / path.parent.name).is_dir())
-ANSWERING = [path for path in ANSWERING if path.stem not in ("claims", "errata")]
+ANSWERING = [path for path in ANSWERING if path.stem not in OF_PAPER]
 
 
 @pytest.mark.parametrize("path", ANSWERING, ids=lambda path: path.relative_to(ROOT / "reports").as_posix())

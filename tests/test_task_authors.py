@@ -173,6 +173,15 @@ def test_every_method_trains_and_repeats(method):
     assert ("teacher" in about) == (method.student != "none")
 
 
+@pytest.mark.parametrize("method", [CL, ARR])
+def test_an_epoch_of_texts_has_as_many_as_there_are(method):
+    texts = len(author_split(CORPUS).train)
+    training = TRAINING.model_copy(update={"epoch_of": "texts", "further_temperatures": ()})
+    assert len(tune(run_of(method, training=training))[1]) == 2 * (texts // 16)
+    by_author = training.model_copy(update={"epoch_of": None})
+    assert len(tune(run_of(method, training=by_author))[1]) < texts // 16
+
+
 @pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])
 def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temperature):
     given = iter(scores)

@@ -23,7 +23,7 @@ from debias_nb.encoders.interventions import choose
 from debias_nb.runs import matching
 from debias_nb.runs.matching import Course, FrozenBase, make_loss
 from debias_nb.runs.records import Store, latest
-from debias_nb.runs.training import BestEpoch, PairCollator, fine_tune, pair_tokens
+from debias_nb.runs.training import BestEpoch, PairCollator, batches_of, fine_tune, pair_tokens
 from debias_nb.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
@@ -148,6 +148,25 @@ def test_a_batch_of_titles_knows_what_else_is_relevant(static):
     assert batch["label"].tolist() == [[True, False], [False, True]]
     assert batch["left_row"].tolist() == [2, 0]
     assert tokens.targets(torch.arange(3)).int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+
+
+def test_an_epoch_of_items_has_each_once_with_a_query_that_is_drawn(static):
+    relevance = csr_matrix(np.eye(5)[[0, 1, 1, 1, 2, 3]]) # one of the items is relevant to three queries, and one to none
+    titles = SimpleNamespace(queries=list("abcdef"), items=list("vwxyz"), relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
+    tokens = title_tokens(static, titles)
+    training = TrainConfig(loss="hinge", margin=1, hardest=1, learning_rate=1e-2, epochs=2, batch_size=3, epoch_of="items")
+    sampler = batches_of(tokens, training)["batch_sampler"](range(6), batch_size=3, drop_last=False, seed=0)
+    queries = set()
+    for epoch in range(20):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert [len(rows) for rows in batches] == [3, 1] and len(sampler) == 2
+        rows = np.concatenate(batches)
+        assert sorted(tokens.item[rows]) == [0, 1, 2, 3]
+        queries |= {*tokens.query[rows].tolist()}
+    assert queries == set(range(6))
+    course = fine_tune(static, copy.deepcopy(static), tokens, FINETUNED, training, 0)
+    assert len(course.history) == 4
 
 
 def test_the_first_of_the_best_epochs_is_kept(static):

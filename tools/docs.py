@@ -22,6 +22,7 @@ import yaml
 from nbconvert import MarkdownExporter
 
 import explorer
+from debias_nb.repro.pages.report import OF_PAPER
 from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
 from notebooks import ROOT, change_shown, flags, local, notebooks, outside_code, plain, relink, settings, take_flags
 
@@ -308,7 +309,7 @@ def contents(names: dict[str, str]) -> list:
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
-        first = [page for page in pages if page.endswith(("claims.md", "errata.md"))]
+        first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
     own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in (
         "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs", "losses/regularized"))]

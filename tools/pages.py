@@ -86,10 +86,10 @@ def make(root: Path, folder: Path, is_fresh: bool, keep=None) -> list[str]: # na
     "Make the pages that are stale, and note what all of them rest on. keep: as of `write_pages`."
     from debias_nb.repro.commands.reproduction import write_pages
     from debias_nb.repro.pages.frame import papers
-    from debias_nb.repro.pages.report import BOOKS, has_notebook, page_path
+    from debias_nb.repro.pages.report import BOOKS, OF_PAPER, has_notebook, page_path
     from debias_nb.runs.config import configured
     tables = {name for paper in papers() for name in configured(f"{paper}/*.yaml") if has_notebook(name)}
-    others = [f"{paper}/{name}" for paper in papers() for name in ("claims", "errata")] + [*BOOKS]
+    others = [f"{paper}/{name}" for paper in papers() for name in OF_PAPER] + [*BOOKS]
     pages = [*sorted(tables), *filter(has_notebook, others)]
     places = {page: Path(page_path(page)) for page in pages}
     note_file = root / "_runs" / "pages.json"

@@ -1,5 +1,5 @@
 """Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and lookup of the texts of a batch."""
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -47,6 +47,22 @@ def text_rows(
     return rows
 
 
+def _by_author(labels, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order texts by author, shuffled; where each author of several begins, and how many texts each wrote.
+
+    Raises as `author_pairs`."""
+    _, who = np.unique(np.asarray(labels), return_inverse=True)
+    n = len(who)
+    order = np.lexsort([rng.random(n), who])
+    starts = np.flatnonzero(np.diff(who[order], prepend=-1))
+    sizes = np.diff(starts, append=n)
+    several = sizes > 1
+    count = several.sum()
+    if count < 2:
+        raise ValueError(f"only {count} of {len(starts)} authors wrote two texts or more; at least 2 are needed")
+    return order, starts[several], sizes[several]
+
+
 def author_pairs(
     labels,                    # (n,) author ids, of any kind that sorts
     authors: int,              # in a batch, >= 2; two texts of each
@@ -54,15 +70,8 @@ def author_pairs(
     drop_last: bool = False,   # leave out a last batch of fewer authors; a single author is left out in any case
 ) -> list[np.ndarray]: # batches of row numbers, the two of an author side by side
     "Sample batches for one pass over the authors. Raises `ValueError` for fewer than two who wrote two texts."
-    _, who = np.unique(np.asarray(labels), return_inverse=True)
-    n = len(who)
-    order = np.lexsort([rng.random(n), who]) # author by author, texts shuffled
-    starts = np.flatnonzero(np.diff(who[order], prepend=-1)) # where each author begins
-    several = np.diff(starts, append=n) > 1
-    count = several.sum()
-    if count < 2:
-        raise ValueError(f"only {count} of {len(starts)} authors wrote two texts or more; at least 2 are needed")
-    starts = rng.permutation(starts[several])
+    order, starts, _ = _by_author(labels, rng)
+    starts = rng.permutation(starts)
     least = authors if drop_last else 2
     batches = []
     for part in np.split(starts, range(authors, len(starts), authors)):
@@ -70,6 +79,23 @@ def author_pairs(
             places = np.stack([part, part + 1], 1)
             batches.append(order[places.ravel()])
     return batches
+
+
+def drawn_author_pairs(
+    labels,       # (n,) author ids, of any kind that sorts
+    authors: int, # in a batch, >= 2; two texts of each
+    rng: np.random.Generator,
+) -> Iterator[np.ndarray]: # as many full batches as n texts fill, at least one: row numbers, the two of an author side by side
+    """Draw authors for each batch, and two texts of each, so that an author of many texts shows more of them.
+
+    Raises as `author_pairs`."""
+    order, starts, sizes = _by_author(labels, rng)
+    for _ in range(max(1, len(order) // (2 * authors))):
+        drawn = rng.choice(len(starts), min(authors, len(starts)), replace=False)
+        first = rng.integers(sizes[drawn])
+        second = (first + rng.integers(1, sizes[drawn])) % sizes[drawn]
+        places = starts[drawn] + np.stack([first, second])
+        yield order[places.T.ravel()]
 
 
 class AuthorPairSampler(DefaultBatchSampler):
@@ -121,13 +147,22 @@ class AuthorPairSampler(DefaultBatchSampler):
         self.labels = np.asarray(dataset[columns[0]])
         self.length = sum(1 for _ in self)
 
+    def batches(self, rng: np.random.Generator) -> Iterable[np.ndarray]:
+        return author_pairs(self.labels, self.batch_size // 2, rng, self.drop_last)
+
     def __iter__(self):
         rng = np.random.default_rng([self.seed, self.epoch, 0])
-        for batch in author_pairs(self.labels, self.batch_size // 2, rng, self.drop_last):
+        for batch in self.batches(rng):
             yield batch.tolist()
 
     def __len__(self):
         return self.length
+
+
+class AuthorTextSampler(AuthorPairSampler):
+    "Sampler whose epoch has as many texts as there are: each batch draws authors, and two texts of each."
+    def batches(self, rng):
+        return drawn_author_pairs(self.labels, self.batch_size // 2, rng)
 
 
 def author_ids(

@@ -203,6 +203,9 @@ class TrainConfig(Settings):
     learning_rate: Positive
     epochs: Annotated[int | float, Field(gt=0)]
     batch_size: Natural
+    # What an epoch passes over. None: pairs; of authors once over each, two texts a time (`mll`: texts). As printed: as many
+    # texts as there are, by pairs of an author (authors); each item once, with a query drawn for it (hinge).
+    epoch_of: Literal["texts", "items"] | None = None
     optimizer: Literal["adam", "adamw"] = "adam"
     select: Literal["last", "best"] = "last"
     positive_weight: Positive = 1. # of right answers in the cross-entropy
@@ -218,6 +221,8 @@ class TrainConfig(Settings):
         yield self.loss == "authors" and self.temperature is None, "the losses of authors need a `temperature`"
         yield self.temperature is not None and self.loss not in ("hinge", "authors"), (
             "`temperature` belongs to the hinge and to authors")
+        yield self.epoch_of and (self.epoch_of, self.loss) not in (("texts", "authors"), ("items", "hinge")), (
+            "`epoch_of` is `texts` of authors, or `items` of the hinge")
 
 
 # Gradient norms of each regularizer; top items (and token importance) of some queries;

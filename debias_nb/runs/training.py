@@ -21,7 +21,7 @@ from typing import get_args
 import numpy as np
 import torch
 from sentence_transformers.base.data_collator import BaseDataCollator
-from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
+from sentence_transformers.base.sampler import DefaultBatchSampler, NoDuplicatesBatchSampler
 from transformers import TrainerCallback
 
 from ..checks import ConfigError
@@ -123,6 +123,26 @@ def _apart(dataset, matches, **settings):
     return ApartMatches(matches, **settings)
 
 
+class ItemSampler(DefaultBatchSampler):
+    "Sampler whose epoch has each item once, with one of the rows that it stands in, drawn for that epoch."
+    def __init__(self, dataset, batch_size, drop_last=False, valid_label_columns=(), generator=None, seed=0, *, item):
+        if generator is not None: # as `AuthorPairSampler`
+            seed = generator.initial_seed()
+        super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
+        self.item = item
+
+    def __iter__(self):
+        rng = np.random.default_rng([self.seed, self.epoch, 1])
+        rows = rng.permutation(len(self.item))
+        _, first = np.unique(self.item[rows], return_index=True)
+        rows = rng.permutation(rows[first])
+        for batch in np.split(rows, range(self.batch_size, len(rows), self.batch_size)):
+            yield batch.tolist()
+
+    def __len__(self):
+        return math.ceil(len(np.unique(self.item)) / self.batch_size)
+
+
 def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
     """Choose how rows come together in batches, in an order that the seed decides.
 
@@ -137,6 +157,8 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
         raise ValueError(f"loss {training.loss!r}: {needs}")
     if pairs.matches is not None:
         return {"batch_sampler": partial(_apart, matches=pairs.matches)}
+    if training.epoch_of == "items":
+        return {"batch_sampler": partial(ItemSampler, item=pairs.item)}
     if pairs.asks is None:
         return {}
     different = len(np.unique(pairs.asks[:, 0]))

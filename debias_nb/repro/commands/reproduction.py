@@ -17,6 +17,7 @@ app = typer.Typer()
 
 
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
 Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
 
@@ -74,6 +75,37 @@ def _print_tables(study) -> None:
         echo(f"\n{lacking}")
 
 
+def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
+    "Print what the runs of some experiments take that have no record. Nothing is loaded but configurations and records."
+    from ...files import project_root
+    from ...runs.records import Store
+    from ...runs.runner import finished, store_for
+    from ..costs import Measurements, Reckoning, forecast, two_digits
+    from ..pages.tables import text_table
+    source = Reckoning()
+    basis = f"reckoned for {source.assumed['device']} from configs/device/costs.yaml, as reports/COST.md does"
+    if profile != "paper":
+        committed = Store(project_root() / "results")
+        papers = {experiment.paper for experiment in experiments}
+        places = [place for place in committed.places() if place.split("/")[0] in papers and place.endswith(f".{profile}")]
+        source = Measurements(list(chain(*map(committed.records, places))))
+        basis = "as the records of like runs took, step for step, one after the other"
+    rows = []
+    unknown = {}
+    for experiment in experiments:
+        recorded = {} if fresh else finished(experiment.runs(), store_for(profile))
+        costs = forecast(experiment, recorded, source)
+        row = costs.row()
+        known = ("steps", "memory (GiB)", "hours")
+        row |= {name: "?" if row["without"] == row["runs"] > 0 else two_digits(row[name]) if row["runs"] else "0" for name in known}
+        rows.append(list(map(str, row.values())))
+        unknown |= dict.fromkeys(costs.unknown)
+    echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"], rows))
+    echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
+    if unknown:
+        echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
+
+
 def _run_one(name: str, profile: str, run_id: str, fresh: bool, others: dict[str, object]) -> None: # others: options, which change nothing
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.config import load_experiment
@@ -111,6 +143,7 @@ def run(
     full: Full = False,
     workers: Workers = None,
     only: Annotated[str | None, Option(help="Make the run of this id, and execute no notebook.")] = None,
+    dry_run: DryRun = False,
 ):
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
@@ -120,6 +153,11 @@ def run(
     from ..pages.frame import RunsFailed
     seed_list = None if seeds is None else parse_seeds(seeds)
     parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
+    if dry_run:
+        from ...runs.config import load_experiment
+        from ...runs.runner import narrow
+        narrowing = {key: value for key, value in parameters.items() if key in NARROWING}
+        return _print_costs([narrow(load_experiment(name, profile), full=full, **narrowing)], profile, fresh)
     try:
         with interruptible():
             study = make_runs(name, profile, parameters, root)
@@ -149,6 +187,7 @@ def batch(
     full: Full = False,
     workers: Workers = None,
     runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
+    dry_run: DryRun = False,
 ):
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
@@ -169,6 +208,8 @@ def batch(
         with suppress(ConfigError): # its notebook says so
             experiments[name] = narrow(load_experiment(name, profile), **options)
             first |= {run.id: run for run in experiments[name].runs()}
+    if dry_run:
+        return _print_costs(list(experiments.values()), profile, fresh)
     with interruptible():
         outcome = run_all(list(first.values()), store_for(profile), fresh, workers)
         failures = outcome.failed
@@ -209,8 +250,8 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
     from ..pages.frame import Results, papers
-    from ..pages.report import BOOKS
-    groups = [[*configured(f"{paper}/*.yaml"), f"{paper}/claims", f"{paper}/errata"] for paper in papers()] # claims rest on tables
+    from ..pages.report import BOOKS, OF_PAPER
+    groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()] # claims rest on tables
     results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)

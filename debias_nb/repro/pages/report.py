@@ -187,6 +187,7 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
     "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
+OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
 
 

@@ -20,7 +20,7 @@ import torch
 from numpy.random import default_rng
 
 from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
-from ...losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, author_ids, text_rows
+from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
 from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ...data.author_splits import query_target, random_split
 from ...data.authors import Texts, author_corpora, describe, load_texts, planted_texts
@@ -153,13 +153,15 @@ def fit_authors(
     loss,               # from `author_loss`
     tokens,             # of the training texts
     labels: np.ndarray, # (n,) their author ids
-    run: RunConfig,     # an epoch passes over the authors, two texts each; over the texts for `MulticlassLoss`
+    run: RunConfig,     # an epoch passes over what `epoch_of` says; over the texts for `MulticlassLoss`
 ):
     """Train with sentence-transformers' trainer.
 
     Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts.
     """
-    sampler = {} if isinstance(loss, MulticlassLoss) else {"batch_sampler": AuthorPairSampler}
+    sampler = {}
+    if not isinstance(loss, MulticlassLoss):
+        sampler["batch_sampler"] = AuthorTextSampler if run.training.epoch_of == "texts" else AuthorPairSampler
     rows = {"row": range(len(labels)), "label": labels}
     try:
         train_with(
