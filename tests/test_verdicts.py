@@ -251,6 +251,28 @@ def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answe
     assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
 
 
+@pytest.mark.parametrize("tuned, margin, answer", [
+    (.45, 2, "No: by more"), (.51, -2, "No: by less"), (.49, -2, "No: by less"), (.45, 0, "No, the reverse"), (.49, 2, "Yes"), (.55, -2, "Yes"),
+])
+def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
+    "At most 2 points below, more than 2 above, or above at all."
+    lines = above("table3", "Finetuned", "Base", margin=margin)
+    claim = claim_of({"Base": .5, "Finetuned": tuned}, *lines, seeds=10, spread=.0005)
+    assert claim.answer("small") == answer and claim.word("small") == ("Yes" if answer == "Yes" else "No, the reverse")
+
+
+@pytest.mark.parametrize("first, again, answer", [
+    (.55, .55, "Yes"), (.55, .45, "Yes (the 10 seeds that did not repeat)"), (.45, .55, "No, the reverse"),
+])
+def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
+    claim, repetition = (
+        claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005) for level in (first, again))
+    claim.repetition = repetition
+    assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
+    repetition.comparisons["verdict"] = "not run"
+    assert claim.answer("small") == answer.partition(" (")[0], "it was not run again"
+
+
 def test_it_does_not_depend_where_all_lies_within_a_point():
     either = {"near": .504, "far": .496}
     cells, found = [], {}

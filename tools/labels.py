@@ -347,10 +347,18 @@ TASKS = {"auc05": "AUC(0.05)", "ndcg10": "nDCG@10 in search"} # columns of chang
 NAMES = {"static": "static encoders", "transformer": "MiniLM"}
 
 
+def plainly_tuned(shifts: pd.DataFrame) -> pd.DataFrame:
+    "Select the shifts of encoders that were neither regularized nor averaged with their base."
+    return shifts[(shifts.method == "Finetuned") & (shifts.share == 1)]
+
+
 def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
-    "Decide whether shifts up to a band allow an all-clear, of either metric."
-    losses = [(shifts[f"{task}_change"] <= -SETTINGS["loss"]).mean() for task in TASKS]
-    return high <= SETTINGS["threshold"] and len(shifts) >= SETTINGS["fewest"] and max(losses) <= SETTINGS["often"]
+    "Decide whether shifts up to a band allow an all-clear, of either metric: all of them, and those of plainly tuned encoders."
+    parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
+    is_enough = all(len(own) >= SETTINGS[name] for name, own in parts.items())
+    is_rare = all(
+        (own[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for own in parts.values() for task in TASKS)
+    return high <= SETTINGS["threshold"] and is_enough and is_rare
 
 
 def sentence_on(shifts: pd.DataFrame) -> str:
@@ -363,7 +371,8 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
     kind = NAMES[shifts.kind.iloc[0]]
     runs = f"{len(trainings)} training run{'s' * (len(trainings) > 1)}"
-    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}) {' and '.join(parts)}."
+    plain = f"{len(plainly_tuned(shifts))} plainly fine-tuned"
+    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
 
 
 def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says

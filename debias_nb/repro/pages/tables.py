@@ -124,6 +124,16 @@ def differences(
     return rows
 
 
+def over_all_seeds(
+    study: Study,
+    method: str, against: str, test: str,
+    without: str = "",    # a table
+) -> pd.DataFrame: # of `differences`: a row an encoder
+    "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
+    runs = only(study.runs, method=[method, against], test=test)
+    return differences(runs[runs.table != without], against)
+
+
 def comparisons_of(
     runs: pd.DataFrame, against: str | None, metric: str | None, # as `differences`
 ) -> Iterator[tuple]: # place, the other method, the runs of both
