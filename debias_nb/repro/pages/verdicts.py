@@ -10,7 +10,7 @@ import pandas as pd
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, is_slight, overall
+from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
@@ -46,8 +46,6 @@ class Claim:
         "Return the verdict, and whether it is of a part of the claim: one of its lines or more was not run."
         comparisons = self.primary(profile)
         word = overall(comparisons.verdict)
-        if word == "depends" and is_slight(comparisons[comparisons.difference.notna()]):
-            word = "within the margin"
         is_in_part = "not run" in comparisons.groupby("line", sort=False).verdict.agg(overall).tolist()
         return f"{word} in part" if is_in_part and word in DECISIONS else word
 
