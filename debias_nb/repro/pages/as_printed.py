@@ -40,6 +40,13 @@ def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
     return run.training.transfer.corpus if run.method.transfer else None
 
 
+PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, where nothing else is set
+
+
+def _passed_over(_experiment, _block, run: RunConfig) -> str:
+    return run.training.epoch_of or PASSED_OVER[run.training.loss]
+
+
 READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]] = { # what no single field says
     "seeds": lambda experiment, block, run: block.seeds,
     "number of seeds": lambda experiment, block, run: len(block.seeds),
@@ -50,6 +57,7 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
     "epochs of authors": _author_epochs,
     "rate of the weights": _weight_rate,
     "first stage": _first_stage,
+    "passed over": _passed_over,
 }
 
 
