@@ -150,7 +150,7 @@ dist: $(VENV)/.stamp-lock $(VENV)/.stamp-release ## build sdist and wheel of wha
 docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the notebooks and their kept outputs
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py $(BUILDER)
 
-docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them, in a browser where there is a Chromium
+docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them in a Chromium; without one these tests are skipped, and with CI=true they fail
 	$(BIN)/python -m pytest tests/site -rs --numprocesses auto --dist worksteal
 
 bench: $(VENV)/.stamp | .cache ## run every bench, one after the other: ratios of times, nothing is written

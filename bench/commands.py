@@ -1,12 +1,9 @@
 """What whole commands cost, imports and reading of files included, beside what anybody would run in their place: CPU time of
 a process, and the most memory that it had. See README.md."""
-import multiprocessing
-import os
+import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from common import compare, loaded, print_variants, run, static_encoders
@@ -35,18 +32,25 @@ for folder in sys.argv[1:3]:
     for rows in queries.split(256):
         (rows @ corpus.T).topk(min(100, len(corpus)))
 """
+# A child's largest memory begins at that of its parent, so that a small process starts the command and says what it took.
+METER = """
+import json, os, sys
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
+_, status, spent = os.wait4(child, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), spent.ru_utime + spent.ru_stime, spent.ru_maxrss]))
+"""
+MEMORY_UNIT = 1 if sys.platform == "darwin" else 1024 # bytes
 OURS = [sys.executable, "-c", "from debias_nb.repro.entry import main; main()"]
 
 
 def usage(command: list[str], folder: str) -> dict: # folder: where it runs
     "Run a command: its CPU time in seconds, and its largest memory in GB."
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, spent = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)[:200]} ended with {process.returncode}")
-    kilobyte = 1e3 if sys.platform == "linux" else 1
-    return {"seconds": spent.ru_utime + spent.ru_stime, "gb": spent.ru_maxrss * kilobyte / 1e9}
+    metered = [sys.executable, "-S", "-E", "-c", METER, *command]
+    said = subprocess.run(metered, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    code, seconds, memory = json.loads(said.splitlines()[-1]) # what the command prints stands before
+    if code:
+        raise RuntimeError(f"{' '.join(command)[:200]} ended with {code}")
+    return {"seconds": seconds, "peak_gb": memory * MEMORY_UNIT / 1e9}
 
 
 def diagnosis_commands(pairs: int, folder: Path) -> dict[str, list[str]]:
@@ -80,12 +84,6 @@ def retrieval_commands(texts: int, folder: Path) -> dict[str, list[str]]:
     }
 
 
-def apart(function: Callable, *arguments):
-    "Call a function in a process of its own: the memory of a command counts from what the process has that starts it."
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
-
-
 def save_models(folder: Path) -> str: # the encoder's name
     "Save an encoder as base, and another one of its make as tuned."
     [(name, base, _)] = loaded(static_encoders()[-1:])
@@ -102,17 +100,17 @@ def in_turns(commands: dict[str, list[str]], folder: str, repeats: int) -> dict:
 def measure(options) -> tuple[dict, dict]:
     sizes = [200] if options.quick else options.pairs or [100_000]
     searches = [200] if options.quick else options.retrieval or []
-    columns = {"CPU s": "seconds", "GB": "gb", "ratio": "ratio"}
+    columns = {"CPU s": "seconds", "GB": "peak_gb", "ratio": "ratio"}
     with tempfile.TemporaryDirectory() as folder:
-        name = apart(save_models, Path(folder))
+        name = save_models(Path(folder))
         begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder, options.repeats)
         print_variants("without data", begun, columns)
         diagnoses, retrievals = {}, {}
         for size in sizes:
-            diagnoses[str(size)] = in_turns(apart(diagnosis_commands, size, Path(folder)), folder, options.repeats)
+            diagnoses[str(size)] = in_turns(diagnosis_commands(size, Path(folder)), folder, options.repeats)
             print_variants(f"{size:,} pairs, {name}", diagnoses[str(size)], columns)
         for size in searches:
-            retrievals[str(size)] = in_turns(apart(retrieval_commands, size, Path(folder)), folder, options.repeats)
+            retrievals[str(size)] = in_turns(retrieval_commands(size, Path(folder)), folder, options.repeats)
             print_variants(f"{size:,} queries and texts, {name}", retrievals[str(size)], columns)
     settings = {"pairs": ", ".join(map(str, sizes)), "retrieval": ", ".join(map(str, searches)), "encoder": name}
     return settings, {"clock": "CPU time", "demo": begun, "diagnose": diagnoses, "retrieval": retrievals}

@@ -176,7 +176,8 @@ def test_texts_are_read_from_each_form(tmp_path):
 # The records.
 
 def shifts(changed, change, size=200, **columns):
-    rows = {"encoder": "a", "kind": "static", "training": "t", "loss": "mse", f"changed_{size}": changed, "auc05_change": change, "ndcg10_change": 0.}
+    about = {"encoder": "a", "kind": "static", "training": "t", "loss": "mse", "method": "Finetuned", "share": 1.}
+    rows = about | {f"changed_{size}": changed, "auc05_change": change, "ndcg10_change": 0.}
     return pd.DataFrame(rows | columns)
 
 
@@ -184,11 +185,22 @@ def test_the_table_of_the_library_counts_losses_and_asks_for_enough_trials():
     small, large = np.full(60, .1), np.full(60, .2)
     table = labels.trial_table(pd.concat([shifts(small, np.zeros(60)), shifts(large, np.linspace(-9, 9, 60))]))
     assert table[["low", "is_clear"]].values.tolist() == [[0, 1], [.15, 0]]
-    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run) 0 lost 2 points of AUC(0.05)")
+    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run; 60 plainly fine-tuned) 0 lost 2 points of AUC(0.05)")
     assert not labels.trial_table(shifts(small, [-2, -2] + [0] * 58)).is_clear.any(), "more than one in fifty"
     assert labels.trial_table(shifts(small, [-2] + [0] * 59)).is_clear.all(), "one of 60"
     assert not labels.trial_table(shifts(small[:49], 0.)).is_clear.any(), "too few"
     assert not labels.trial_table(shifts(small, 0., ndcg10_change=-3.)).is_clear.any(), "search counts as well"
+
+
+def test_averaged_and_regularized_encoders_alone_allow_no_all_clear():
+    small, enough = np.full(60, .1), labels.SETTINGS["plain"]
+    for column, other in {"method": "OutReg", "share": .5}.items():
+        plain = np.arange(60) < enough
+        rows = shifts(small, 0.).assign(**{column: lambda own: own[column].where(plain, other)})
+        assert labels.trial_table(rows).is_clear.all()
+        assert not labels.trial_table(rows.assign(**{column: rows[column].where(plain & (rows.index > 0), other)})).is_clear.any(), "too few"
+    lost = shifts(small, [-2.] + [0.] * 59).assign(share=np.where(np.arange(60) < enough, 1., .5))
+    assert not labels.trial_table(lost).is_clear.any(), "one of 60, but of 20 that are plainly tuned"
 
 
 def test_a_small_shift_is_measured_in_all_ways():

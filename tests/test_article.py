@@ -14,6 +14,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
+from needs import lacks
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "nbs/papers/report.ipynb"
 sys.path.insert(0, str(ROOT / "tools"))
@@ -61,7 +63,7 @@ def test_the_artifact_has_all_files_and_no_name(tmp_path):
 @pytest.mark.slow
 def test_the_article_is_printed_on_eight_pages_at_most(tmp_path, capsys):
     if tool.browser() is None:
-        pytest.skip("there is no Chromium on the path")
+        lacks("there is no Chromium on the path")
     tool.main(["--out", str(tmp_path)]) # exits where there are more
     assert " pages" in capsys.readouterr().out and (tmp_path / "article.pdf").stat().st_size > 50_000
     html = (tmp_path / "article.html").read_text("utf-8")

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import patch
@@ -68,9 +69,17 @@ def test_a_bench_says_what_it_measured(one_round, command):
 
 def test_a_command_says_what_it_took_and_one_that_fails_is_refused(tmp_path):
     took = commands.usage([sys.executable, "-c", "x = bytearray(50_000_000); open('made', 'w')"], str(tmp_path))
-    assert took["seconds"] > 0 and took["gb"] > .05 and (tmp_path / "made").exists()
+    assert took["seconds"] > 0 and took["peak_gb"] > .05 and (tmp_path / "made").exists()
     with pytest.raises(RuntimeError, match="ended with 3"):
         commands.usage([sys.executable, "-c", "raise SystemExit(3)"], str(tmp_path))
+
+
+def test_the_memory_of_a_command_is_its_own_and_in_bytes(tmp_path):
+    "Beside what Python itself takes, which other processes, this one with torch among them, add nothing to."
+    size = 500_000_000
+    plain, full = (commands.usage([sys.executable, "-c", f"x = bytearray(b'x') * {size}"], str(tmp_path))["peak_gb"] for size in (1, size))
+    assert plain < .05
+    assert full - plain == pytest.approx(size / 1e9, rel=.01)
 
 
 @pytest.mark.slow
@@ -80,6 +89,20 @@ def test_whole_commands_run_beside_their_yardsticks(one_round, capsys):
     own = {"demo": commands.DEMO, "diagnose": commands.DIAGNOSIS, "retrieval": commands.DIAGNOSIS}
     for variants, ours in ((record[part].get("200", record[part]), name) for part, name in own.items()):
         assert variants[ours]["ratio"]["median"] > 0 and NO_SPREAD in [variant["ratio"] for variant in variants.values()]
+
+
+def in_history(commit: str) -> bool:
+    "Whether a commit is this one, or one before."
+    return subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def test_a_record_whose_commit_is_lost_is_named_on_the_page_and_no_other():
+    commits = {file.stem: json.loads(file.read_text("utf-8"))["environment"]["commit"] for file in BENCH.glob("*.json")}
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "reports/SPEED.md").read_text("utf-8").splitlines()]
+    shown = {row[0]: row[1] for row in rows if row[0] in commits}
+    assert shown.keys() == commits.keys()
+    assert {name for name, commit in commits.items() if not in_history(commit)} == {
+        name for name, commit in shown.items() if "not in the history" in commit}
 
 
 # ---- what they have in common

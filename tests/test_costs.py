@@ -63,7 +63,7 @@ def test_what_nobody_counted_is_named_and_left_out():
     reckoning = Reckoning()
     experiment = load_experiment("arr/table02", "paper")
     whole = forecast(experiment, (), reckoning).row()
-    del reckoning.assumed["corpora"]["pan20_train"]
+    del reckoning.assumptions["corpora"]["pan20_train"]
     part = forecast(experiment, (), reckoning)
     assert part.unknown == ["pan20_train"]
     row = part.row()

@@ -193,6 +193,22 @@ def test_the_last_line_is_the_verdict(folder, tmp_path):
     assert CliRunner().invoke(app, ["diagnose", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
 
 
+def test_a_significant_change_that_does_not_matter_is_no_reason_to_ship():
+    "Of 6,000 pairs each match scores a trace higher: AUC(0.05) rises, significantly, by less than a hundredth of a point."
+    rng = np.random.default_rng(0)
+    labels = np.arange(6000) % 3 == 0
+    base = rng.normal(.8 * labels, 1).round(4)
+    texts = {side: [f"{side} {number}" for number in range(len(labels))] for side in ("left", "right")}
+    pairs = pd.DataFrame(texts | {"label": labels.astype(int), "base": base, "tuned": base + .0002 * labels})
+    found = diagnose(tests={"new": pairs}, columns=[*pairs], progress=False)
+    row = found.verdicts.iloc[0]
+    assert row.p < .05 and 0 < row.low < row.high < .0005 and row.verdict == "within the margin"
+    assert found.decision.heading == "Ship either: fine-tuning changed nothing that matters." and found.decision.call == "either"
+    assert "better" not in found.decision.reason and "which leaves out zero and lies within the margin" in found.sentences[0]
+    strict = diagnose(tests={"new": pairs}, columns=[*pairs], margin=.001, progress=False)
+    assert strict.verdicts.verdict[0] == "better", "where so little matters"
+
+
 def test_a_run_whose_texts_all_have_one_score_goes_by_its_ranks(folder):
     "As a search writes it whose scores say nothing; without ranks there is no order."
     runs, tests = given(folder, "{}.trec"), {"new": folder / "new"}

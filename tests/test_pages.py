@@ -20,7 +20,8 @@ from debias_nb.repro.pages.pictures import Picture, svg
 from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
 from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
 from debias_nb.repro.pages.style import replace_names
-from debias_nb.repro.pages.tables import alt_text, differences, means, missing, pairs, provenance, shared_texts, strength_of
+from debias_nb.repro.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
+from debias_nb.repro.pages.tables import shared_texts, strength_of
 from debias_nb.repro.pages.verdicts import resting_on
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +108,7 @@ def of_size(*differences, spread=.1, unit="percent"):
     (of_size(-2, -3), "worse", "Yes: this is 2.0 to 3.0 points below that."),
     (of_size(-2, 3, 4), "better", "It depends: this is between 2.0 points below and 4.0 above that."),
     (of_size(.3, -.4, .5), "better", "No: this stays within 0.5 points of that."),
+    (of_size(.3, .2, spread=.01), "better", "No: this stays within 0.3 points of that."),
     (of_size(.003, .004, spread=.001, unit="fraction"), "better", "No: this stays within 0.4 points of that."),
     (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
     (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
@@ -131,6 +133,14 @@ def test_counts_of_words_stand_in_columns():
     assert second["difference, points"] == "not run" and distance_from(of_size()) == "not measured"
     wide = summarize({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
     assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
+
+
+def test_bold_is_what_is_better_or_worse():
+    "A significant difference within a point is neither, in either unit."
+    found = pd.concat([of_size(3, -3, .2, spread=.03), of_size(.002, .03, spread=.0003, unit="fraction")], ignore_index=True)
+    assert (found.p < .01).all() and gains_and_losses(found).tolist() == [1, -1, 0, 0, 1]
+    place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcde"]}
+    assert intervals(found.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, False, True]
 
 
 @pytest.mark.parametrize("strength, weights, shown", [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])

@@ -77,6 +77,17 @@ def test_within_the_margin_is_a_kind_of_which_no_task_moved_by_it(folders):
     assert diagnosis_of(folders).verdicts.verdict.tolist() == ["worse", "within the margin"]
 
 
+def test_a_kind_whose_mean_lies_within_the_margin_is_neither_better_nor_worse(folders):
+    "All its tasks fell a little, which is significant; where one fell by more than the margin it cannot tell."
+    for fall in (.004, .011):
+        for number, task in enumerate(RETRIEVAL):
+            put(folders["tuned"], task, {"test": [entry(.6 - (fall if number == 0 else .004 + .0001 * number))]})
+        rows = diagnosis_of(folders).verdicts.set_index("test")
+        row = rows.loc["retrieval"]
+        assert row.p < .05 and -.01 < row.low < row.high < 0
+        assert row.verdict == ("within the margin" if fall == .004 else "cannot tell")
+
+
 def test_one_task_that_fell_far_makes_no_kind_worse(folders):
     "Its signs are even, though its mean is not."
     for number, task in enumerate(RETRIEVAL):

@@ -1,5 +1,6 @@
 "Intervals and what they say; what cannot be compared is refused. The notebook has scipy and simulations beside them."
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 from debias_nb.checks import ConfigError
 from debias_nb.measures.several import paired_together, raise_variances
 from debias_nb.measures.stats import Paired, detectable, holm, interval, judge, mean_std, over_splits, paired
-from debias_nb.measures.stats import significant, threshold_p, verdict
+from debias_nb.measures.stats import threshold_p, verdict
 
 numbers = st.floats(-1, 1).map(lambda x: round(x, 6))
 several = st.lists(numbers, min_size=2, max_size=6).filter(lambda v: np.ptp(v) > 1e-3)
@@ -56,7 +57,7 @@ def test_comparisons_made_together_are_judged_together():
     assert found.found[0] == detectable(clear, comparisons=4) > found["found at best"][0] and math.isnan(found.found[3])
     assert judge([weak]).word[0] == "better", "alone, nothing is corrected"
     assert judge([clear, clear], [.01, .1], [0., .028]).word.tolist() == ["better", "within the margin"]
-    assert holm([.6, .9, .01]) == [1, 1, .03] and significant([.6, .9, .01]).tolist() == [False, False, True]
+    assert holm([.6, .9, .01]) == [1, 1, .03]
 
 
 @pytest.mark.parametrize("call, words", [
@@ -181,11 +182,32 @@ def test_what_cannot_be_compared_is_refused(call, words):
     (-.002, .0003, {"threshold": -.003}, "better"),
     (.1, .001, {"threshold": .099}, "within the margin"),
     (.02, .02, {"delta": .08}, "within the margin"),
+    (.0002, .00005, {}, "within the margin"), # significant, and too small to matter
+    (-.02, .002, {"delta": .03}, "within the margin"),
+    (.02, .002, {"threshold": .01, "delta": .03}, "better"), # a claim's own margin is tested first
     (.02, .008, {"p": .06}, "cannot tell"),
     (.02, .008, {}, "better"),
 ])
 def test_a_difference_is_told_by_one_of_four_words(difference, error, settings, expected):
     assert verdict(by_hand(difference, error), **settings) == expected
+
+
+def test_equivalence_comes_before_significance():
+    "Over random intervals and margins, of seeds and resamples; each case of the rule is among the draws."
+    rng = np.random.default_rng(0)
+    cases = dict.fromkeys(itertools.product((True, False), repeat=2), 0) # inside the margin, significant
+    for _ in range(2000):
+        size, spread, margin = 10**rng.uniform(-4, -1, 3)
+        a, b = (rng.normal(mean, spread, 5) for mean in (rng.choice([-size, size]), 0))
+        found = paired(a, b, *(values[:, None] + rng.normal(0, spread, (5, 50)) for values in (a, b)))
+        corrected = min(1, found.p * int(rng.integers(1, 5)))
+        is_inside, is_significant = -margin <= found.low and found.high <= margin, corrected < .05
+        cases[is_inside, is_significant] += 1
+        side = "better" if found.difference > 0 else "worse"
+        expected = "within the margin" if is_inside else side if is_significant else "cannot tell"
+        assert verdict(found, delta=margin, p=corrected) == expected, (found, margin, corrected)
+        assert judge([found], margin).word[0] == verdict(found, delta=margin)
+    assert min(cases.values()) > 50, "draws of each kind"
 
 
 def test_a_detectable_difference_is_found_four_times_in_five():

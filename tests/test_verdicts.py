@@ -251,17 +251,48 @@ def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answe
     assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
 
 
-def test_it_does_not_depend_where_all_lies_within_a_point():
-    either = {"near": .504, "far": .496}
+@pytest.mark.parametrize("tuned, margin, answer", [
+    (.45, 2, "No: by more"), (.51, -2, "No: by less"), (.49, -2, "No: by less"), (.45, 0, "No, the reverse"), (.49, 2, "Yes"), (.55, -2, "Yes"),
+])
+def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
+    "At most 2 points below, more than 2 above, or above at all."
+    lines = above("table3", "Finetuned", "Base", margin=margin)
+    claim = claim_of({"Base": .5, "Finetuned": tuned}, *lines, seeds=10, spread=.0005)
+    assert claim.answer("small") == answer and claim.word("small") == ("Yes" if answer == "Yes" else "No, the reverse")
+
+
+@pytest.mark.parametrize("first, again, answer", [
+    (.55, .55, "Yes"), (.55, .45, "Yes (the 10 seeds that did not repeat)"), (.45, .55, "No, the reverse"),
+])
+def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
+    claim, repetition = (
+        claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005) for level in (first, again))
+    claim.repetition = repetition
+    assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
+    repetition.comparisons["verdict"] = "not run"
+    assert claim.answer("small") == answer.partition(" (")[0], "it was not run again"
+
+
+@pytest.mark.parametrize("distance, words, answer", [
+    (.004, ["within the margin"] * 2, "No: within a point"), # both significant
+    (.012, ["holds", "the reverse holds"], "It depends"),
+])
+def test_it_does_not_depend_where_all_lies_within_a_point(distance, words, answer):
     cells, found = [], {}
-    for column, level in either.items():
+    for column, level in {"near": .5 + distance, "far": .5 - distance}.items():
         own = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
         cells += own.cells("table3")
         found |= own.records_by_id
-    slight = Claim("A1", "", [], as_claimed(add_claim_verdicts(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned")))), {})
-    assert sorted(slight.comparisons.verdict) == ["holds", "the reverse holds"] and slight.answer("small") == "No: within a point"
-    far = slight.comparisons.assign(**{end: 3 * slight.comparisons[end] for end in ("difference", "low", "high")})
-    assert Claim("A1", "", [], far, {}).answer("small") == "It depends"
+    comparisons = as_claimed(add_claim_verdicts(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned"))))
+    assert (comparisons.p < .05).all() and sorted(comparisons.verdict) == words
+    assert Claim("A1", "", [], comparisons, {}).answer("small") == answer
+
+
+def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
+    "At most one point below is kept by what lies half a point below, though that is within a point of the allowance."
+    kept = evidence({"a": .495, "b": .5}, seeds=10, spread=.0005)
+    assert words(kept, *above("table3", "a", "b", margin=1)) == ["better", "better"]
+    assert words(kept, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
 
 
 @pytest.mark.parametrize("pairs, name", [

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import chain, count
 from pathlib import Path
 
 import nbformat
@@ -182,9 +183,16 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
     return resolve
 
 
-def symbol_heading(markdown: str) -> str:
-    "Give the heading that show_doc writes the address that nbdev's index of symbols has for it."
-    return SYMBOL.sub(lambda match: f"{match[0]} {{ #{match[0].lower()} }}", markdown)
+def symbol_heading(markdown: str, taken: set[str]) -> str: # taken: addresses of the headings above, to which it is added
+    "Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own: `hinge`, `hinge_1`."
+    def with_address(match):
+        name = match[0].lower()
+        further = (f"{name}_{number}" for number in count(1))
+        address = next(one for one in chain([name], further) if one not in taken)
+        taken.add(address)
+        return f"{match[0]} {{ #{address} }}"
+
+    return SYMBOL.sub(with_address, markdown)
 
 
 def with_mathml(markdown: str) -> str:
@@ -240,13 +248,14 @@ def reference() -> str:
 def prepare(nb, resolve) -> None:
     "Make the cells of a processed notebook those of its page."
     nb.cells = [cell for cell in nb.cells if cell.cell_type != "raw"]
+    taken = set()
     for cell in nb.cells:
         if cell.cell_type == "markdown":
             cell.source = with_mathml(relink(cell.source, resolve))
         if cell.cell_type == "code":
             take_flags(cell)
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
-            change_shown(cell, lambda text: relink(symbol_heading(text), resolve))
+            change_shown(cell, lambda text: relink(symbol_heading(text, taken), resolve))
     nb.metadata["language_info"] = {"name": "python"}
 
 

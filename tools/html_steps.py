@@ -1,5 +1,5 @@
 """What the HTML of the site gets once a builder of `mkdocs.yml` has made it, whichever that was: formulas as MathML, terms of the
-glossary as links, code and tables that a keyboard can scroll, a name for the dialog of the search, and what the search knows.
+glossary as links, code and tables that a keyboard can scroll, each id once, a name for the dialog of the search, and what the search knows.
 
 Of the builder it takes landmarks (`main`, or `role="main"`), the elements in which Markdown's arithmatex leaves formulas, and the
 search index of MkDocs or of Zensical. All else of a page stays as it was written."""
@@ -22,6 +22,7 @@ TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(G
 NO_LINK = {"a", "aside", "button", "code", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "label", "math", "nav", "pre",
            "script", "style", "svg", "th"}
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"} # without an end tag
+ID = re.compile(r"""\sid=("[^"]*"|'[^']*'|[^\s>]+)""", flags=re.I)
 FORMULA = re.compile(r"\\\[(?P<block>.+)\\\]|\\\((?P<inline>.+)\\\)", flags=re.S)
 
 INDEXES = {"search/search_index.json": "docs", "search.json": "items"} # of MkDocs, of Zensical -> the key of its sections
@@ -94,6 +95,7 @@ class Steps(HTMLParser):
         self.lines = [0, *accumulate(len(line) for line in source.split("\n"))]
         self.open = [Element("", 0, is_main=False, takes_links=True, is_formula=False)]
         self.edits = []
+        self.ids = set()
         self.feed(source)
         self.close()
 
@@ -106,9 +108,18 @@ class Steps(HTMLParser):
         "Put a text in place of a part of the page."
         self.edits.append(Edit(start, end, text))
 
+    def leave_one(self, id: str, start: int):
+        "Take the id from an element if another has it: links lead to the first."
+        if id in self.ids:
+            written = ID.search(self.get_starttag_text())
+            self.edit(start + written.start(), start + written.end(), "")
+        self.ids.add(id)
+
     def handle_starttag(self, tag, attrs):
         start, parent = self.place(), self.open[-1]
         attributes = {name: value or "" for name, value in attrs}
+        if "id" in attributes:
+            self.leave_one(attributes["id"], start)
         is_formula = "arithmatex" in attributes.get("class", "").split()
         element = Element(
             tag, start, parent.is_main or tag == "main" or attributes.get("role") == "main",
@@ -154,7 +165,7 @@ def changed_page(source: str, address: str) -> str: # source: its HTML; address:
     "Return a page with formulas as MathML, terms of the glossary as links where they are first said, and parts that a keyboard scrolls."
     glossary = None if address == GLOSSARY_PAGE else posixpath.relpath(GLOSSARY_PAGE, posixpath.dirname(address) or ".")
     parts, end = [], 0
-    for edit in sorted(Steps(source, glossary).edits, key=lambda one: one.start):
+    for edit in sorted(Steps(source, glossary).edits, key=lambda one: (one.start, one.end)):
         parts += [source[end:edit.start], edit.text]
         end = edit.end
     return "".join([*parts, source[end:]])

@@ -26,10 +26,11 @@ from scipy.stats import rankdata
 
 from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
 from debias_nb.explain.all_clear import NEIGHBORS, neighbor_churn, largest_loss
+from debias_nb.explain.changes import side_of
 from debias_nb.files import load_yaml, project_root, sha256_file, write_whole
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
-from debias_nb.measures.stats import Paired, judge, paired
+from debias_nb.measures.stats import Paired, is_within, paired
 from debias_nb.measures.strata import sampling_order, strata_of, stratified_weights
 from debias_nb.runs.config import CorpusConfig, MethodConfig, TrainConfig
 from debias_nb.runs.origin import environment, git
@@ -275,7 +276,7 @@ def labeling(pool: Pool, strata: np.ndarray, orders: list[np.ndarray]) -> dict:
     errors = point_changes(pool, orders, strata, sizes) - truth
     intervals = [interval_of(pool, rows, strata, sizes, seed) for seed, rows in enumerate(orders[:LABELS["intervals"]])]
     made = [one for one in intervals if one]
-    words = judge_each(made)
+    words = [decision_of(one) for one in made]
     return {
         "squared_error": 1e4 * pd.Series(errors).pow(2).mean(),
         "without_value": int(np.isnan(errors).sum()), "intervals": len(made),
@@ -290,9 +291,10 @@ def orders_of(strata: np.ndarray, numbers: list[int]) -> list[np.ndarray]:
     return [sampling_order(strata, max(numbers), seed) for seed in range(LABELS["repetitions"])] if numbers else []
 
 
-def judge_each(intervals: list[Paired]) -> list[str]:
-    "Give a verdict on each interval by itself."
-    return [judge([one], LABELS["margin"] / 100).word[0] for one in intervals]
+def decision_of(one: Paired) -> str: # one of `stats.WORDS`
+    "Decide by an interval alone as the statement does: it excludes zero, or else lies within the margin."
+    side = side_of(one.low, one.high, margin=0.)
+    return side or ("within the margin" if is_within(one.low, one.high, LABELS["margin"] / 100) else "cannot tell")
 
 
 def is_wrong(word: str, truth: float) -> bool:
@@ -347,10 +349,18 @@ TASKS = {"auc05": "AUC(0.05)", "ndcg10": "nDCG@10 in search"} # columns of chang
 NAMES = {"static": "static encoders", "transformer": "MiniLM"}
 
 
+def plainly_tuned(shifts: pd.DataFrame) -> pd.DataFrame:
+    "Select the shifts of encoders that were neither regularized nor averaged with their base."
+    return shifts[(shifts.method == "Finetuned") & (shifts.share == 1)]
+
+
 def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
-    "Decide whether shifts up to a band allow an all-clear, of either metric."
-    losses = [(shifts[f"{task}_change"] <= -SETTINGS["loss"]).mean() for task in TASKS]
-    return high <= SETTINGS["threshold"] and len(shifts) >= SETTINGS["fewest"] and max(losses) <= SETTINGS["often"]
+    "Decide whether shifts up to a band allow an all-clear, of either metric: all of them, and those of plainly tuned encoders."
+    parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
+    is_enough = all(len(own) >= SETTINGS[name] for name, own in parts.items())
+    is_rare = all(
+        (own[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for own in parts.values() for task in TASKS)
+    return high <= SETTINGS["threshold"] and is_enough and is_rare
 
 
 def sentence_on(shifts: pd.DataFrame) -> str:
@@ -363,7 +373,8 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
     kind = NAMES[shifts.kind.iloc[0]]
     runs = f"{len(trainings)} training run{'s' * (len(trainings) > 1)}"
-    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}) {' and '.join(parts)}."
+    plain = f"{len(plainly_tuned(shifts))} plainly fine-tuned"
+    return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
 
 
 def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says

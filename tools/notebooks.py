@@ -147,9 +147,11 @@ def outside_code(pattern: str, new, markdown: str) -> str:
 def relink(markdown: str, resolve) -> str:
     "Every link and picture of `markdown` that is not inside code, its address replaced by `resolve(address)`."
     def changed(match):
+        if match["picture"]:
+            return match["tag"] + resolve(match["picture"])
         return f"]({resolve(match['address'])})"
 
-    return outside_code(r"\]\((?P<address>[^)\s]+)\)", changed, markdown)
+    return outside_code(r'\]\((?P<address>[^)\s]+)\)|(?P<tag><img\b[^>]*?\bsrc=")(?P<picture>[^"]+)', changed, markdown)
 
 
 def local(address: str, folder: str) -> tuple[str, str] | None:

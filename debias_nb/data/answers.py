@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RELEVANT', 'Part', 'ENTITY', 'COLUMNS', 'LABELS', 'GRADES', 'SOURCES', 'Answers', 'describe', 'filter_questions',
-           'read_answers', 'read_queries', 'load_answers', 'shared_words', 'overlap_errors', 'planted_answers',
-           'high_overlap', 'flip_labels', 'perturb']
+           'read_answers', 'read_queries', 'load_answers', 'distinct_words', 'shared_words', 'overlap_errors',
+           'planted_answers', 'high_overlap', 'flip_labels', 'perturb']
 
 # %% ../../nbs/data/03_answers.ipynb #dd874d75
 import csv
@@ -285,7 +285,10 @@ def load_answers(name: str, part: Part, download: bool = True, require_hash: boo
     return replace(answers, counts=counts)
 
 # %% ../../nbs/data/03_answers.ipynb #3f8c3c99
-def _words(text):
+def distinct_words(
+    text: str,
+) -> frozenset[str]: # in lower case
+    "Return the distinct words of a text."
     return frozenset(re.findall(r"\w+", text.lower()))
 
 
@@ -293,11 +296,11 @@ def shared_words(
     answers: Answers,
 ) -> np.ndarray: # (n,) of the question's distinct words, in [0, 1]; 0 for a question without words
     "Compute the fraction of its question that each candidate repeats."
-    words_of = {question: _words(question) for question in set(answers.questions)}
+    words_of = {question: distinct_words(question) for question in set(answers.questions)}
     shares = []
     for question, answer in zip(answers.questions, answers.answers):
         words = words_of[question]
-        shared = len(words & _words(answer))
+        shared = len(words & distinct_words(answer))
         shares.append(shared / max(len(words), 1))
     return np.array(shares, float)
 

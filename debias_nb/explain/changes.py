@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .test_sets import TITLES, Test, TooSmall, difference, figures, level
-from ..measures.stats import Paired, judge
+from ..measures.stats import Paired, is_within, judge
 
 # %% ../../nbs/explain/03_changes.ipynb #2783ddc9
 LEVEL = .95
@@ -20,8 +20,10 @@ WHOLE = "all"                # the part of a test that is all of its cases
 NEW = "no text of training"  # those of its cases that share no text with training, where others do
 
 
-def side_of(low: float, high: float) -> str: # better, worse or nothing
-    "Return which way a change goes by its interval alone: better, worse or nothing."
+def side_of(low: float, high: float, margin: float = MARGIN) -> str: # better, worse or nothing
+    "Return which way a change goes by its interval alone: better, worse or, within the margin too, nothing."
+    if is_within(low, high, margin):
+        return ""
     if low > 0:
         return "better"
     return "worse" if high < 0 else ""
@@ -95,7 +97,10 @@ def _change_sentence(row: dict) -> str:
     text += f", 95% confidence interval {points(row['low'])} to {points(row['high'])}"
     if row["verdict"] in ("better", "worse"):
         return text
-    if row["low"] > 0 or row["high"] < 0:
+    leaves_out_zero = row["low"] > 0 or row["high"] < 0
+    if leaves_out_zero and row["verdict"] == "within the margin":
+        return f"{text}, which leaves out zero and lies within the margin"
+    if leaves_out_zero:
         text += f", which leaves out zero, but p = {row['p']:.3f} when corrected for {row['tests']} tests"
     if row["found"] >= 1:
         return f"{text}; too few {row['counted']} to tell"

@@ -33,18 +33,18 @@ AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json
 RULE = (
-    "In the picture, right is better where it is like training, up is better on the new test that each method changes worst; dashed: methods that "
-    "no other one beats in both. A method fits if it is significantly better than the base on a test (at 5%, corrected for all comparisons with "
-    "the base in one metric) and a loss of the margin is excluded on every test: its lower end, at 97.5% for all methods that gain at once, lies "
-    "above minus the margin. So the method that is named loses the margin somewhere in at most 2.5% of such pages, however many were tried. Use: "
-    "of those that fit, the highest mean of what decides over the validation pairs, or else over the tests. Each method is compared with the base "
-    "and with plain fine-tuning, not with the others; both corrections go by the errors that methods share, so that near-equal ones count as about one "
-    "(Westfall and Young 1993). Your call: none fits, and each that is better on one test is worse on another. Keep the base: every method is worse "
-    "on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: all else. What is disjoint from training "
-    "counts if it is worse, and, if it has half of the cases or more, if its lower end reaches below minus the margin. It is a family of tests by "
-    "itself, as is every metric: each finds a change where there is none in 5% of such pages. Intervals are of one comparison, over the seeds and "
-    "resamples of the test that all methods share; where a method's seeds agree more than those of the others on a test, its variance is raised "
-    "toward theirs.")
+    "In the picture, right is better where it is like training, up is better on the new test that each method changes worst; dashed: methods that no "
+    "other one beats in both. A method fits if it is better than the base on a test (the interval does not lie within the margin, and the difference "
+    "is significant at 5%, corrected for all comparisons with the base in one metric) and a loss of the margin is excluded on every test: its lower "
+    "end, at 97.5% for all methods that gain at once, lies above minus the margin. So the method that is named loses the margin somewhere in at most "
+    "2.5% of such pages, however many were tried. Use: of those that fit, the highest mean of what decides over the validation pairs, or else over "
+    "the tests. Each method is compared with the base and with plain fine-tuning, not with the others; both corrections go by the errors that methods "
+    "share, so that near-equal ones count as about one (Westfall and Young 1993). Your call: none fits, and each that is better on one test is worse "
+    "on another. Keep the base: every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: "
+    "all else. What is disjoint from training counts if it is worse, and, if it has half of the cases or more, if its lower end reaches below minus "
+    "the margin. It is a family of tests by itself, as is every metric: each finds a change where there is none in 5% of such pages. Intervals are of "
+    "one comparison, over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others on a "
+    "test, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]
 WHY = { # of each answer, the program
     "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",

@@ -86,7 +86,9 @@ def _knows_words(scorers: dict[str, Scorer]) -> bool:
     return not any(has_template(scorer.model) for scorer in scorers.values())
 
 # %% ../../nbs/explain/11_diagnose.ipynb #ae043ba1
-def _of_words(scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], seed: int, progress: bool) -> dict:
+def _of_words(
+    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, seed: int, progress: bool,
+) -> dict:
     """Find the words that moved, and shortcuts, as fields of `Findings`.
 
     Shortcuts need pairs of training of both classes; of models whose words nobody knows nothing is found."""
@@ -102,7 +104,7 @@ def _of_words(scorers: dict[str, Scorer], train: PairFile | None, tests: list[Te
         return {"words": words, "texts": len(texts)}
     training = word_pairs(train.left, train.right, train.labels)
     words = {name: table.join(label_ties(training, table.word.tolist()), on="word") for name, table in words.items()}
-    misleading = shortcuts(tests, scorers, training, candidate_words(importance, training), progress)
+    misleading = shortcuts(tests, scorers, training, candidate_words(importance, training), margin, progress)
     return {"words": words, "shortcuts": misleading, "texts": len(texts)}
 
 
@@ -293,7 +295,7 @@ def _of_models(
             unread=unread,
             before=_heading_of_same_weights(**scorers),
             behind=setting_differences(**scorers),
-            **_of_words(pair, train, smaller, seed, progress),
+            **_of_words(pair, train, smaller, margin, seed, progress),
         )
 
 

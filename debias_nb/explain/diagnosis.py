@@ -6,7 +6,7 @@ from typing import Literal
 import pandas as pd
 
 from .all_clear import AllClear
-from .changes import WHOLE, points
+from .changes import WHOLE, points, side_of
 from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
@@ -55,11 +55,12 @@ def reason(row: dict) -> str: # of `shortcuts`
     return text
 
 
-def slices_sentence(table: pd.DataFrame) -> str: # of `slices`, of one test
+def slices_sentence(table: pd.DataFrame, margin: float) -> str: # table: of `slices`, of one test; margin: a fraction
     "Say how many slices got better and worse, the lowest and the highest."
     rows = table.sort_values("change")
+    sides = [side_of(*ends, margin) for ends in zip(rows.low, rows.high)]
     worst, best = (rows.kind + " " + rows.slice + " (" + rows.change.map(points) + ")").iloc[[0, -1]]
-    return f"Of {len(rows)} slices {(rows.low > 0).sum()} got better and {(rows.high < 0).sum()} worse, from {worst} to {best}."
+    return f"Of {len(rows)} slices {sides.count('better')} got better and {sides.count('worse')} worse, from {worst} to {best}."
 
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
@@ -80,16 +81,16 @@ def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
 
 
 RULE = (
-    "Better and worse are significant at 5%, after Holm's correction for the number of tests. Within the margin: the 95% confidence interval "
-    "lies within the margin of zero. Cannot tell: none of these; it does not mean that there is no change. Ship: a test is better, none is worse, "
-    "and no interval reaches below minus the margin. Either: no test is better, and all intervals lie within the margin. Ship averaged: neither of "
-    "these holds, but a share of averaged weights has no interval below minus the margin on any test, and is better on one, whatever the tuned "
-    "encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also occur in training, the rest counts too if it is "
-    "worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. What shares texts and what does not are two "
-    "families of tests, as is every metric: each by itself finds a change where there is none in 5% of such pages, and one of several in more. No "
-    "harm found is not harm ruled out. Where both models score matches below other pairs, a model has one score alone, or all pairs stand in "
-    "training, nothing is decided. Intervals are 95% confidence intervals, over resamples that both models share; the gray band is a change "
-    "within the margin. One training run each: another seed of the training is not covered.")
+    "Within the margin: the whole 95% confidence interval lies within the margin of zero, however significant the change is. Otherwise better and "
+    "worse are significant at 5%, after Holm's correction for the number of tests. Cannot tell: none of these; it does not mean that there is no "
+    "change. Ship: a test is better, none is worse, and no interval reaches below minus the margin. Either: no test is better, and all intervals lie "
+    "within the margin. Ship averaged: neither of these holds, but a share of averaged weights has no interval below minus the margin on any test, "
+    "and is better on one, whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also "
+    "occur in training, the rest counts too if it is worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. "
+    "What shares texts and what does not are two families of tests, as is every metric: each by itself finds a change where there is none in 5% of "
+    "such pages, and one of several in more. No harm found is not harm ruled out. Where both models score matches below other pairs, a model has one "
+    "score alone, or all pairs stand in training, nothing is decided. Intervals are 95% confidence intervals, over resamples that both models share; "
+    "the gray band is a change within the margin. One training run each: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
@@ -116,7 +117,7 @@ PARTS = ( # field, title, what is said of each of its tables, the columns that a
     ("averaged", "What should I do?", None, ["share", "value", "change", "low", "high"]),
     ("thresholds", "What happens at my threshold?", threshold_sentence, None),
     ("ranks", "How did the ranks move?", ranks_sentence, None),
-    ("slices", "Where did it change?", slices_sentence, None),
+    ("slices", "Where did it change?", None, None),
     ("words", "Because of which words?", None, ["word", "base", "tuned", "both", "matches both"]),
     ("shortcuts", "Do these words mislead?", None,
      ["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low", "more high"]),
@@ -212,11 +213,13 @@ class Diagnosis:
 
     def sections(self) -> list[Section]:
         "Return the parts of the page."
+        margin = self.decision.margin
         answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
+        answers["slices"] = [f"{name}: {slices_sentence(part, margin)}" for name, part in tables(self.slices).items()]
         programs = {"averaged": self.snippet}
         trade = self.trade()
         pick = self.decision.share and f"{self.decision.share:g}"
-        pictures = {"averaged": trade_picture(trade, self.decision.margin, "Each share of the tuned weights", pick)} if trade else {}
+        pictures = {"averaged": trade_picture(trade, margin, "Each share of the tuned weights", pick)} if trade else {}
         frames = vars(self) | {"flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
         for key, title, sentence, columns in PARTS:
@@ -303,7 +306,7 @@ class Diagnosis:
         return folder / FILES[0]
 
     def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
-        """Name the tests that got significantly worse in the metric that decides.
+        """Name the tests that got worse in the metric that decides.
 
         That is on all that is tested or on what shares no text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
         or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the

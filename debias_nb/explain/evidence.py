@@ -17,6 +17,7 @@ from .test_sets import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, TooSmall, dif
 from .models import Scorer, pair_scores, with_bar
 from ..data.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
+from .changes import MARGIN
 from ..measures.stats import judge
 
 # %% ../../nbs/explain/04_evidence.ipynb #efcaf99c
@@ -179,6 +180,7 @@ def shortcuts(
     scorers: dict[str, Scorer],     # `base` and `tuned`
     training: WordPairs,
     words: dict[str, list[str]],    # of `candidate_words`
+    margin: float = MARGIN,
     progress: bool = False,
 ) -> pd.DataFrame: # a row a test and what the words go with in training
     """Find out whether the tuned model gains more than the base without words that mislead on a test.
@@ -189,7 +191,7 @@ def shortcuts(
     there = [word_pairs(test.left, test.right, test.labels) for test in tests]
     for kind, own in words.items():
         of_kind = [_without_words(test, pairs, scorers, training, own, progress) for test, pairs in zip(tests, there)]
-        judgments = judge([row.pop("paired") for row in of_kind])
+        judgments = judge([row.pop("paired") for row in of_kind], margin)
         for test, row, p, word in zip(tests, of_kind, judgments.p, judgments.word):
             shortcut = word == "better" and row["change"] > 0
             rows.append({"test": test.name, "goes with": kind, **row, "p": p, "shortcut": shortcut})

@@ -22,15 +22,15 @@ from .diagnosis import SEED, Diagnosis
 from .inputs import check_results
 from .page import command_line, filled, versions
 from ..files import package_file
-from ..measures.stats import holm, judge, paired
+from ..measures.stats import holm, is_within, judge, paired
 
 # %% ../../nbs/explain/18_published.ipynb #42985b5b
 POINT = .01 # what a task loses or more, on the page of published fine-tunes
 TRAINED = ", trained on" # behind the kind of such tasks
 RULE = (
-    "Tasks are the items of a kind. Better and worse: the mean change is significant (t-test over tasks), and significantly more "
-    "tasks went that way than the other (sign test), both at 5% after Holm's correction for the number of kinds; p is the larger one. "
-    "Within the margin: the 95% confidence interval of the mean change lies there, and so does every task. Tasks of one kind are not "
+    "Tasks are the items of a kind. Within the margin: the 95% confidence interval of the mean change lies there, and so does every task. "
+    "Better and worse: the interval does not lie there, the mean change is significant (t-test over tasks), and significantly more tasks went "
+    "that way than the other (sign test), both at 5% after Holm's correction for the number of kinds; p is the larger one. Tasks of one kind are not "
     "independent, since several are made of the same texts, so that p may be too small.")
 NOTES = [
     "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose --scores`.",
@@ -67,8 +67,7 @@ def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: 
     counts = kinds[["rose", "fell", "lost"]].sum()
     table = kinds[["base", "tuned", "change"]].mean().join(judge(changes, margin).set_index(counts.index))
     p = table.p.clip(lower=holm(2 * bdtr(counts[["rose", "fell"]].min(axis=1), counts.rose + counts.fell, .5).clip(upper=.5)))
-    is_small = (table.word == "within the margin") & (kinds.change.max() < margin) & (kinds.change.min() > -margin)
-    is_certain = (p < 1 - LEVEL) | is_small
+    is_certain = is_within(kinds.change.min(), kinds.change.max(), margin).where(table.word == "within the margin", p < 1 - LEVEL)
     table = table.assign(
         verdict=table.word.where(is_certain, "cannot tell"), p=p, low=[change.low for change in changes],
         high=[change.high for change in changes], cases=kinds.size())

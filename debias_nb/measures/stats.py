@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'LACKING', 'FEWEST_FREEDOM', 'WORDS', 'mean_std', 'seeds_variance', 'Interval', 'interval', 'Paired',
-           'subtract', 'difference_of', 'paired', 'over_splits', 'threshold_p', 'holm', 'significant', 'detectable',
-           'endless', 'verdict', 'judge']
+           'subtract', 'difference_of', 'paired', 'over_splits', 'threshold_p', 'holm', 'detectable', 'endless',
+           'is_within', 'verdict', 'judge']
 
 # %% ../../nbs/measures/stats.ipynb #e09457d7
 import math
@@ -415,11 +415,6 @@ def holm(ps: list[float]) -> list[float]:
     adjusted = np.maximum.accumulate(p[order] * left).clip(max=1)
     return adjusted[order.argsort()].tolist()
 
-
-def significant(ps: list[float]) -> np.ndarray:
-    "Return which of the p-values of one family are significant, after Holm's correction."
-    return np.array(holm(ps)) < 1 - LEVEL
-
 # %% ../../nbs/measures/stats.ipynb #822334c5
 def detectable(comparison: Paired, comparisons: int = 1) -> float:
     "Return the detectable difference: what a test at 5%, shared by the comparisons, finds with a power of 80%."
@@ -434,10 +429,22 @@ def endless(comparison: Paired) -> Paired:
     return replace(comparison, error=comparison.items_error, freedom=math.inf)
 
 # %% ../../nbs/measures/stats.ipynb #4fc647b0
+def is_within(low, high, margin: float): # ends of intervals -> bool of each
+    "Tell whether the whole interval lies within a margin of zero, so that nothing in it matters."
+    return (-margin <= low) & (high <= margin)
+
+
 def verdict(
     paired: Paired, threshold: float = 0., delta: float = .01, p: float | None = None, level: float = .95,
 ) -> Literal["better", "worse", "within the margin", "cannot tell"]:
     """Judge the claim that a is better than b by more than a threshold.
+
+    Against zero, equivalence comes before significance: two one-sided tests at (1 - level) / 2 each, which is the same as
+    an interval inside the margin (Schuirmann 1987). The interval is the one that pages print, and is not corrected for
+    further comparisons: at a level of .95, a difference of `delta` or more is called "within the margin" in at most 2.5% of
+    comparisons, each by itself. "Better" and "worse" go by the corrected p-value: where no method differs from another, any of the comparisons
+    corrected together is called so in at most 5% of families, and no more often than without the margin.
+    A threshold other than zero is a margin of the claim's own, and is tested before equivalence to it.
 
     Parameters
     ----------
@@ -446,7 +453,7 @@ def verdict(
     threshold : float
         The claim says that a - b exceeds it; same unit as the difference.
     delta : float, above 0
-        Smallest difference that matters; same unit.
+        Smallest difference that matters, from zero or from the threshold; same unit.
     p : float, in [0, 1], optional
         p-value against the threshold, corrected for further comparisons (`holm`); default: that of this one alone.
     level : float, in (0, 1)
@@ -455,8 +462,9 @@ def verdict(
     Returns
     -------
     str
-        "better" or "worse" if the difference is significant; "within the margin" if the whole interval lies within
-        `delta` of the threshold; else "cannot tell".
+        "within the margin" if the whole interval lies within `delta` of zero; else "better" or "worse" if the difference
+        is significant; else "cannot tell". With another threshold, "within the margin" is what is not significant, and lies
+        within `delta` of it.
 
     Raises
     ------
@@ -470,6 +478,8 @@ def verdict(
     'better'
     >>> verdict(paired([.74, .69, .77], [.70, .72, .74]))
     'cannot tell'
+    >>> verdict(paired([.7011, .702, .703], [.700, .701, .702])) # significant, and too small to matter
+    'within the margin'
     """
     if not isinstance(paired, Paired):
         raise ConfigError(f"paired must be a difference as `paired` returns it, got {quoted(paired)}")
@@ -477,10 +487,15 @@ def verdict(
         raise ValueError(f"delta must be above 0, got {delta}: it is the smallest difference that matters")
     if p is None:
         p = threshold_p(paired, threshold)
-    if p < 1 - level:
-        return "better" if paired.difference > threshold else "worse"
+    gap = paired.difference - threshold
     half = _half(paired.error, paired.freedom, level)
-    return "within the margin" if abs(paired.difference - threshold) + half <= delta else "cannot tell"
+    is_equal = is_within(gap - half, gap + half, delta)
+    is_significant = p < 1 - level
+    if is_equal and not (is_significant and threshold):
+        return "within the margin"
+    if is_significant:
+        return "better" if gap > 0 else "worse"
+    return "cannot tell"
 
 # %% ../../nbs/measures/stats.ipynb #5c1f0a04
 def judge(

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -69,7 +70,7 @@ class Reckoning:
     "What runs cost on the device of `costs.yaml`, from the sizes of the data and the shapes of the encoders."
     def __init__(self, root: Path | None = None): # of the project; default: found from here
         root = root or project_root()
-        self.assumed = load_yaml(root / "configs/device/costs.yaml")
+        self.assumptions = load_yaml(root / "configs/device/costs.yaml")
         bench = root / "bench/gpu.json"
         self.peak_shares = {} # task -> share of the device's peak, where it was measured
         measurement = json.loads(bench.read_text("utf-8")) if bench.is_file() else {"device": "cpu"}
@@ -79,7 +80,7 @@ class Reckoning:
 
     def size(self, corpus: str) -> dict:
         "Return the sizes of a corpus. Raise `KeyError` for one that nobody counted."
-        return self.assumed["corpora"][corpus]
+        return self.assumptions["corpora"][corpus]
 
     def rows(self, stage: Stage, run: RunConfig) -> float:
         "Count the rows that an epoch passes over. Raise as `size`."
@@ -101,7 +102,7 @@ class Reckoning:
     def shape(self, run: RunConfig) -> dict:
         "Return the shape of a transformer, by a part of its name. Raise `KeyError` for one without."
         name = run.encoder.name.lower()
-        shapes = [shape for part, shape in self.assumed["encoders"].items() if part in name]
+        shapes = [shape for part, shape in self.assumptions["encoders"].items() if part in name]
         if not shapes:
             raise KeyError(run.encoder.name)
         return shapes[0]
@@ -134,9 +135,9 @@ class Reckoning:
 
     def seconds(self, run: RunConfig, dtype: str | None = None) -> float: # dtype: default: the configuration's
         "Reckon how long a run takes, all of its stages and tests. Raise as `operations`."
-        share = self.peak_shares.get(run.task, self.assumed["utilisation"])
-        peak = self.assumed["peak"][dtype or run.encoder.dtype]
-        return self.assumed["overhead"] + self.operations(run) / (share * peak)
+        share = self.peak_shares.get(run.task, self.assumptions["utilisation"])
+        peak = self.assumptions["peak"][dtype or run.encoder.dtype]
+        return self.assumptions["overhead"] + self.operations(run) / (share * peak)
 
     def disk(self, runs: list[RunConfig]) -> float:
         "Reckon the bytes of data, of encoders in single precision, of what training keeps of the largest, and of records."
@@ -148,13 +149,17 @@ class Reckoning:
         return data + 4 * sum(parameters) + 12 * max(parameters, default=0) + RECORD_BYTES * len(runs)
 
 
-def _unnamed(method: MethodConfig) -> MethodConfig:
-    return method.model_copy(update={"name": "", "setting": None, "was": None})
+class Kind(NamedTuple):
+    "What decides how long a step of a run takes, or its test where nothing is trained."
+    encoder: str
+    corpus: str | None
+    method: MethodConfig # without its name
+    batch_size: int | None
 
 
-def _kind(run: RunConfig) -> tuple:
-    "Return what decides how long a step of a run takes, or its test where nothing is trained."
-    return run.encoder.name, run.data and run.data.name, _unnamed(run.method), run.training and run.training.batch_size
+def _kind(run: RunConfig) -> Kind:
+    method = run.method.model_copy(update={"name": "", "setting": None, "was": None})
+    return Kind(run.encoder.name, run.data and run.data.name, method, run.training and run.training.batch_size)
 
 
 class Measurements:
@@ -248,16 +253,16 @@ class Forecast:
     def row(self) -> dict[str, object]:
         "Return the row of a table; `without` are runs of which not all is known, which its sums leave out."
         batches = {run.training.batch_size for run in self.runs if run.training}
-        known = self.costs.dropna()
+        complete = self.costs.dropna()
         return {
-            "experiment": self.experiment, "runs": len(self.runs), "without": len(self.runs) - len(known),
-            "steps": known.steps.sum(), "batch": ", ".join(map(str, sorted(batches))),
-            "memory (GiB)": known.memory.max() / 2**30, "hours": known.seconds.sum() / 3600}
+            "experiment": self.experiment, "runs": len(self.runs), "without": len(self.runs) - len(complete),
+            "steps": complete.steps.sum(), "batch": ", ".join(map(str, sorted(batches))),
+            "memory (GiB)": complete.memory.max() / 2**30 if len(complete) else 0., "hours": complete.seconds.sum() / 3600}
 
 
-def forecast(experiment: ExperimentConfig, recorded: Collection[str], source: Reckoning | Measurements) -> Forecast:
-    "Return what the runs of an experiment take that have no record, by their ids."
-    runs = [run for run in experiment.runs() if run.id not in recorded and not run.is_of_before]
+def forecast(experiment: ExperimentConfig, ids: Collection[str], source: Reckoning | Measurements) -> Forecast:
+    "Return what the runs of an experiment take but those of these ids, which have a record."
+    runs = [run for run in experiment.runs() if run.id not in ids and not run.is_of_before]
     return Forecast(experiment.name, runs, *costs_of(runs, source))
 
 

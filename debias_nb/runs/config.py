@@ -20,7 +20,6 @@ from ..files import Count, Natural, NotNegative, Positive, Probability, Share, S
 from ..files import fingerprint, once_per_state, project_root
 from ..data.corpora import CorpusConfig, Names, World
 
-
 Profile = Literal["planted", "small", "paper"]
 OWN = "own" # in the place of a profile, of runs on a user's files
 ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
@@ -31,13 +30,11 @@ OfMatches = Literal["MultipleNegativesRankingLoss"]
 OurLoss = Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
-
 # The terms among `regularizers.REGULARIZERS`, and `matching.GOR`. This module does not import them: that loads torch, which
 # commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
 HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
 REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
-
 Intervention = Literal["mask", "delete", "pad", "random"]
 
 
@@ -203,9 +200,7 @@ class TrainConfig(Settings):
     learning_rate: Positive
     epochs: Annotated[int | float, Field(gt=0)]
     batch_size: Natural
-    # What an epoch passes over. None: pairs; of authors once over each, two texts a time (`mll`: texts). As printed: as many
-    # texts as there are, by pairs of an author (authors); each item once, with a query drawn for it (hinge).
-    epoch_of: Literal["texts", "items"] | None = None
+    epoch_of: Literal["texts", "items"] | None = None # what an epoch has as many of as there are; None: authors, or pairs
     optimizer: Literal["adam", "adamw"] = "adam"
     select: Literal["last", "best"] = "last"
     positive_weight: Positive = 1. # of right answers in the cross-entropy
@@ -221,8 +216,8 @@ class TrainConfig(Settings):
         yield self.loss == "authors" and self.temperature is None, "the losses of authors need a `temperature`"
         yield self.temperature is not None and self.loss not in ("hinge", "authors"), (
             "`temperature` belongs to the hinge and to authors")
-        yield self.epoch_of and (self.epoch_of, self.loss) not in (("texts", "authors"), ("items", "hinge")), (
-            "`epoch_of` is `texts` of authors, or `items` of the hinge")
+        of_loss = {"authors": "texts", "hinge": "items"}.get(self.loss)
+        yield self.epoch_of not in (None, of_loss), "`epoch_of` is `texts` of authors, or `items` of the hinge"
 
 
 # Gradient norms of each regularizer; top items (and token importance) of some queries;

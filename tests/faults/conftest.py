@@ -1,7 +1,16 @@
-"Libraries that all trials share."
+"What all trials share: libraries, and that nothing of a trial is left."
 import importlib
+import os
+import threading
 
 import pytest
+from tqdm import tqdm
+
+from harness import AFTER_A_TEST
+
+tqdm.set_lock(threading.RLock()) # the first: all kinds of bars take it from here
+# By default a lock for all forks: one that is killed while it has it would stop the others, which users' processes do not share.
+os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -12,3 +21,10 @@ def libraries():
         importlib.import_module(f"debias_nb.{name}")
     quiet()
     settle_libraries()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    "Processes that a test has not waited for are ended with it."
+    yield
+    AFTER_A_TEST.close()

@@ -3,10 +3,12 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import yaml
@@ -90,6 +92,23 @@ def records_of(project: Path) -> dict: # id -> what two honest repeats have in c
 
 FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
 RAISED = 70 # exit code of a function that raised something
+PATIENCE = 180 # seconds until what is waited for counts as hanging; a batch takes two where nothing else runs
+AFTER_A_TEST = ExitStack() # ends what a test has started
+
+
+def start(command: list[str], **options) -> subprocess.Popen:
+    "A program in a process of its own, which outlives no test."
+    program = subprocess.Popen(command, **options)
+    AFTER_A_TEST.callback(lambda: program.poll() is None and kill_all(program.pid))
+    return program
+
+
+def said_by(program: subprocess.Popen, seconds: float = PATIENCE) -> str: # its errors, when it has ended
+    try:
+        return program.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        kill_all(program.pid)
+        raise AssertionError(f"it hung for {seconds:.0f} seconds:\n{program.communicate()[1]}") from None
 
 
 class Child:
@@ -99,6 +118,7 @@ class Child:
         self.process = FORK.Process(target=self._run, args=(function, args))
         self.process.start()
         self.pid = self.process.pid
+        AFTER_A_TEST.callback(self.kill)
 
     def _run(self, function, args):
         os.setsid() # a terminal sends its signals to all of a session
@@ -120,9 +140,17 @@ class Child:
             sys.stderr.flush()
             os._exit(code)
 
-    def end(self, seconds: float = 1200) -> int: # the exit code; minus the signal of one that was killed
+    def kill(self) -> None:
+        if self.process.is_alive():
+            kill_all(self.pid)
+            self.process.join()
+
+    def end(self, seconds: float = PATIENCE) -> int: # the exit code; minus the signal of one that was killed
+        "Waits for its end. Fails after some seconds, and then nothing of it is left."
         self.process.join(seconds)
-        assert self.process.exitcode is not None, f"it hangs:\n{self.text}"
+        if self.process.exitcode is None:
+            self.kill()
+            raise AssertionError(f"it hung for {seconds:.0f} seconds:\n{self.text}")
         return self.process.exitcode
 
     @property
@@ -194,6 +222,17 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def kill_all(pid: int) -> None:
+    "Kill a process and all that it has started."
+    try:
+        os.kill(pid, signal.SIGSTOP) # it starts no more of them
+        for child in children(pid):
+            kill_all(child)
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def _command_line(pid: int) -> bytes: # nothing of one that has ended
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -214,7 +253,7 @@ def at_work(pid: int) -> bool:
         return False
 
 
-def wait_until(condition, what: str, seconds: float = 600, every: float = .002) -> None: # what: is waited for
+def wait_until(condition, what: str, seconds: float = PATIENCE, every: float = .002) -> None: # what: is waited for
     "Waits, and fails when it takes much longer than on a machine that has other things to do."
     end = time.monotonic() + seconds
     while not condition():

@@ -18,7 +18,7 @@ from debias_nb.settings import EncoderConfig
 from debias_nb.data import registry as r
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.loading import load_encoder
-from harness import wait_until
+from harness import start, wait_until
 from made import table
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 3000
@@ -161,8 +161,8 @@ def test_a_process_killed_while_downloading_leaves_no_file(site, monkeypatch):
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     site.mode = "slow"
-    child = subprocess.Popen([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
-    wait_until(begun, "the first bytes", 60, .05)
+    child = start([sys.executable, "-c", LOCATE, site.address], stderr=subprocess.DEVNULL)
+    wait_until(begun, "the first bytes", every=.05)
     child.kill()
     child.wait()
     assert not (site.folder / "a.tsv").exists()

@@ -2,8 +2,10 @@
 import os
 import random
 import signal
+import time
 
 import pytest
+from tqdm.auto import tqdm
 
 from harness import (
     at_work, batch, children, events_of, files_of, make_project, note_events, records_of, steps_of, wait_until, workers_of,
@@ -93,6 +95,27 @@ def test_a_worker_is_killed(reference, tmp_path):
     before = files_of(project)
     assert code == 2 and "Traceback" not in child.text and "the same command goes on" in child.text, child.text
     comes_to_its_end(reference, project, 2, before)
+
+
+def hold_the_lock_of_bars(project) -> None:
+    "From now on each training step of this process and its workers keeps the lock of progress bars, and says so."
+    from transformers import Trainer
+
+    def keep(*_, **__):
+        with tqdm.get_lock():
+            (project / f"held-{os.getpid()}").touch()
+            time.sleep(600)
+
+    Trainer.training_step = keep
+
+
+def test_a_worker_is_killed_that_holds_a_lock(reference, tmp_path):
+    "The batch itself closes its bar, and does not wait for a lock that nobody gives back."
+    project = make_project(tmp_path / "project")
+    child = batch(project, reference.cache, 2, before=lambda: hold_the_lock_of_bars(project))
+    wait_until(lambda: list(project.glob("held-*")), "a worker that has the lock")
+    kill(int(next(project.glob("held-*")).name.removeprefix("held-")))
+    assert child.end(20) == 2 and "the same command goes on" in child.text, child.text
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -17,7 +17,7 @@ import torch
 from typer.testing import CliRunner
 
 import made
-from harness import CELL, NOTEBOOK, wait_until
+from harness import CELL, NOTEBOOK, said_by, start, wait_until
 from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
 from debias_nb.data import tables
@@ -276,12 +276,12 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
     "Packages are imported for some seconds, and what comes then is work."
     command = [
         "diagnose", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--train", "train.csv", "--test", "new=new.csv"]
-    child = subprocess.Popen(
+    child = start(
         [sys.executable, "-c", BEGUN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "begun\n"
     time.sleep(seconds)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=120)
+    said = said_by(child)
     if child.returncode: # it has not come to its end before
         assert child.returncode == 130
         assert said.strip().splitlines()[-1].endswith("debias-nb: interrupted") and "Traceback" not in said, said
@@ -322,11 +322,11 @@ def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
     "A kernel that is shut down ends its workers, and its cell then says that they are lost."
     cell = CELL | {"id": "b", "metadata": {}, "source": AT_WORK}
     (tmp_path / "t.ipynb").write_text(json.dumps(NOTEBOOK | {"cells": [CELL, cell]}))
-    child = subprocess.Popen( # as a shell starts it
+    child = start( # as a shell starts it
         [sys.executable, "-c", STOPPED], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", 300, .1)
+    wait_until(lambda: all((tmp_path / f"begun{i}").exists() for i in range(2)), "both workers", every=.1)
     os.killpg(child.pid, signal.SIGINT)
-    _, said = child.communicate(timeout=120)
+    said = said_by(child)
     assert child.returncode == 130
     *before, last = said.splitlines()
     assert last == "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"

@@ -1,6 +1,7 @@
 """The pages of _docs/, served, and a Chromium to look at them."""
+import importlib
 import json
-import shutil
+import sys
 import socketserver
 import threading
 from contextlib import contextmanager
@@ -10,21 +11,33 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[1]))
+from article import browser as chromium_on_path # noqa: E402
+from needs import lacks # noqa: E402
+
 SITE = Path(__file__).parents[2] / "_docs"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def built():
     if not (SITE / "index.html").exists():
-        pytest.skip("there is no _docs/: make docs builds it")
+        lacks("there is no _docs/: make docs builds it")
+
+
+def package(name: str):
+    "A package of the extra `lab`."
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        lacks(f"{name.partition('.')[0]} is not installed: make docs-check installs it")
 
 
 @pytest.fixture(scope="session")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make docs-check installs it")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    playwright = package("playwright.sync_api")
+    chromium = chromium_on_path()
     if not chromium:
-        pytest.skip("there is no Chromium on the path")
+        lacks("there is no Chromium on the path")
     with playwright.sync_playwright() as started:
         yield started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
 

@@ -41,6 +41,12 @@ def test_the_text_of_a_page_gets_the_same_from_each_builder_and_nothing_else_cha
     assert page == before.replace("<div data-md", '<div aria-label="Search" data-md') + AFTER + behind
 
 
+def test_an_id_is_the_first_element_that_has_it_and_links_to_it_stay():
+    before = '<h2 id="a1">A1</h2><a id=a1></a><a class="x" id=\'a1\' href="#a1">1</a><main><table id="a1">'
+    after = '<h2 id="a1">A1</h2><a></a><a class="x" href="#a1">1</a><main><table tabindex="0">'
+    assert html_steps.changed_page(before, "index.html") == after
+
+
 def test_the_glossary_links_no_terms_to_itself():
     page = f"<main>{BEFORE}</main>"
     assert 'class="term"' not in html_steps.changed_page(page, "glossary.html")

@@ -1,12 +1,13 @@
 """The pages that `make docs` builds, in a Chromium where there is one: `make docs-check`."""
 import posixpath
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from conftest import SITE
+from conftest import SITE, package
 
 PAGES = sorted(SITE.rglob("*.html"))
 FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnose"})
@@ -23,23 +24,26 @@ def test_terms_are_linked_where_they_are_first_said():
 
 
 class Places(HTMLParser):
-    "The links of a page, and the places that links may lead to."
+    "The links of a page, its pictures and scripts, and the places that links may lead to: how often each stands."
 
     def __init__(self, page: str):
         super().__init__()
-        self.links, self.places = [], {""}
+        self.links, self.places = [], Counter({"": 1})
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
-        self.places.add(attributes.get("id", ""))
+        if "id" in attributes:
+            self.places[attributes["id"]] += 1
         if tag == "a" and "href" in attributes:
             self.links.append(attributes["href"])
+        if "src" in attributes:
+            self.links.append(attributes["src"])
 
 
 def lost_links(pages: dict[str, str]) -> list[str]: # address within the site -> HTML
-    "The links within the site that lead to no file of it, or to no place of a page."
+    "The links and pictures within the site that lead to no file of it, or to no place of a page."
     read = {name: Places(page) for name, page in pages.items()}
     lost = []
     for name, page in read.items():
@@ -56,14 +60,36 @@ def lost_links(pages: dict[str, str]) -> list[str]: # address within the site ->
     return lost
 
 
-def test_links_within_the_site_lead_somewhere():
+def places_that_stand_twice(pages: dict[str, str]) -> list[str]: # address within the site -> HTML
+    "The ids that several elements of a page have, so that a link leads to one and a reader wants another."
+    twice = []
+    for name, page in pages.items():
+        twice += [f"{name}: {place}" for place, count in Places(page).places.items() if count > 1]
+    return twice
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return {named(page): page.read_text("utf-8") for page in PAGES if page.name != "404.html"}
+
+
+def test_links_within_the_site_lead_somewhere(pages):
     "Whatever built it: mkdocs looks at links too, another builder may not."
-    assert lost_links({named(page): page.read_text("utf-8") for page in PAGES if page.name != "404.html"}) == []
+    assert lost_links(pages) == []
 
 
-def test_a_link_that_leads_nowhere_is_noticed():
+def test_a_link_or_a_picture_that_leads_nowhere_is_noticed():
     page = '<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>'
-    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x"]
+    page += '<img src="data:,"><img src="../a/d.svg">'
+    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x", "a/a.html: ../a/d.svg"]
+
+
+def test_no_place_of_a_page_stands_twice(pages):
+    assert places_that_stand_twice(pages) == []
+
+
+def test_a_place_that_stands_twice_is_noticed():
+    assert places_that_stand_twice({"a.html": '<h2 id="λ"><a id="x"><p id="λ">', "b.html": '<a id="x">'}) == ["a.html: λ"]
 
 
 WIDE, NARROW = 1280, 390
@@ -104,7 +130,7 @@ KINDS = {
 
 def serious_faults(tab, **options) -> list[str]:
     "What axe finds on the page that is open, of serious or critical impact. options: of `axe.run`."
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: make docs-check installs it")
+    axe = package("axe_playwright_python.sync_playwright")
     found = []
     options["resultTypes"] = ["violations"] # of what is right it need not say where
     for fault in axe.Axe().run(tab, options=options).response["violations"]:

@@ -83,7 +83,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
-    basis = f"reckoned for {source.assumed['device']} from configs/device/costs.yaml, as reports/COST.md does"
+    basis = f"reckoned for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
     if profile != "paper":
         committed = Store(project_root() / "results")
         papers = {experiment.paper for experiment in experiments}
@@ -93,11 +93,11 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     rows = []
     unknown = {}
     for experiment in experiments:
-        recorded = {} if fresh else finished(experiment.runs(), store_for(profile))
-        costs = forecast(experiment, recorded, source)
+        records = {} if fresh else finished(experiment.runs(), store_for(profile))
+        costs = forecast(experiment, records, source)
         row = costs.row()
-        known = ("steps", "memory (GiB)", "hours")
-        row |= {name: "?" if row["without"] == row["runs"] > 0 else two_digits(row[name]) if row["runs"] else "0" for name in known}
+        for name in ("steps", "memory (GiB)", "hours"):
+            row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
         rows.append(list(map(str, row.values())))
         unknown |= dict.fromkeys(costs.unknown)
     echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"], rows))

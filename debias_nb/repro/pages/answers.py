@@ -27,7 +27,7 @@ SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
 COUNTS_NOTE = (
-    "*Better, worse:* significant at 5%, after Holm's correction over a row. *Within a point:* not significant, and the whole interval is. "
+    "*Within a point:* the whole interval is, however significant. *Better, worse:* it is not, and significant at 5%, after Holm's correction over a row. "
     "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
     "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim."
 )
@@ -97,7 +97,7 @@ def answer(
     if differences.empty:
         return f"Cannot tell: {subject} was not run."
     rows = add_verdicts(differences)
-    if is_within_a_point(rows).all():
+    if (rows.word == "within the margin").all():
         largest = rows.difference.abs().max()
         return f"No: {subject} stays within {largest:.1f} points of {other}."
     sentence = f"{subject} is {distance_from(differences, other)}"
@@ -121,11 +121,6 @@ def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     "Say what tests can detect; more than the whole scale is no size."
     ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is" for size in _ends(sizes)[:2]] if len(sizes) else []
     return " to ".join(dict.fromkeys(ends))
-
-
-def is_within_a_point(differences: pd.DataFrame) -> pd.Series: # differences: in points, with low and high
-    "Return whether the whole interval of each lies within a point of zero."
-    return (differences.low > -SLIGHT) & (differences.high < SLIGHT)
 
 
 def counts(words: pd.Series) -> dict[str, int]:

@@ -365,16 +365,6 @@ def as_claimed(
         comparison=comparisons.comparison.where(comparisons.direction == "above", names))
 
 
-def is_slight(
-    comparisons: pd.DataFrame, # of `as_claimed`: those that were made
-) -> bool:
-    "Return whether the differences, and at least four of five intervals, lie within a point of zero, or of the claim's allowance."
-    allowance = comparisons.margin * comparisons.direction.map(SIGNS)
-    gaps = comparisons[["difference", "low", "high"]].add(allowance, axis=0).abs()
-    is_inside = gaps.max(axis=1) <= comparisons.delta
-    return (gaps.difference.round(1) <= comparisons.delta).all() and is_inside.mean() >= MOSTLY
-
-
 def overall(words: Iterable[str]) -> str: # of a claim
     """Sum up the words of several comparisons.
 

@@ -188,7 +188,7 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
-ADDRESS = re.compile(r"\]\(([^)\s#:]+)(?=\)|#[^)\s]*\))") # of a file of this project, and not its part behind a #
+ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
 
 
 def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
@@ -209,7 +209,8 @@ def seen_from_page(
     here = posixpath.dirname(name)
 
     def other(match):
-        place = posixpath.join("nbs/papers", here, match[1])
+        before, address = match.groups()
+        place = posixpath.join("nbs/papers", here, address)
         target = PurePosixPath(posixpath.normpath(place))
         if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
             return match[0] # a picture, which is copied
@@ -218,7 +219,7 @@ def seen_from_page(
         address = posixpath.relpath(target, posixpath.join("reports", here))
         if not address.startswith("."):
             address = f"./{address}"
-        return f"]({address}"
+        return f"{before}{address}"
 
     return ADDRESS.sub(other, text)
 

@@ -7,13 +7,14 @@ import pandas as pd
 
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
+from .answers import add_verdicts
 from .cells import UNTRAINED_METHODS, is_printed, reasons, row_name
 from .expected import load_expected
 from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
-from ...measures.stats import significant, threshold_p
+from ...measures.stats import threshold_p
 
 
 DIGITS = {"percent": 1, "fraction": 3, "count": 0}
@@ -124,6 +125,16 @@ def differences(
     return rows
 
 
+def over_all_seeds(
+    study: Study,
+    method: str, against: str, test: str,
+    without: str = "",    # a table
+) -> pd.DataFrame: # of `differences`: a row an encoder
+    "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
+    runs = only(study.runs, method=[method, against], test=test)
+    return differences(runs[runs.table != without], against)
+
+
 def comparisons_of(
     runs: pd.DataFrame, against: str | None, metric: str | None, # as `differences`
 ) -> Iterator[tuple]: # place, the other method, the runs of both
@@ -150,19 +161,19 @@ def _method_names(differences: pd.DataFrame) -> pd.Series:
 
 
 def intervals(differences: pd.DataFrame) -> pd.DataFrame: # of `differences`
-    "Return differences as text, in the shape of `means`; bold if significant, as `gains_and_losses` of the whole table."
+    "Return differences as text, in the shape of `means`; bold if better or worse, as `gains_and_losses` of the whole table."
     if differences.empty:
         return pd.DataFrame()
     texts = []
-    for row, is_significant in zip(differences.itertuples(), gains_and_losses(differences) != 0):
+    for row, is_decided in zip(differences.itertuples(), gains_and_losses(differences) != 0):
         text = bracket(row, DIGITS[row.unit])
-        texts.append(f"**{text}**" if is_significant else text)
+        texts.append(f"**{text}**" if is_decided else text)
     return wide(differences.assign(method=_method_names(differences), text=texts))
 
 
 def gains_and_losses(differences: pd.DataFrame) -> pd.Series: # of `differences`; 1, -1 or 0 for each
-    "Mark gains (1) and losses (-1) that are significant at 5% after Holm's correction over these differences."
-    return np.sign(differences.difference).where(significant(differences.p.fillna(1).tolist()), 0).astype(int)
+    "Mark gains (1) and losses (-1), which are better and worse after Holm's correction over these differences."
+    return add_verdicts(differences).word.map({"better": 1, "worse": -1}).fillna(0).astype(int)
 
 
 def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: one, or several that are one elsewhere

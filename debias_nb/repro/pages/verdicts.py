@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
-from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, is_slight, overall
+from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
@@ -27,6 +28,8 @@ class Claim:
     pages: dict[str, str]  # table -> the page that shows it
     statement: str = "As above." # this and the next are filled in by `Ledger.state`
     note: str = ""         # where the paper says so, and how words are read
+    repeated: str = ""     # the claim that asks it again with new seeds
+    repetition: "Claim | None" = None # that claim, filled in by `Ledger.state`
 
     @property
     def id(self) -> str:
@@ -43,16 +46,34 @@ class Claim:
         "Return the verdict, and whether it is of a part of the claim: one of its lines or more was not run."
         comparisons = self.primary(profile)
         word = overall(comparisons.verdict)
-        if word == "depends" and is_slight(comparisons[comparisons.difference.notna()]):
-            word = "within the margin"
         is_in_part = "not run" in comparisons.groupby("line", sort=False).verdict.agg(overall).tolist()
         return f"{word} in part" if is_in_part and word in DECISIONS else word
 
+    def word(self, profile: str) -> str: # one of `OF_CLAIMS`
+        "Answer the sentence of the claim in the words that are counted."
+        return OF_CLAIMS[self.verdict(profile).removesuffix(" in part")]
+
     def answer(self, profile: str) -> str: # e.g. `No, the reverse`
         "Answer the sentence of the claim, as pages do."
-        word = self.verdict(profile)
-        part = ", in part" if word.endswith(" in part") else ""
-        return OF_CLAIMS[word.removesuffix(" in part")] + part
+        part = ", in part" if self.verdict(profile).endswith(" in part") else ""
+        return self._said(profile) + part + self._unrepeated(profile)
+
+    def _said(self, profile: str) -> str:
+        "Return its word; the reverse of how much something differs at least, or at most, is that it differs by less, or more."
+        word = self.word(profile)
+        of_sizes = {np.sign(margin) for margin in self.primary(profile).margin}
+        if word == OF_CLAIMS["the reverse holds"] and len(of_sizes) == 1:
+            return REVERSE_OF_SIZE.get(of_sizes.pop(), word)
+        return word
+
+    def _unrepeated(self, profile: str) -> str: # empty where nobody asked again, or new seeds say the same
+        "Say that new seeds did not repeat what the seeds of its comparisons say."
+        word = self.word(profile)
+        again = self.repetition.word(profile) if self.repetition else OF_CLAIMS["not run"]
+        if word != OF_CLAIMS["holds"] or again in (word, OF_CLAIMS["not run"]):
+            return ""
+        seeds = self.primary(profile).replicates.dropna()
+        return f" (the {' to '.join(dict.fromkeys(f'{end:.0f}' for end in (seeds.min(), seeds.max())))} seeds that did not repeat)"
 
     def summary(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
         "Count the words of its primary comparisons, and say how far their differences go."
@@ -80,6 +101,9 @@ class Claim:
                 place = line.where(self.pages.get(line.table, line.table))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
         return rows
+
+
+REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"} # sign of the margins of a claim -> its answer where the reverse holds
 
 
 class Claims(list):
@@ -184,6 +208,7 @@ class Ledger:
         id: str,
         paper_facts: list[Fact] | dict[str, list[Fact]] = (), # by the letter of the part, for a claim of several
         ours: list[Line] | dict[str, list[Line]] = (),  # likewise
+        repeated: dict[str, str] | None = None, # letter of a part -> the claim that asks it again with new seeds
     ) -> Claims:
         """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
 
@@ -202,15 +227,16 @@ class Ledger:
                 raise ValueError(f"{id}{letter}: {e}") from None
         verdicts = as_claimed(add_claim_verdicts(pd.concat(comparisons, ignore_index=True)))
         claims = Claims(
-            Claim(id, letter, list(paper_facts.get(letter, ())), only(verdicts, part=letter), self.evidence.pages)
+            Claim(id, letter, list(paper_facts.get(letter, ())), only(verdicts, part=letter), self.evidence.pages,
+                  repeated=(repeated or {}).get(letter, ""))
             for letter in parts)
         self.claims |= {claim.id: claim for claim in claims}
         return claims
 
     def state(self):
-        """Give each claim its statement.
+        """Give each claim its statement, and the claim that repeats it.
 
-        Raises `ConfigError` for one that no heading states."""
+        Raises `ConfigError` for one that no heading states, and for a repetition that is none of the claims."""
         headings = _headings(self.paper, "claims")
         for claim in self.claims.values():
             _, statement, note = headings.get(claim.heading, ("", "", ""))
@@ -220,6 +246,9 @@ class Ledger:
                 note = STATEMENT.sub("", note)
             if not statement:
                 raise ConfigError(f"nbs/papers/{self.paper}/claims.ipynb: no heading states {claim.id}")
+            if claim.repeated:
+                check_known(f"claim that repeats {claim.id} called", claim.repeated, self.claims)
+                claim.repetition = self.claims[claim.repeated]
             claim.statement = statement
             claim.note = " ".join(note.split())
 

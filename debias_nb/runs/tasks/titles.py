@@ -14,8 +14,8 @@ from .regularization_texts import without_test_texts
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
 from ...measures.retrieval import evaluate_retrieval, top_lists
 from ...data.labeled_pairs import planted_catalog, training_texts
-from ...data.planted_titles import catalog_titles, mix_catalog
-from ...data.title_splits import join_titles, mix_ticks, split_titles
+from ...data.planted_titles import catalog_titles, change_catalog_items, mix_catalog
+from ...data.title_splits import change_items, join_titles, mix_ticks, split_titles
 from ...data.titles import TitleTask, load_titles
 from ..training import PairTokens, title_tokens
 
@@ -55,12 +55,23 @@ def title_mix(corpus: CorpusConfig) -> list:
     return mix_ticks(title_split(corpus), corpus.ticks)
 
 
+@lru_cache(maxsize=4)
+def changed_items(corpus: CorpusConfig) -> dict:
+    "Return the test set in distribution with candidates that change, by how."
+    return change_catalog_items(planted_catalog(corpus.world)) if corpus.world else change_items(title_split(corpus))
+
+
+COMPOSED = ("mix", "items") # evaluation sets of several tests each, with queries of `iid`
+
+
 def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
     "Return the retrieval tasks of an evaluation set. Raise as `title_split`, and `ConfigError` for an unknown name."
     if name == "mix":
         return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
+    if name == "items":
+        return {f"[{how}]": task for how, task in changed_items(corpus).items()}
     tests = title_split(corpus).tests
-    check_known("evaluation set", name, [*tests, "mix"], ConfigError)
+    check_known("evaluation set", name, [*tests, *COMPOSED], ConfigError)
     return {"": tests[name]}
 
 
@@ -183,7 +194,7 @@ class TitlesTask(PairTask):
             results.data[f"test {name}{suffix}"] = task.info
         if "known texts" in run.measure:
             values |= overlap_shares(chain(*relevant_pairs(title_split(run.data).train)), *relevant_pairs(task))
-        if name != "mix":
+        if name not in COMPOSED:
             queries = task.queries
             if run.data.world and name != "heldout": # a split of the world, whose words have roles
                 queries = planted_catalog(run.data.world).split(name).queries
@@ -203,7 +214,7 @@ class TitlesTask(PairTask):
     def test(self, model, run: RunConfig) -> Tested:
         results = super().test(model, run)
         if "cases" in run.measure:
-            without = ("iid", "mix", *results.missing)
+            without = ("iid", *COMPOSED, *results.missing)
             names = [name for name in run.evaluate if name not in without]
             results.extra["cases"] = {name: cases(model, run, name) for name in names}
         return results
