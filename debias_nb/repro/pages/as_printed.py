@@ -40,7 +40,7 @@ def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
     return run.training.transfer.corpus if run.method.transfer else None
 
 
-PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, where nothing else is set
+PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
 
 
 def _passed_over(_experiment, _block, run: RunConfig) -> str:
@@ -99,7 +99,7 @@ def read_values(
     """Read a setting from all runs that it is about.
 
     Raises `ConfigError` for a name that no configuration has."""
-    found = {}
+    runs_by_value = {}
     for block in experiment.blocks:
         first_seed = block.model_copy(update={"seeds": block.seeds[:1], "worlds": 0})
         for run in experiment.block_runs(first_seed):
@@ -111,8 +111,8 @@ def read_values(
                 value = READERS[setting.read](experiment, block, run)
             else:
                 value = _at(run, setting.read)
-            found.setdefault(_several(value), []).append(run)
-    return found
+            runs_by_value.setdefault(_several(value), []).append(run)
+    return runs_by_value
 
 
 def in_words(values: tuple[Value, ...]) -> str:
@@ -132,15 +132,21 @@ OWNERS: dict[str, Callable[[RunConfig], str]] = { # of several values of one set
 }
 
 
-def values_in_words(found: dict[tuple[Value, ...], list[RunConfig]]) -> str:
-    "Say every value that runs have, and which encoders or corpora have it where that tells them apart."
-    texts = {value: in_words(value) for value in sorted(found, key=_order)}
+def _as_code(value: Value) -> Value:
+    "Mark the name that a configuration has for something."
+    return f"`{value}`" if isinstance(value, str) and value != NONE else value
+
+
+def values_in_words(runs_by_value: dict[tuple[Value, ...], list[RunConfig]]) -> str:
+    "Say every value that runs have, and which encoders or corpora have it where that separates them."
+    texts = {value: in_words(tuple(map(_as_code, value))) for value in sorted(runs_by_value, key=_order)}
     for owner_of in OWNERS.values():
-        owners = {value: dict.fromkeys(map(owner_of, found[value])) for value in texts}
+        owners = {value: dict.fromkeys(map(owner_of, runs_by_value[value])) for value in texts}
         names = [name for own in owners.values() for name in own]
         if len(texts) > 1 and len(names) == len(set(names)):
-            said = {text: ", ".join(owners[value]) for value, text in texts.items()}
-            return "; ".join(text if text == names else f"{text} ({names})" for text, names in said.items())
+            owner_names = {text: ", ".join(owners[value]) for value, text in texts.items()}
+            return "; ".join(
+                text if text.strip("`") == owner else f"{text} ({owner})" for text, owner in owner_names.items())
     return "; ".join(texts.values())
 
 
@@ -182,11 +188,12 @@ def _as_printed(setting: PrintedSetting) -> str:
     return text if len(text) <= SHORT else "as printed"
 
 
-def _are_printed(found: list[tuple[Value, ...]], printed: tuple[Value, ...]) -> bool:
+def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Value, ...]) -> bool:
     "Return whether runs have the printed values: each run all of them, or one each and all runs together all of them."
-    if all(set(values) == set(printed) for values in found):
+    if all(set(values) == set(paper_values) for values in values_of_runs):
         return True
-    return all(len(values) == 1 for values in found) and {value for value, in found} == set(printed)
+    has_one_each = all(len(values) == 1 for values in values_of_runs)
+    return has_one_each and {value for value, in values_of_runs} == set(paper_values)
 
 
 def compare(
@@ -203,9 +210,9 @@ def compare(
             text = of_profile(setting.told, experiment.profile)
             values = [(text,)]
         else:
-            found = read_values(setting, experiment)
-            text = values_in_words(found)
-            values = list(found)
+            runs_by_value = read_values(setting, experiment)
+            text = values_in_words(runs_by_value)
+            values = list(runs_by_value)
         if not text:
             continue
         is_printed = _are_printed(values, setting.values)
@@ -240,21 +247,21 @@ def comparisons_of(
 
 def faults(comparisons: list[Comparison]) -> list[str]:
     "List what is wrong with reasons: one that is not there where a setting differs, and one that explains nothing."
-    found = []
+    messages = []
     by_setting = {}
     for one in comparisons:
         lacking = [profile for profile, why in one.reasons.items() if not why]
         where = f"{one.setting.name} of {one.experiment}"
-        found += [f"{where}: differs at {profile} without a reason" for profile in lacking]
+        messages += [f"{where}: differs at {profile} without a reason" for profile in lacking]
         by_setting.setdefault(id(one.setting), []).append(one)
     for own in by_setting.values():
         setting = own[0].setting
-        given = [*(setting.why if isinstance(setting.why, dict) else []), *["paper"] * bool(setting.unmet)]
+        reasons = [*(setting.why if isinstance(setting.why, dict) else []), *["paper"] * bool(setting.unmet)]
         differing = {profile for one in own for profile in one.differing}
         where = f"{setting.name} of {', '.join(setting.experiments)}"
-        superfluous = [profile for profile in given if profile not in differing]
-        found += [f"{where}: a reason for {profile}, where nothing differs" for profile in superfluous]
-    return found
+        superfluous = [profile for profile in reasons if profile not in differing]
+        messages += [f"{where}: a reason for {profile}, where nothing differs" for profile in superfluous]
+    return messages
 
 
 def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
@@ -287,10 +294,10 @@ class Row:
 
     def cells(self, profiles: tuple[str, ...]) -> list[str]:
         value = self.comparison.setting.value
-        printed = "not printed" if value is None else in_words(_several(value))
+        of_paper = "not printed" if value is None else in_words(_several(value))
         here = {profile: self.comparison.here.get(profile, "—") for profile in profiles}
         here |= {profile: f"**{here[profile]}**" for profile in profiles if profile in self.comparison.differing}
-        return [printed, *here.values(), self.comparison.why]
+        return [of_paper, *here.values(), self.comparison.why]
 
 
 def rows_of(comparisons: list[Comparison]) -> list[Row]:
@@ -310,8 +317,8 @@ def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
     for row in rows_of(comparisons):
         setting = row.comparison.setting
         links = [f"[{printed_places(paper, name)}](./{page_in(paper, name)}.ipynb)" for name in row.experiments]
-        printed, *others = row.cells(PROFILES)
-        rows.append([setting.name, ", ".join(links), printed, setting.place, *others])
+        of_paper, *others = row.cells(PROFILES)
+        rows.append([setting.name, ", ".join(links), of_paper, setting.place, *others])
     return text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
 
 
@@ -336,13 +343,13 @@ def deviations(
         of = [", ".join(printed_places(paper, name) for name in row.experiments)] if several else []
         rows.append([row.comparison.setting.name, *of, *row.cells(profiles)])
     header = ["setting", *["of"] * several, "the paper prints", *profiles, "why"]
-    said = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this are others here"
+    summary = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this are others here"
     if not differing:
-        said = "The paper prints no setting for this that is another one here"
+        summary = "The paper prints no setting for this that is another one here"
     table = text_table(header, rows) if rows else ""
     further = "All of them, and where the paper prints each: [settings](./as_printed.ipynb)."
     text = "\n\n".join(filter(None, [table, further]))
-    return f'<details markdown="1"><summary>{said}</summary>\n\n{text}\n\n</details>'
+    return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
 
 
 def is_printed(comparison: Comparison) -> bool:
@@ -356,15 +363,14 @@ def unmet(comparisons: list[Comparison]) -> list[Comparison]:
 
 def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper
     "Answer how many of the printed settings runs have, profile by profile."
-    printed = [one for one in comparisons if is_printed(one)]
     counts = {}
     for profile in reversed(PROFILES):
-        there = [one for one in printed if profile in one.here]
+        there = [one for one in comparisons if is_printed(one) and profile in one.here]
         if there:
             counts[profile] = sum(profile not in one.differing for one in there), len(there)
     word = "Yes" if all(same == total for same, total in counts.values()) else "It depends on the profile"
-    said = ", ".join(f"{same} of {total} at `{profile}`" for profile, (same, total) in counts.items())
-    return f"**Answer.** {word}: of the printed settings, counted once a table, runs have {said}."
+    ratios = ", ".join(f"{same} of {total} at `{profile}`" for profile, (same, total) in counts.items())
+    return f"**Answer.** {word}: of the printed settings, counted once a table, runs have {ratios}."
 
 
 def in_short(paper: str) -> str: # a sentence or two
@@ -374,8 +380,8 @@ def in_short(paper: str) -> str: # a sentence or two
     others = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing)
     unavoidable = {one.setting.name: one.setting.unmet for one in unmet(comparisons)}
     avoidable = ", ".join(name for name in others if name not in unavoidable)
-    said = f"{len(others)} of the {len(names)} printed settings are others: {avoidable}."
+    text = f"{len(others)} of the {len(names)} printed settings are others: {avoidable}."
     if unavoidable:
         reasons = "; ".join(f"{name} ({why})" for name, why in unavoidable.items())
-        said += f" At the paper's own scale, too: {reasons}."
-    return said
+        text += f" At the paper's own scale, too: {reasons}."
+    return text
