@@ -25,10 +25,10 @@ def library(monkeypatch):
     texts = ["Early", "New one", "New two", "paper: 39"]
     made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
     monkeypatch.setattr(titles, "load_titles", lambda name, **how: made)
-    for kept in (titles.title_split, titles.unlabeled_titles):
+    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
         kept.cache_clear()
     yield made
-    for kept in (titles.title_split, titles.unlabeled_titles):
+    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
         kept.cache_clear()
 
 
@@ -76,3 +76,25 @@ def test_a_test_says_how_many_of_its_titles_training_has(library):
         shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
         assert shares == [known.count(count) / len(known) for count in range(3)]
     assert found["iid"]["two known texts"] > found["ood"]["two known texts"]
+
+
+def test_items_change_and_queries_stay(library):
+    tests = titles.title_tasks("items", YEARS)
+    iid = titles.title_split(YEARS).tests["iid"]
+    before, joined, replaced = (tests[f"[{how}]"] for how in ("before", "joined", "replaced"))
+    for task in tests.values():
+        assert task.queries == iid.queries and sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
+    assert {*before.items} <= {*iid.items} and {*joined.items} == {*before.items, *replaced.items}
+    assert len(before.items) == len(replaced.items) and {*replaced.items} - {*iid.items}
+    assert not {*replaced.items} & ({*before.items} - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
+        titles.title_tasks("item", YEARS)
+
+
+def test_a_run_records_each_change_of_items():
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED, evaluate=["iid", "items"],
+        method=MethodConfig(name="Base", trained=False), eval_world=WORLD)
+    found = execute(run)["metrics"]
+    assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
+    assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"] for how in ("before", "types replaced"))
