@@ -43,6 +43,14 @@ def test_negatives_are_other_texts_each_once(seed):
         assert len(set(drawn)) == 5 and not group & set(drawn)
 
 
+def test_a_sample_may_take_all_duplicates_and_all_other_texts_and_no_more():
+    assert len(at_balance(PAIRS, 3, 5, 0)) == len(at_balance(PAIRS, None, 5, 0)) == 3 * 6
+    with pytest.raises(ConfigError, match="`duplicates` is 4, and there are 3$"):
+        at_balance(PAIRS, 4, 5, 0)
+    with pytest.raises(ConfigError, match="`negatives` is 6, and there are 8 texts$"):
+        at_balance(PAIRS, 3, 6, 0)
+
+
 # other texts
 
 def _tested(name, *further):

@@ -26,7 +26,7 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def wait_for(holds, seconds=90):
+def wait_for(holds, seconds=240): # a JupyterLab begins slowly next to other tests
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it took too long"
@@ -55,7 +55,8 @@ def lab(tmp_path, browser):
     server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], cwd=work, env=env, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
-        wait_for(lambda: answers(address))
+        wait_for(lambda: answers(address) or server.poll() is not None)
+        assert server.poll() is None, "JupyterLab has ended"
         yield work, address
     finally:
         server.terminate()
