@@ -36,6 +36,11 @@ def _weight_rate(_experiment, _block, run: RunConfig) -> float:
     return run.method.scan.rate or VARIANTS[run.method.scan.variant]["lr"]
 
 
+def _weight_steps(_experiment, _block, run: RunConfig) -> int:
+    from ...losses.scan import VARIANTS
+    return VARIANTS[run.method.scan.variant]["steps"]
+
+
 def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
     return run.training.transfer.corpus if run.method.transfer else None
 
@@ -56,6 +61,7 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
     "held-out categories": lambda experiment, block, run: len(run.data.held_out),
     "epochs of authors": _author_epochs,
     "rate of the weights": _weight_rate,
+    "steps of the weights": _weight_steps,
     "first stage": _first_stage,
     "passed over": _passed_over,
 }
@@ -337,7 +343,7 @@ def deviations(
     comparisons = [one for one in comparisons_of(paper, names) if one.setting.value is not None]
     differing = [one for one in comparisons if one.differing]
     profiles = tuple(profile for profile in PROFILES if any(profile in one.here for one in differing))
-    several = len(names) > 1
+    several = len({one.experiment for one in comparisons}) > 1
     rows = []
     for row in rows_of(differing):
         of = [", ".join(printed_places(paper, name) for name in row.experiments)] if several else []
