@@ -196,7 +196,7 @@ def test_averaged_and_regularized_encoders_alone_allow_no_all_clear():
     small, enough = np.full(60, .1), labels.SETTINGS["plain"]
     for column, other in {"method": "OutReg", "share": .5}.items():
         plain = np.arange(60) < enough
-        rows = shifts(small, 0.).assign(**{column: lambda own: own[column].where(plain, other)})
+        rows = shifts(small, 0.).assign(**{column: lambda own, column=column, plain=plain, other=other: own[column].where(plain, other)})
         assert labels.trial_table(rows).is_clear.all()
         assert not labels.trial_table(rows.assign(**{column: rows[column].where(plain & (rows.index > 0), other)})).is_clear.any(), "too few"
     lost = shifts(small, [-2.] + [0.] * 59).assign(share=np.where(np.arange(60) < enough, 1., .5))

@@ -2,7 +2,6 @@
 import math
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from ...files import load_yaml, package_file
