@@ -5,6 +5,11 @@ from pydantic import Field
 
 from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
+# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
+# the others of a batch are their negatives.
+OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
+OfMatches = Literal["MultipleNegativesRankingLoss"]
+
 
 class WorldConfig(Strict):
     """Parameters of the planted catalog of products, for `Catalog`; the defaults are a mild shortcut.

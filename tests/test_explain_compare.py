@@ -37,7 +37,8 @@ from debias_nb.explain import comparison as comparing
 from debias_nb.explain.compare import compare
 from debias_nb.explain.comparison import FILES, Comparison
 from debias_nb.explain.inputs import with_prompts
-from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, HeldTexts, read_method, read_methods
+from debias_nb.data.texts import HeldTexts
+from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, read_method, read_methods
 from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
 from debias_nb.explain.models import load_model, mixed_scorer
 from debias_nb.explain.page import coded

@@ -5,21 +5,21 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from debias_nb.losses.batches import read_texts
+from debias_nb.data.texts import read_texts
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
-from debias_nb.explain.compare import compare, read_held_texts
-from debias_nb.explain.methods import HeldTexts, general_notes, without_tests
+from debias_nb.data.texts import HeldTexts, read_held_texts
+from debias_nb.explain.compare import compare
+from debias_nb.explain.methods import general_notes, without_tests
 from debias_nb.data.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
@@ -301,9 +301,9 @@ def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
     assert general_notes(None) == general_notes(HeldTexts(texts, "0", "new.txt")) == []
 
 
-def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypatch):
-    asked = SimpleNamespace(questions=["why?", "how?"], answers=["so", "thus", "why?"])
-    monkeypatch.setattr("debias_nb.data.answers.load_answers", lambda name, part, download: asked)
+def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypatch, tmp_path):
+    asked = texts_of(tmp_path, "qnli-dev.tsv", "index\tquestion\tsentence\tlabel\n0\twhy?\tso\tentailment\n1\thow?\tthus\tentailment\n")
+    monkeypatch.setattr("debias_nb.data.sentences.locate", lambda dataset, file, download: asked)
     monkeypatch.setattr("debias_nb.data.sentences._left_over", lambda kind, download: ["a man", "so", "a word"])
     assert read_texts("general") == ["why?", "how?", "so", "thus", "a man", "a word"]
     with pytest.raises((OSError, ValueError)):

@@ -13,7 +13,8 @@ from typer.main import get_command
 
 from debias_nb.explain import recommendations
 from debias_nb.explain.decision import ANSWERS
-from debias_nb.explain.methods import HELD_GENERAL, HeldTexts, read_methods
+from debias_nb.data.texts import HeldTexts
+from debias_nb.explain.methods import HELD_GENERAL, read_methods
 from debias_nb.repro.cli import app
 
 from test_links import texts

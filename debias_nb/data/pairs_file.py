@@ -10,15 +10,15 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, nearest
-from ..files import check_regular, fingerprint, sha256_file
+from ..checks import ConfigError
+from ..files import fingerprint, sha256_file
 from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
 from .judgments import read_dicts, read_folder, read_splits
 from .pairs import fold
 from .registry import DataError
 from .samples import ROW_ID, Sample, read_sample
-from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, in_memory
-from .tables import is_retrieval, is_text, named_values, path_and_part, read_table, read_text, rows_where, spread
+from .tables import check_file, in_memory
+from .tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,37 +264,3 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
             raise ConfigError(f"--columns wants {form}, got {names!r}")
         by_name[name or None] = columns
     return by_name
-
-
-def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
-    "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
-    before, _, behind = str(source).rpartition(":")
-    path, column = Path(source), "text"
-    tables = FORMATS.keys() - {LINES}
-    if ending(before) in tables and not path.exists():
-        path, column = Path(before), behind
-    if ending(path) in tables:
-        check_file(path)
-        return path, column
-    check_regular(path, DataError)
-    if not path.exists():
-        raise DataError(f"texts of {path}: no such file")
-    return path, None
-
-
-@pd.option_context("mode.string_storage", "python")
-def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
-    "Read texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
-    path, column = texts_file(source)
-    if column is None:
-        text = read_text(path)
-        check_lines(f"texts of {path}", text)
-        return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
-    table = read_table(path)
-    if table.empty:
-        raise DataError(f"texts of {path}: no texts")
-    if column not in table:
-        advice = f"name the column that holds the texts, as in {path}:COLUMN"
-        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
-    check(str(path), table[column], table[column].map(is_text), "a text is expected")
-    return table[column].tolist()

@@ -17,13 +17,13 @@ from scipy.stats import rankdata
 
 from ..checks import ConfigError
 from ..data.forms import roles
-from ..data.pairs_file import PairFile, read_pairs_file, texts_file, unjudged_file
+from ..data.pairs_file import PairFile, read_pairs_file, unjudged_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS
 from ..data.tables import read_table
+from ..data.texts import HeldTexts, read_held_texts, texts_file
 from ..encoders.tokens import EncoderError
 from .inputs import made_of
-from .methods import HeldTexts, read_held_texts
 from .models import Scorer, pair_scores, search_corpus
 from .page import json_text
 from ..files import package_file

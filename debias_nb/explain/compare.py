@@ -18,20 +18,22 @@ from ..checks import LARGEST_SEED, ConfigError, EncoderError, check_known, check
 from ..data.pairs_file import PairFile, Source
 from ..data.registry import DataError
 from ..data.sentences import GENERAL_TEXTS
+from ..data.texts import HeldTexts, read_held_texts
 from ..encoders.kinds import deep_copy
 from ..files import cache_dir, fingerprint
 from .comparison import VALIDATION, Comparison, Kind, part_name
 from .evidence import doubts, shared_pairs
 from .inputs import apart_of, check_named, made_of, read_files, with_prompts
-from .methods import HOW, HeldTexts, Method, fitting, general_notes, missing_general, read_held_texts
+from .methods import HOW, Method, fitting, general_notes, missing_general
 from .methods import read_methods, settings_for, training_rows, without_tests
 from .models import Model, Scorer, load_model, reading_warnings, scoring_notes
 from .parameters import plain_arguments
-from .programs import OfLabels, OfMatches, usual_loss
+from .programs import usual_loss
 from .test_sets import TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
 from ..runs.config import TrainConfig
 from ..runs.matching import Course, make_loss
+from ..settings import OfLabels, OfMatches
 
 # %% ../../nbs/explain/15_compare.ipynb #e3fb3096
 def _read_all(train, tests: dict, validation: dict, columns, **reading) -> dict[str, PairFile]:

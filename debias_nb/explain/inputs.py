@@ -6,13 +6,14 @@ import pandas as pd
 
 from ..checks import ConfigError, EncoderError, check_known, quoted
 from ..data.pairs import fold
-from ..data.pairs_file import PairFile, is_text, read_pairs_file
+from ..data.pairs_file import PairFile, read_pairs_file
 from ..data.registry import DataError
 from ..data.run_files import MODELS
+from ..data.tables import is_text
+from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
 from ..encoders.loading import present_devices
 from .external_scores import ExternalScores
-from .methods import HeldTexts
 from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
 from .page import command_line, file_facts, versions
 from .test_sets import Test

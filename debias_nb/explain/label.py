@@ -17,9 +17,10 @@ from numpy.random import default_rng
 from ..checks import ConfigError
 from ..data.judgments import read_unjudged
 from ..data.pairs import fold
-from ..data.pairs_file import Source, read_pairs_file, read_texts_file, unjudged_file
+from ..data.pairs_file import Source, read_pairs_file, unjudged_file
 from ..data.registry import DataError
 from ..data.samples import sample_files, sidecar_of
+from ..data.texts import read_texts_file
 from .inputs import load_pair
 from .models import Model, Scorer, pair_scores, search_corpus
 from .page import check_targets, command_line, write_whole

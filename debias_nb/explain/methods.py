@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['DEFAULTS', 'HELD_GENERAL', 'HOW', 'SUFFIX', 'METHODS', 'RANKING', 'MethodSpec', 'spec_of', 'spec_for', 'methods_help',
-           'HeldTexts', 'read_held_texts', 'without_tests', 'missing_general', 'general_notes', 'Method',
-           'check_strength', 'read_method', 'read_methods', 'settings_for', 'strengths_of', 'fitting', 'training_rows',
-           'file_tokens', 'tune']
+           'without_tests', 'missing_general', 'general_notes', 'Method', 'check_strength', 'read_method',
+           'read_methods', 'settings_for', 'strengths_of', 'fitting', 'training_rows', 'file_tokens', 'tune']
 
 # %% ../../nbs/explain/08_methods.ipynb #aa10
 import json
@@ -20,9 +19,10 @@ from pydantic import ValidationError
 
 from ..checks import ConfigError, check_known, check_range, quoted
 from ..data.pairs import fold
-from ..data.pairs_file import PairFile, texts_file
+from ..data.pairs_file import PairFile
 from ..data.registry import DataError, load_registry
 from ..data.sentences import GENERAL_SETS, GENERAL_TEXTS
+from ..data.texts import HeldTexts, read_texts
 from ..encoders.kinds import deep_copy, is_static
 from ..encoders.tokens import Tokens, from_features, to_features, tokenize
 from ..encoders.trained_part import layers_of
@@ -31,7 +31,6 @@ from .programs import BUDGETS, LEAST_SQUARES, LOSSES, OF_MATCHES, has_both_class
 from .models import Scorer
 from .recommendations import GENERAL
 from ..files import explain, fingerprint, sha256_file
-from ..losses.batches import read_texts
 from ..losses.regularizers import REGULARIZERS, Regularizer
 from ..runs.config import INTERVENING, MethodConfig, TrainConfig
 
@@ -95,32 +94,6 @@ def methods_help() -> str:
     return (
         f"Methods, separated by commas; a weight follows a colon, and these are the defaults: {', '.join(names)} (lora: a rank, for transformers). "
         f"With --texts also {', '.join(on_texts)}. mymodule.Name is a loss or regularizer of your own.")
-
-
-@dataclass(frozen=True, eq=False)
-class HeldTexts:
-    "Unlabeled texts to regularize an encoder on, and their source."
-    texts: list[str]
-    sha256: str            # of the file; of the texts where they are in memory
-    path: str | None = None # as it was given; None: they are in memory
-
-    def facts(self) -> dict:
-        "Return what a page says of them."
-        return {"name": self.path or "texts", "path": self.path, "texts": len(self.texts), "sha256": self.sha256}
-
-
-def read_held_texts(texts) -> HeldTexts: # as `read_texts` takes them
-    "Read unlabeled texts. Raise `DataError` for what are no texts, and for a file that cannot be read."
-    try:
-        lines = read_texts(texts)
-    except (ValueError, OSError) as e:
-        raise DataError(str(e)) from None
-    if isinstance(texts, str) and texts == GENERAL_TEXTS:
-        return HeldTexts(lines, fingerprint(lines), GENERAL_TEXTS)
-    if isinstance(texts, (str, Path)):
-        path, _ = texts_file(texts)
-        return HeldTexts(lines, sha256_file(path), str(texts))
-    return HeldTexts(lines, fingerprint(lines))
 
 
 def without_tests(

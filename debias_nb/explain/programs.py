@@ -8,7 +8,7 @@ from ..data.pairs_file import PairFile
 from .models import Scorer
 from .page import file_facts, filled
 from .recommendations import GENERAL, LIMITS
-from ..runs.config import OfLabels, OfMatches
+from ..settings import OfLabels, OfMatches
 
 OF_MATCHES = get_args(OfMatches)
 LOSSES = get_args(OfLabels) + OF_MATCHES

@@ -17,6 +17,7 @@ import pandas as pd
 from ..checks import ConfigError
 from ..data.pairs_file import PairFile
 from ..data.registry import DataError
+from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
@@ -25,12 +26,11 @@ from ..data.corpora import CorpusConfig, FilesConfig
 from ..runs.pairing import results_of
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
-from ..runs.tasks.common import Tested, Trained
-from ..runs.tasks.pairs import PairTask
+from ..runs.tasks.common import Task, Tested, Trained
 from ..runs.training import curve_summary, fine_tune
 from ..settings import EncoderConfig
 from .changes import WHOLE, parts_of
-from .methods import HeldTexts, Method, file_tokens, strengths_of
+from .methods import Method, file_tokens, strengths_of
 from .models import NO_LIMIT, Scorer, cutting, layers, limit
 from .page import versions
 from .programs import OF_MATCHES, folder_name
@@ -80,7 +80,7 @@ class TrainingPairs:
 
 
 @dataclass
-class FilesTask(PairTask):
+class FilesTask(Task):
     """A user's files, read before, as a task.
 
     It is handed to the runner as it is: pairs and models given in Python have no file to be found by."""

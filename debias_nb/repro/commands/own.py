@@ -48,7 +48,7 @@ def _labeled_file(text: str) -> str:
 
 
 def _texts_file(text: str) -> str:
-    from ...data.pairs_file import texts_file
+    from ...data.texts import texts_file
     from ...data.sentences import GENERAL_TEXTS
     if text != GENERAL_TEXTS:
         texts_file(text)

@@ -67,6 +67,25 @@ class Task:
         raise NotImplementedError
 
     def test(self, model, run: RunConfig) -> Tested:
+        "Test on all evaluation sets, the tuned encoder and, as `iid@0.5`, those between base and tuned (WiSE-FT)."
+        results = self._test(model, run)
+        for alpha in run.method.interpolate:
+            between = self._test(self.between(model, run, alpha), run)
+            for kind in ("metrics", "replicates", "extra"):
+                own = getattr(between, kind).items()
+                getattr(results, kind).update({f"{name}@{alpha:g}": value for name, value in own})
+        return results
+
+    def between(self, model, run: RunConfig, alpha: float):
+        "Return the encoder so far from the base (0) to the tuned one (1)."
+        from ...losses.averaging import wise_ft # torch: reading records does without
+        return wise_ft(self.base_of(run), model, alpha)
+
+    def base_of(self, run: RunConfig):
+        "Return the encoder that a run begins with."
+        return base_model(run.encoder)
+
+    def _test(self, model, run: RunConfig) -> Tested:
         "Test on all evaluation sets that are there."
         results = Tested()
         for name in run.evaluate:

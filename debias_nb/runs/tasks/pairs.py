@@ -16,7 +16,6 @@ from ...files import fingerprint
 from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
-from ...losses.averaging import wise_ft
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
 from ...measures.retrieval import evaluate_retrieval
 from ...data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
@@ -269,20 +268,6 @@ class PairTask(Task):
         if "gradients" in run.measure and run.method.regularizer == "none":
             extra["gradient norms"] = gradient_norms(model, base, tokens, STRENGTHS, run.training, run.seed)
         return Trained(model, identity, curve_summary(course.history), data, extra)
-
-    def test(self, model, run: RunConfig) -> Tested:
-        "Test on all evaluation sets, the tuned encoder and, as `iid@0.5`, those between base and tuned (WiSE-FT)."
-        results = super().test(model, run)
-        for alpha in run.method.interpolate:
-            between = super().test(wise_ft(self.base_of(run), model, alpha), run)
-            for kind in ("metrics", "replicates", "extra"):
-                own = getattr(between, kind).items()
-                getattr(results, kind).update({f"{name}@{alpha:g}": value for name, value in own})
-        return results
-
-    def base_of(self, run: RunConfig):
-        "Return the encoder that a run begins with."
-        return base_model(run.encoder)
 
     load = staticmethod(training_pairs)
 
