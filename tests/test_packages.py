@@ -36,7 +36,7 @@ def imported(path):
 
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_the_library_imports_nothing_of_the_companion(path):
-    assert not [name for name in imported(path) if name.startswith("debias_nb.repro")]
+    assert not [name for name in imported(path) if name.startswith("debias_nb.papers")]
 
 
 # Who may import whom: a room what stands before it, and nothing behind. A room's own modules stand in no order.

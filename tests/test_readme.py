@@ -11,11 +11,11 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from debias_nb.explain import recommendations
-from debias_nb.explain.decision import ANSWERS
+from debias_nb.diagnosis import recommendations
+from debias_nb.diagnosis.decision import ANSWERS
 from debias_nb.data.texts import HeldTexts
-from debias_nb.explain.methods import HELD_GENERAL, read_methods
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis.methods import HELD_GENERAL, read_methods
+from debias_nb.commands.cli import app
 
 from test_links import texts
 
@@ -140,7 +140,7 @@ def linked(path: Path) -> set[Path]:
     return {(path.parent / address).resolve() for text in texts(path) for address in re.findall(r"\]\(([^)\s#:]+)", text)}
 
 
-@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "explain"])
+@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "diagnosis", "papers/data", "papers/worlds", "papers/tasks"])
 def test_links_lead_from_it_to_every_notebook(folder):
     known, ahead = set(), [ROOT / "README.md"]
     while ahead:

@@ -1,6 +1,6 @@
 """`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for your models and pairs come first.
 
-The commands stand in `commands`, a module for each list of the help. An error that a user can mend is one line and exit code 2; a run that failed, or after which there is nothing to show, is
+The commands come from the leaves of the package, as entry points. An error that a user can mend is one line and exit code 2; a run that failed, or after which there is nothing to show, is
 exit code 1.
 """
 import os
@@ -10,12 +10,12 @@ import typer
 from typer import Exit, Option
 
 from ..checks import RunnerError
-from .commands import maintenance, own, reproduction
-from .commands.terminal import UserGroup, echo, end
+from ..plugins import plugins
+from .terminal import UserGroup, echo, end
 
 app = typer.Typer(cls=UserGroup, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-for part in (own, reproduction, maintenance):
-    app.add_typer(part.app)
+for part in plugins("debias_nb.commands"):
+    app.add_typer(part.load())
 
 
 def _version(is_wanted: bool):

@@ -8,7 +8,7 @@ import typer
 from typer import Exit, Option
 from typer.core import TyperGroup
 
-from ...checks import ConfigError, EncoderError, RunnerError, leave, visible
+from ..checks import ConfigError, EncoderError, RunnerError, leave, visible
 
 
 def echo(text: str = "", err: bool = False) -> None:
@@ -24,9 +24,9 @@ def end(why: str, code: int = 1):
 
 def is_for_users(error: Exception) -> bool:
     "Decide whether a user can act on an error's message. Modules are loaded only then: `--help` waits for none."
-    from ...data.registry import DataError
-    from ...runs.records import WorkerLost
-    from ...runs.schema import RecordError
+    from ..data.registry import DataError
+    from ..runs.records import WorkerLost
+    from ..runs.schema import RecordError
     # OSError: a disk that is full, a file that may not be read
     return isinstance(error, (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError))
 
@@ -75,7 +75,7 @@ def project_here() -> Path:
     """Return the root of the clone around the current folder.
 
     Raise `RunnerError` outside of one: a command that writes never writes into a clone somewhere else."""
-    from ...files import project_root
+    from ..files import project_root
     try:
         return project_root(Path.cwd())
     except ConfigError:
@@ -87,15 +87,3 @@ Profile = Annotated[Literal["planted", "small", "paper"], Option(
     help="planted (synthetic data, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU).")]
 Full = Annotated[bool, Option("--full", help="Include the parts that take long.")]
 Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]
-
-
-def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
-    "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
-    from ..notebooks import suggest
-    tables = set()
-    for name in names or all_names:
-        own = {one for one in all_names if one == name or one.startswith(f"{name}/")}
-        if not own:
-            raise RunnerError(f"no table or paper {name!r}{suggest(name, all_names)}")
-        tables |= own
-    return [name for name in all_names if name in tables]

@@ -1,12 +1,10 @@
-"Commands for your own pairs: diagnose, label, demo, compare, data."
+"Commands for your own pairs: diagnose, label, demo, compare."
 import inspect
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,9 +12,9 @@ import typer
 from typer import Exit, Option
 from typer.core import TyperCommand
 
-from ...checks import ConfigError, EncoderError, visible
-from ...explain.parameters import Parameter, parameters, plain_arguments
-from .terminal import OWN, echo, end, interruptible
+from ..checks import ConfigError
+from .parameters import Parameter, parameters, plain_arguments
+from ..commands.terminal import OWN, echo, interruptible
 
 app = typer.Typer()
 
@@ -32,36 +30,36 @@ class TablesCommand(TyperCommand):
 
 
 def _named_tests(texts: list[str], option: str = "--test") -> dict:
-    from ...data.pairs_file import named_tests
+    from .files.pairs_file import named_tests
     return named_tests(texts, option)
 
 
 def _columns(texts: list[str] | str) -> dict | str: # a text: of the one file of `label`
-    from ...data.pairs_file import columns_by_name
+    from .files.pairs_file import columns_by_name
     return columns_by_name(texts) if isinstance(texts, list) else texts
 
 
 def _labeled_file(text: str) -> str:
-    from ...data.pairs_file import check_file
+    from .files.pairs_file import check_file
     check_file(Path(text))
     return text
 
 
 def _texts_file(text: str) -> str:
-    from ...data.texts import texts_file
-    from ...data.sentences import GENERAL_TEXTS
+    from ..data.texts import texts_file
+    from ..data.sentences import GENERAL_TEXTS
     if text != GENERAL_TEXTS:
         texts_file(text)
     return text
 
 
 def _runs(texts: list[str]) -> dict:
-    from ...data.run_files import named_runs
+    from .files.run_files import named_runs
     return named_runs(texts)
 
 
 def _results(texts: list[str]) -> dict:
-    from ...data.tables import named_values
+    from ..data.tables import named_values
     return named_values("--results", texts, "base=FOLDER and tuned=FOLDER")
 
 
@@ -93,8 +91,8 @@ TERMINAL = defaultdict(Terminal, {
     "pool": Terminal(read=_labeled_file),
     "texts": Terminal(read=_texts_file),
     "columns": Terminal("COLUMN,COLUMN", _columns),
-    "metric": Terminal(more="Metrics:", table=("explain.test_sets", "metrics_help")),
-    "methods": Terminal(table=("explain.methods", "methods_help")),
+    "metric": Terminal(more="Metrics:", table=("diagnosis.test_sets", "metrics_help")),
+    "methods": Terminal(table=("diagnosis.methods", "methods_help")),
     "prompts": Terminal("LEFT,RIGHT", _two_prompts),
     "scores": Terminal(
         "MODEL=FILE", _runs, "base=FILE and tuned=FILE, or base:TEST=FILE. Pairs have scores as columns: --columns left,right,label,base,tuned."),
@@ -158,8 +156,8 @@ def diagnose(
 ):
     "Report whether, where and why fine-tuning made a model worse."
     arguments = arguments_of("diagnose", options)
-    from ...explain import diagnose as diagnosing
-    from ...explain.diagnosis import FILES
+    from . import diagnose as diagnosing
+    from .diagnosis import FILES
     _check_free(out, FILES, overwrite)
     diagnosis = diagnosing.diagnose(**arguments)
     _answer(diagnosis, out)
@@ -177,20 +175,20 @@ def diagnose(
 def label(**options):
     "Choose which pairs to label, for who has few labels or none: those that say most."
     arguments = arguments_of("label", options)
-    from ...explain import label as labeling
+    from . import label as labeling
     echo(repr(labeling.label(**arguments)))
 
 
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
     "Check that no file of the answer would be written over."
-    from ...explain.page import check_targets
+    from .page import check_targets
     if out is not None and out.is_dir():
         check_targets([out / name for name in files], overwrite)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis` or a `Comparison`
     "Print the answer, and write its files also if nobody reads it to its end."
-    from ...explain.page import write_whole
+    from .page import write_whole
     pages = result.files() if out else {}
     try:
         echo(repr(result))
@@ -208,8 +206,8 @@ def demo(
     overwrite: Overwrite = False,
 ):
     "Diagnose a small encoder that took a planted shortcut: no data, no download."
-    from ...explain import demo as demonstrating
-    from ...explain.diagnosis import FILES
+    from . import demo as demonstrating
+    from .diagnosis import FILES
     _check_free(out, FILES, overwrite)
     diagnosis = demonstrating.demo()
     _answer(diagnosis, out)
@@ -230,77 +228,10 @@ def compare(
 ):
     "Train each method on your pairs and report which differences are significant."
     arguments = arguments_of("compare", options)
-    from ...explain import compare as comparing
-    from ...explain.comparison import FILES
+    from . import compare as comparing
+    from .comparison import FILES
     _check_free(folder, FILES, overwrite)
     with interruptible(f"finished trials are kept in {folder}"):
         comparison = comparing.compare(folder=folder, **arguments)
     _answer(comparison, folder)
     echo(comparison.verdict(verdict_words))
-
-
-def _write_shifts(folder: Path) -> None:
-    "Write training sets and tests of shifts between kinds of text, and synthetic ones, as files that `compare` and `diagnose` read."
-    from ...data.products import CATEGORIES
-    from ...data.registry import MissingData
-    from ...data.sentences import KINDS, NEWS
-    from ...settings import WorldConfig
-    from ...runs.config import CorpusConfig
-    from ...data.labeled_pairs import PLANTED_SPLITS, evaluation_pairs, training_pairs
-    questions = ("quora", "askubuntu")
-    planted = CorpusConfig(name="catalogue", world=WorldConfig())
-    sources = {"planted/train": partial(training_pairs, planted)}
-    sources |= {f"train/{name}": partial(training_pairs, CorpusConfig(name=name)) for name in (*questions, NEWS, "computers", "shoes")}
-    sources |= {f"planted/{name}": partial(evaluation_pairs, name, planted, planted.world) for name in PLANTED_SPLITS}
-    sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None) for name in (*questions, *KINDS, *CATEGORIES)}
-    for name, read in sources.items():
-        try:
-            pairs = read()
-        except MissingData as e:
-            echo(f"left out: {str(e).splitlines()[0]}", err=True)
-            continue
-        file = folder / f"{name}.csv"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pairs.frame()[["left", "right", "label"]].to_csv(file, index=False)
-        echo(f"{file}: {len(pairs.labels):,} pairs")
-
-
-@app.command(rich_help_panel=OWN)
-def data(
-    shifts: Annotated[Path | None, Option(
-        file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder as CSV files.")] = None,
-):
-    """List data files and base encoders: where they are, and how to get the others.
-
-    Exits with status 1 if a file differs from the published one."""
-    if shifts:
-        return _write_shifts(shifts)
-    from ...data.registry import inventory
-    from ...encoders.loading import encoder_cards, find_folder
-    from ...settings import EncoderConfig
-    entries = inventory()
-    for dataset, files in groupby(entries, key=lambda one: one["dataset"]):
-        echo(visible(dataset))
-        for one in files:
-            size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
-            _print_entry(f"{one['file']}: {one['status']}{size}", str(one["path"] or one["how"] or ""))
-    echo("\nbase encoders")
-    for name, card in encoder_cards().items():
-        try:
-            place = str(find_folder(EncoderConfig(name=name, kind=card.kind), download=False))
-        except EncoderError as e: # how to get it
-            place = str(e)
-        zero_shot = "" if card.zero_shot else ", not for zero-shot use"
-        _print_entry(f"{name}: {card.kind}{zero_shot}, trained on {card.trained_on}", place)
-    for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
-        _print_entry(f"{name}: {kind}, trained on synthetic data", "trained here when first used")
-    wrong_files = [f"{one['dataset']}/{one['file']}" for one in entries if one["status"] == "refused"]
-    if wrong_files:
-        end(f"other contents than the registry's: {', '.join(wrong_files)}")
-
-
-def _print_entry(what: str, where: str) -> None: # where: a path or words, or nothing
-    "Print a line, and where it is below it."
-    echo(f"  {what}")
-    if where:
-        echo(textwrap.indent(where, "      "))

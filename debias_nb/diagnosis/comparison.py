@@ -320,7 +320,7 @@ class Comparison:
         trained_on, _, texts = (self.kind or "").partition(":")
         source = self.facts.get("models", {}).get("base", {}).get("source") or ""
         names = {"encoder": Path(source).name.partition("@")[0], "loss": self.settings.loss, "trained_on": trained_on, "texts": texts or trained_on}
-        own = pd.read_csv(package_file("explain/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
+        own = pd.read_csv(package_file("diagnosis/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
         new = self.differences("base").query("method == 'plain' and test != @self.like and metric == 'auc05'")
         if own.empty or new.empty:
             return Prior(NO_PRIOR)

@@ -8,10 +8,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..checks import ConfigError, check_known, quoted
-from ..data.judgments import tolerated
-from ..data.pairs_file import PairFile, Source, read_pairs_file
+from .files.judgments import tolerated
+from .files.pairs_file import PairFile, Source, read_pairs_file
 from ..data.registry import DataError
-from ..data.run_files import MODELS, Run, read_run
+from .files.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
 from .test_sets import RetrievalTest, Test
@@ -105,7 +105,7 @@ def score_pairs(
     Examples
     --------
     >>> from debias_nb import diagnose, score_pairs
-    >>> from debias_nb.explain.demo import offers
+    >>> from debias_nb.diagnosis.demo import offers
     >>> def equal_words(left, right):
     ...     return [len({*one.split()} & {*other.split()}) for one, other in zip(left, right)]
     >>> def equal_letters(left, right):

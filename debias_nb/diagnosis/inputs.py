@@ -6,9 +6,9 @@ import pandas as pd
 
 from ..checks import ConfigError, EncoderError, check_known, quoted
 from ..data.pairs import fold
-from ..data.pairs_file import PairFile, read_pairs_file
+from .files.pairs_file import PairFile, read_pairs_file
 from ..data.registry import DataError
-from ..data.run_files import MODELS
+from .files.run_files import MODELS
 from ..data.tables import is_text
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart

@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from .. import __version__, files
 from ..checks import ConfigError, counted
 from .changes import points, side_of
-from ..data.pairs_file import PairFile
+from .files.pairs_file import PairFile
 from .test_sets import TITLES
 from .words import WORD
 
@@ -145,7 +145,7 @@ def cell(row: dict, column: str) -> str:
 def environment() -> Environment:
     "Return what fills the templates: on pages everything is escaped, and nothing undefined."
     env = Environment(
-        loader=PackageLoader("debias_nb.explain", "."), autoescape=select_autoescape(("html.j2",)),
+        loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
     env.globals |= {"between": between, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}

@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import fill, indent
 from typing import get_args
 
-from ..data.pairs_file import PairFile
+from .files.pairs_file import PairFile
 from .models import Scorer
 from .page import file_facts, filled
 from .recommendations import GENERAL, LIMITS

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..checks import ConfigError
-from ..data.pairs_file import PairFile
+from .files.pairs_file import PairFile
 from ..data.registry import DataError
 from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
@@ -26,7 +26,7 @@ from ..data.corpora import CorpusConfig, FilesConfig
 from ..runs.pairing import results_of
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
-from ..runs.tasks.common import Task, Tested, Trained
+from ..runs.tasks import Task, Tested, Trained
 from ..runs.training import curve_summary, fine_tune
 from ..settings import EncoderConfig
 from .changes import WHOLE, parts_of

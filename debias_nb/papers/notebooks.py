@@ -13,6 +13,7 @@ from types import ModuleType
 from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
 from ..runs.config import configured, load_experiment, typed
+from .pages.places import is_of_library
 
 
 class NotebookFailed(RuntimeError):
@@ -51,7 +52,9 @@ def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str,
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
     "List all templates of the project."
-    return sorted(f"{path.parent.name}/{path.stem}" for path in root.glob("nbs/papers/*/*.ipynb"))
+    folder = root / "nbs/papers"
+    places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
+    return sorted(place.with_suffix("").as_posix() for place in places if not is_of_library(place))
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -62,6 +65,17 @@ def suggest(name: str, names: list[str]) -> str:
     if "/" in name or not same:
         return nearest(name, names)
     return f"; did you mean {' or '.join(same)}?"
+
+
+def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
+    "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
+    tables = set()
+    for name in names or all_names:
+        own = {one for one in all_names if one == name or one.startswith(f"{name}/")}
+        if not own:
+            raise RunnerError(f"no table or paper {name!r}{suggest(name, all_names)}")
+        tables |= own
+    return [name for name in all_names if name in tables]
 
 
 def template_path(name: str, profile: str, root: Path) -> Path: # name: `paper/experiment`

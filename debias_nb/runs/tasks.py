@@ -3,17 +3,18 @@
 A task is imported when a run asks for it: reading records needs no torch. What a run lacks is asked once a process,
 since a hub that does not answer takes half a minute to say so.
 """
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
-from ...settings import EncoderConfig
-from ...data.pairs import KNOWN, fold, known_texts
-from ...data.registry import MissingData
-from ..config import RunConfig
+from ..checks import ConfigError
+from ..plugins import plugins
+from ..settings import EncoderConfig
+from ..data.pairs import KNOWN, fold, known_texts
+from ..data.registry import MissingData
+from .config import RunConfig
 
 
 @dataclass
@@ -39,8 +40,8 @@ class Tested:
 class Task:
     """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
-    To add a task, write a module `runs/tasks/<name>.py` with a subclass that has the five methods which raise here and an
-    instance of it called `TASK`, and name it among the tasks of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them.
+    To add a task, write a subclass that has the five methods which raise here, name an instance of it among the entry points
+    `debias_nb.tasks` of pyproject.toml, and the task among those of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them.
     """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
@@ -78,7 +79,7 @@ class Task:
 
     def between(self, model, run: RunConfig, alpha: float):
         "Return the encoder so far from the base (0) to the tuned one (1)."
-        from ...losses.averaging import wise_ft # torch: reading records does without
+        from ..losses.averaging import wise_ft # torch: reading records does without
         return wise_ft(self.base_of(run), model, alpha)
 
     def base_of(self, run: RunConfig):
@@ -113,14 +114,18 @@ class Task:
 
 
 def task_of(run: RunConfig) -> Task:
-    return importlib.import_module(f"debias_nb.runs.tasks.{run.task}").TASK
+    "Load the task of a run, an entry point of its name. Raise `ConfigError` where no package has one."
+    tasks = {point.name: point for point in plugins("debias_nb.tasks")}
+    if run.task not in tasks:
+        raise ConfigError(f"no task {run.task!r} is installed; where code is newer than its installation: pip install --editable .")
+    return tasks[run.task].load()
 
 
 @lru_cache(maxsize=3)
 def base_encoder(config: EncoderConfig): # a SentenceTransformer, and its fingerprint
     "Load a base encoder and its fingerprint, once a process; it is never trained."
-    from ...encoders.tokens import encoder_fingerprint
-    from ...encoders.loading import best_device, load_encoder
+    from ..encoders.tokens import encoder_fingerprint
+    from ..encoders.loading import best_device, load_encoder
     model = load_encoder(config, best_device())
     return model, encoder_fingerprint(model)
 
@@ -133,7 +138,7 @@ def base_model(config: EncoderConfig): # a SentenceTransformer, never trained
 @lru_cache(maxsize=16)
 def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Tokens, and (n,) rows
     "Tokenize the distinct texts, and return each text's row among them."
-    from ...encoders.tokens import tokenize
+    from ..encoders.tokens import tokenize
     unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     tokens = tokenize(base_model(encoder), list(unique), encoder.max_length)
     return tokens, np.array([unique[text] for text in texts])
@@ -141,7 +146,7 @@ def text_tokens(encoder: EncoderConfig, texts: tuple[str, ...]): # encoders.Toke
 
 def vectors(model, texts: list[str], encoder: EncoderConfig): # (n, d) tensor of unit vectors
     "Embed texts, each distinct text once. `model` is a state of `encoder`."
-    from ...encoders.tokens import embed
+    from ..encoders.tokens import embed
     tokens, rows = text_tokens(encoder, tuple(texts))
     return embed(model, tokens, encoder.dtype)[rows]
 
@@ -171,7 +176,7 @@ def random_parts(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.
 @lru_cache(maxsize=None)
 def lacking(load, *what) -> str | None:
     "Explain why something cannot be loaded, or return None if it can."
-    from ...encoders.tokens import EncoderError
+    from ..encoders.tokens import EncoderError
     try:
         load(*what)
     except (EncoderError, MissingData) as e:
@@ -180,9 +185,7 @@ def lacking(load, *what) -> str | None:
 
 
 def encoder_files(encoder: EncoderConfig) -> None:
-    "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
-    from ...encoders.loading import find_folder
-    from ..pair_encoders import transformer_folder
-    if not encoder.pretrain and encoder.name != "learned":
-        find = transformer_folder if encoder.kind == "cross" else find_folder
-        find(encoder)
+    "Look for the files of an encoder. Raise `EncoderError`; planted ones need none."
+    from ..encoders.loading import find_folder
+    if not encoder.pretrain:
+        find_folder(encoder)

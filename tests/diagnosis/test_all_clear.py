@@ -12,12 +12,12 @@ import labels
 from debias_nb import DiagnosisEvaluator, auc_at, diagnose
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.data.registry import DataError
-from debias_nb.explain.all_clear import all_clear, neighbor_churn, largest_loss, neighbors, read_unlabeled, what_trials_say
-from debias_nb.explain.demo import offers, small_encoder
-from debias_nb.explain.models import load_model
+from debias_nb.diagnosis.all_clear import all_clear, neighbor_churn, largest_loss, neighbors, read_unlabeled, what_trials_say
+from debias_nb.diagnosis.demo import offers, small_encoder
+from debias_nb.diagnosis.models import load_model
 from debias_nb.files import load_yaml, package_file, project_root, sha256_file
 from debias_nb.losses.averaging import wise_ft
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 
 PAIRS = offers(400, 3, .2, .4)
 TEXTS = PAIRS.left.tolist()
@@ -245,11 +245,11 @@ def test_the_library_says_what_the_committed_records_say():
         assert sha256_file(results / name) == about["sha256"]
         assert lzma.open(results / name, "rt").readline().strip().split(",") == about["columns"]
     records = pd.read_csv(results / "all_clear.csv.xz", keep_default_na=True)
-    assert labels.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file("explain/all_clear.csv").read_text("utf-8")
+    assert labels.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file("diagnosis/all_clear.csv").read_text("utf-8")
 
 
 def test_the_library_has_the_numbers_of_the_statement():
-    from debias_nb.explain import all_clear as library
+    from debias_nb.diagnosis import all_clear as library
     settings = load_yaml(project_root() / "configs/labels.yaml")
     assert (library.NEIGHBORS, 100 * library.LOSS) == (settings["neighbors"], settings["loss"])
     assert library.TEXTS in settings["samples"]

@@ -11,18 +11,18 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import NEW, WHOLE, _change_sentence, verdicts
-from debias_nb.explain.comparison import Comparison
-from debias_nb.explain.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.explain.diagnose import _unusable, diagnose
-from debias_nb.explain.evidence import flat_scores
-from debias_nb.explain.evidence import below_chance, doubts
-from debias_nb.explain.external_scores import Remarks, find_scores, score_test
-from debias_nb.explain.methods import Method, settings_for
-from debias_nb.explain.page import cell, coded
-from debias_nb.explain.recommendation import recommend, trade_points
-from debias_nb.explain.test_sets import as_test
+from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
+from debias_nb.diagnosis.comparison import Comparison
+from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
+from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.evidence import flat_scores
+from debias_nb.diagnosis.evidence import below_chance, doubts
+from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
+from debias_nb.diagnosis.methods import Method, settings_for
+from debias_nb.diagnosis.page import cell, coded
+from debias_nb.diagnosis.recommendation import recommend, trade_points
+from debias_nb.diagnosis.test_sets import as_test
 
 BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
 WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}

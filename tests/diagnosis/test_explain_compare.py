@@ -31,22 +31,22 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.checks import EncoderError
 from debias_nb.encoders.kinds import deep_copy
 from debias_nb.encoders.tokens import from_features, tokenize
-from debias_nb.explain import trials as trying
-from debias_nb.explain.changes import NEW, WHOLE
-from debias_nb.explain import comparison as comparing
-from debias_nb.explain.compare import compare
-from debias_nb.explain.comparison import FILES, Comparison
-from debias_nb.explain.inputs import with_prompts
+from debias_nb.diagnosis import trials as trying
+from debias_nb.diagnosis.changes import NEW, WHOLE
+from debias_nb.diagnosis import comparison as comparing
+from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.comparison import FILES, Comparison
+from debias_nb.diagnosis.inputs import with_prompts
 from debias_nb.data.texts import HeldTexts
-from debias_nb.explain.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, read_method, read_methods
-from debias_nb.explain.methods import file_tokens, settings_for, training_rows, tune
-from debias_nb.explain.models import load_model, mixed_scorer
-from debias_nb.explain.page import coded
-from debias_nb.explain.programs import LOSSES, OF_MATCHES
-from debias_nb.explain.recommendations import GENERAL
-from debias_nb.explain.test_sets import as_test
-from debias_nb.data.pairs_file import read_pairs_file
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis.methods import DEFAULTS, METHODS, RANKING, REGULARIZERS, read_method, read_methods
+from debias_nb.diagnosis.methods import file_tokens, settings_for, training_rows, tune
+from debias_nb.diagnosis.models import load_model, mixed_scorer
+from debias_nb.diagnosis.page import coded
+from debias_nb.diagnosis.programs import LOSSES, OF_MATCHES
+from debias_nb.diagnosis.recommendations import GENERAL
+from debias_nb.diagnosis.test_sets import as_test
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.commands.cli import app
 from debias_nb.measures import several
 from debias_nb.measures.prediction import range_at
 from debias_nb.measures.stats import WORDS
@@ -500,7 +500,7 @@ def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, ca
 
 def test_a_prior_stands_at_the_base_and_the_error_of_the_new_tests(reported):
     found = replace(with_changes(of_base(reported, source=POTION), *CALLS["cannot tell"]), kind="sentences")
-    records = pd.read_csv(package_file("explain/prior.csv")).query(
+    records = pd.read_csv(package_file("diagnosis/prior.csv")).query(
         "encoder == 'potion-base-2M' and loss == 'CosineSimilarityLoss' and trained_on == texts == 'sentences'").set_index("method")
     low, high = range_at(50, records["mean"], records.low, records.high)
     shown = re.search(r"new kind of sentences by (\S+) to (\S+) points", found.prior.sentence)

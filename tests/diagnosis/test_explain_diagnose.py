@@ -27,24 +27,24 @@ from debias_nb.encoders import interventions
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
-from debias_nb.explain import diagnose as diagnosing, evidence, models as scoring
-from debias_nb.explain.changes import NEW, score_table, sentence, verdicts
-from debias_nb.explain.compare import compare
-from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.diagnosis import FILES, Diagnosis
-from debias_nb.explain.inputs import read_files
-from debias_nb.explain.page import tables as by_test
-from debias_nb.explain.programs import NO_HARM
-from debias_nb.explain.models import cutting, load_model, pair_scores
-from debias_nb.explain.scores import thresholds
-from debias_nb.explain.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
-from debias_nb.explain.trials import origin_of
-from debias_nb.data.pairs_file import PairFile
+from debias_nb.diagnosis import diagnose as diagnosing, evidence, models as scoring
+from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
+from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.diagnosis import FILES, Diagnosis
+from debias_nb.diagnosis.inputs import read_files
+from debias_nb.diagnosis.page import tables as by_test
+from debias_nb.diagnosis.programs import NO_HARM
+from debias_nb.diagnosis.models import cutting, load_model, pair_scores
+from debias_nb.diagnosis.scores import thresholds
+from debias_nb.diagnosis.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
+from debias_nb.diagnosis.trials import origin_of
+from debias_nb.diagnosis.files.pairs_file import PairFile
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
-from debias_nb.explain.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
+from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
 from debias_nb.encoders.interventions import intervene
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 
 torch.set_num_threads(1)
 
@@ -392,7 +392,7 @@ def test_importance_does_not_depend_on_the_stretches(folders, monkeypatch, kind)
     scorer = load_model(folders[kind])
     whole = word_importance(scorer, texts)
     assert [len(some) for some in _stretches(texts * 60)] == [256, 44]
-    monkeypatch.setattr("debias_nb.explain.words.WORDS_AT_ONCE", 10)
+    monkeypatch.setattr("debias_nb.diagnosis.words.WORDS_AT_ONCE", 10)
     assert [len(some) for some in _stretches(texts)] == [1, 1, 2, 1]
     parts = word_importance(scorer, texts)
     assert [len(row) for row in parts] == [2, 25, 1, 0, 6]
@@ -603,7 +603,7 @@ def test_page_and_twin_have_the_same_numbers(tables):
         assert f"{100 * row.tuned:.1f}" in page
     assert pd.DataFrame(twin["verdicts"]).change.tolist() == pytest.approx(tables.verdicts.change.tolist(), abs=1e-6)
     assert set(twin) == {"schema", "made by", "verdict", *vars(tables)}
-    told = (Path(__file__).parents[1] / "nbs/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
+    told = (Path(__file__).parents[2] / "nbs/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
     rows = re.findall(r'"\| (`[^|]+) \|', told)
     assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]

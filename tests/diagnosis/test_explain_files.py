@@ -18,9 +18,9 @@ from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
-from debias_nb.explain.compare import compare
-from debias_nb.explain.methods import general_notes, without_tests
-from debias_nb.data.pairs_file import named_tests, read_pairs_file
+from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.methods import general_notes, without_tests
+from debias_nb.diagnosis.files.pairs_file import named_tests, read_pairs_file
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
 
@@ -270,7 +270,7 @@ def test_tests_need_names(tests):
 
 BEFORE_TORCH = """
 import sys
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 for command in sys.argv[1:]:
     print(app(command.split(), standalone_mode=False))
 print("torch" in sys.modules)

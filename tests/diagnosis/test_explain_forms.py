@@ -13,14 +13,14 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models as tokenizers, pre_tokenizers
 
 import made
-from debias_nb.data.pairs_file import PairFile
-from debias_nb.explain.changes import NEW
-from debias_nb.explain.compare import compare
-from debias_nb.explain.decision import LARGE
-from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.methods import training_rows
-from debias_nb.explain.test_sets import TITLES, as_test
-from debias_nb.explain.comparison import part_name
+from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.changes import NEW
+from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.decision import LARGE
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.methods import training_rows
+from debias_nb.diagnosis.test_sets import TITLES, as_test
+from debias_nb.diagnosis.comparison import part_name
 
 torch.set_num_threads(1)
 WORDS = [word for word in made.WORDS if word.isalpha()]

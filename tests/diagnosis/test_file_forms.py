@@ -12,13 +12,13 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from debias_nb.checks import ConfigError, counted
-from debias_nb.data.pairs_file import columns_by_name, named_tests, read_pairs_file
-from debias_nb.data.run_files import read_run
+from debias_nb.diagnosis.files.pairs_file import columns_by_name, named_tests, read_pairs_file
+from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.data.tables import FORMATS
 from debias_nb.data.texts import read_texts_file
 from debias_nb.data.registry import DataError
-from debias_nb.explain.inputs import read_files
-from debias_nb.explain.page import file_notes
+from debias_nb.diagnosis.inputs import read_files
+from debias_nb.diagnosis.page import file_notes
 
 HEAD = "left,right,label\n"
 TWO = "a lamp,lamps,1\na chair,a table,0\n"

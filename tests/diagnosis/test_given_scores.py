@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
-from debias_nb.explain.demo import offers, small_encoder
-from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.external_scores import NO_WEIGHTS, score_pairs
-from debias_nb.explain.models import load_model, pair_scores
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis.demo import offers, small_encoder
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.external_scores import NO_WEIGHTS, score_pairs
+from debias_nb.diagnosis.models import load_model, pair_scores
+from debias_nb.commands.cli import app
 
 NUMBERS = ["base", "tuned", "change", "low", "high", "p"]
 

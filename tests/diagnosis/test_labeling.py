@@ -2,7 +2,7 @@
 import pytest
 
 from debias_nb.data.registry import DataError
-from debias_nb.explain.labeling import LabelFile
+from debias_nb.diagnosis.labeling import LabelFile
 
 PAIRS = 'left,right,label,weight,why\nred lamp,"lamp, red",,1.5,near\nred lamp,"two\nlines ""quoted""",,0.50,\nNA,007,1,1,far\nold chair,,  ,2,\n'
 
@@ -79,7 +79,7 @@ def test_a_disk_that_is_full_leaves_the_file(path, monkeypatch):
 
     def refuse(*_):
         raise OSError("No space left on device")
-    monkeypatch.setattr("debias_nb.explain.labeling.write_whole", refuse)
+    monkeypatch.setattr("debias_nb.diagnosis.labeling.write_whole", refuse)
     with pytest.raises(OSError, match="No space left"):
         label_next(file, "1")
     monkeypatch.undo()

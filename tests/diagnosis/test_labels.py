@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 from debias_nb import diagnose, label, load_model, read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
-from debias_nb.data.samples import sidecar_of
-from debias_nb.explain.decision import WORTH
-from debias_nb.explain.demo import offers, small_encoder
-from debias_nb.explain.methods import read_method, settings_for, tune
-from debias_nb.explain.models import pair_scores
-from debias_nb.explain.test_sets import as_test, average_precision
+from debias_nb.diagnosis.files.samples import sidecar_of
+from debias_nb.diagnosis.decision import WORTH
+from debias_nb.diagnosis.demo import offers, small_encoder
+from debias_nb.diagnosis.methods import read_method, settings_for, tune
+from debias_nb.diagnosis.models import pair_scores
+from debias_nb.diagnosis.test_sets import as_test, average_precision
 from debias_nb.files import project_root
 from debias_nb.measures.metrics import auc_at
 from debias_nb.measures.stats import paired
 from debias_nb.measures.strata import FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of, stratified_weights
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 
 LABELS = 200
 LOOKS = LABELS // LOOK

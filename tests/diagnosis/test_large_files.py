@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from debias_nb import read_pairs_file
-from debias_nb.explain.words import word_pairs, words_of
+from debias_nb.diagnosis.words import word_pairs, words_of
 
 
 def test_words_of_pairs_are_no_set_a_text():

@@ -13,7 +13,7 @@ from made import STATIC, WORLD
 from debias_nb import Catalog, compare
 from debias_nb.encoders.planted import planted_encoder
 
-PACKAGE = Path(__file__).parents[1] / "debias_nb"
+PACKAGE = Path(__file__).parents[2] / "debias_nb"
 CHANGES = set("""append extend insert update setdefault add pop popitem popleft appendleft clear remove discard sort reverse
                  intersection_update difference_update symmetric_difference_update set reset __setitem__ __next__ send""".split())
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

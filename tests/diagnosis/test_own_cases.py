@@ -11,10 +11,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import made
 from debias_nb.checks import ConfigError
-from debias_nb.explain.compare import compare
-from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.evidence import shared_pairs
-from debias_nb.data.pairs_file import read_pairs_file
+from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.evidence import shared_pairs
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 
 
 def shop(n, seed=0):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import made
-from debias_nb.explain.comparison import FILES as COMPARISON
+from debias_nb.diagnosis.comparison import FILES as COMPARISON
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 torch.set_num_threads(1)
 
 

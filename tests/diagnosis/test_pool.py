@@ -16,9 +16,9 @@ import made
 from debias_nb import processes
 from debias_nb import EncoderError, diagnose
 from debias_nb.checks import ConfigError
-from debias_nb.explain import models as scoring
-from debias_nb.explain.models import load_model, pair_scores, search_corpus
-from debias_nb.explain.pool import encoding_on
+from debias_nb.diagnosis import models as scoring
+from debias_nb.diagnosis.models import load_model, pair_scores, search_corpus
+from debias_nb.diagnosis.pool import encoding_on
 from debias_nb.runs.runner import cores
 from debias_nb.trainer import training_arguments
 
@@ -90,8 +90,8 @@ SCRIPT = """
 import signal
 from pathlib import Path
 from debias_nb import load_model
-from debias_nb.explain.models import pair_scores
-from debias_nb.explain.pool import encoding_on
+from debias_nb.diagnosis.models import pair_scores
+from debias_nb.diagnosis.pool import encoding_on
 signal.signal(signal.SIGINT, signal.default_int_handler) # also where it was ignored, as in the background
 if {condition}:
     model = load_model({folder!r}, "cpu")

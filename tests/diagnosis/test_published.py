@@ -13,14 +13,14 @@ import made
 from cells import defined_in
 from debias_nb import diagnose
 from debias_nb.checks import ConfigError
-from debias_nb.data.mteb_results import is_same_data
+from debias_nb.diagnosis.files.mteb_results import is_same_data
 from debias_nb.data.registry import DataError
-from debias_nb.explain.published import published_losses
+from debias_nb.diagnosis.published import published_losses
 from debias_nb.files import project_root
 from debias_nb.measures.stats import holm
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 
-FACTS = pd.read_csv(project_root() / "debias_nb/explain/published_tasks.csv", index_col="task")
+FACTS = pd.read_csv(project_root() / "debias_nb/diagnosis/published_tasks.csv", index_col="task")
 STS = FACTS.index[(FACTS.kind == "STS") & FACTS.english].tolist()[:8]
 RETRIEVAL = FACTS.index[(FACTS.kind == "retrieval") & FACTS.english & (FACTS["items"] > 1000)][:10].tolist()
 CHANGES = dict.fromkeys(STS, -.02) | {task: .01 * (-1) ** number for number, task in enumerate(RETRIEVAL)}
@@ -170,8 +170,8 @@ def test_splits_subsets_tasks_and_versions_of_data_of_one_folder_alone_are_left_
 
 
 def of_two_models(folders):
-    put(folders["tuned"].parents[1] / "me__other/rev", STS[0], {"test": [entry(.5)]})
-    return folders["base"], folders["tuned"].parents[1]
+    put(folders["tuned"].parents[2] / "me__other/rev", STS[0], {"test": [entry(.5)]})
+    return folders["base"], folders["tuned"].parents[2]
 
 
 def of_two_revisions(folders):
@@ -246,7 +246,7 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
 
 
 @pytest.mark.parametrize("more, message", [
-    (["--test", f"new={project_root()}/debias_nb/explain/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
+    (["--test", f"new={project_root()}/debias_nb/diagnosis/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
     (["--base", "potion"], "and no models, tests, training or other scores; got {'base'"),
     (["--results", "base=elsewhere"], "--results wants base=FOLDER and tuned=FOLDER, each once"),
 ])
@@ -269,13 +269,13 @@ def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_pa
     changes = scores[~scores.base.isin(page.bases_without_embeddings(page.read_changes()))]
     for name in ("results", "configs"):
         (tmp_path / name).symlink_to(root / name)
-    for name in ("reports", "debias_nb/explain"):
+    for name in ("reports", "debias_nb/diagnosis"):
         (tmp_path / name).mkdir(parents=True)
     other = changes[changes.trained != "yes"]
     page.kind_losses(other).to_csv(tmp_path / "reports/finetunes.losses.csv", index=False)
     outputs.write_published(tmp_path)
     for name in ("published.csv", "published_tasks.csv"):
-        assert (tmp_path / "debias_nb/explain" / name).read_text() == (root / "debias_nb/explain" / name).read_text(), name
+        assert (tmp_path / "debias_nb/diagnosis" / name).read_text() == (root / "debias_nb/diagnosis" / name).read_text(), name
     counts = pd.read_csv(root / "reports/finetunes.csv", index_col="name")
     kinds = [*dict.fromkeys(FACTS.kind)]
     assert published_losses(kinds, False).mean() == pytest.approx(counts.loses["other"], abs=5e-5)

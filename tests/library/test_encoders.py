@@ -31,7 +31,7 @@ from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_sta
 from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
-from debias_nb.explain.models import load_model
+from debias_nb.diagnosis.models import load_model
 from debias_nb.files import sha256_file
 from made import WORDS
 
@@ -181,7 +181,7 @@ def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(fol
 
 
 def test_every_encoder_that_a_configuration_names_has_a_card():
-    from debias_nb.repro.pages.frame import all_experiments, papers
+    from debias_nb.papers.pages.frame import all_experiments, papers
     cards = encoder_cards()
     named = {
         encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders

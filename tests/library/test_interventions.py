@@ -11,8 +11,8 @@ from sentence_transformers.base.modules import Dense
 from debias_nb.encoders.tokens import EncoderError, embed_texts, tokenize
 from debias_nb.encoders.interventions import choose, importance, importance_by_role, intervene, ordinary_vocabulary
 from debias_nb.encoders.interventions import random_bits, row_keys, word_of_token
-from debias_nb.explain.models import load_model
-from debias_nb.explain.words import word_importance
+from debias_nb.diagnosis.models import load_model
+from debias_nb.diagnosis.words import word_importance
 from made import VOCABULARY, bert, load, table
 
 TEXTS = ["red kettle", "old lamps with a chair for the table", "new", "why how what ?"]

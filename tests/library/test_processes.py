@@ -24,7 +24,7 @@ from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gather_rows
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
-from debias_nb.runs.answer_training import fit_answers
+from debias_nb.papers.tasks.answer_training import fit_answers
 from debias_nb.runs.config import MethodConfig, TrainConfig
 from debias_nb.runs.runner import execute
 from debias_nb.losses.scan_loss import SCAN

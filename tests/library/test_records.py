@@ -36,7 +36,7 @@ CONFIG = RunConfig(
     evaluate=("quora",),
 )
 PLACE = "itvreg/demo.small"
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = str(Path(__file__).parents[2])
 
 
 def finish(config, auc=.5, **own):

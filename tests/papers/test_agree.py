@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.repro.reproduce import apart, why_not_compared
+from debias_nb.papers.reproduce import apart, why_not_compared
 from made import experiment
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 # A run of each task, and of the small transformer: experiment, encoder, method.
 RUNS = {

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from debias_nb.runs.tasks import answers as task
-from debias_nb.runs.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
-from debias_nb.runs.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
-from debias_nb.runs.answer_training import train_stages
+from debias_nb.papers.tasks import answers as task
+from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
+from debias_nb.papers.tasks.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
+from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
 from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
 from debias_nb.runs.runner import absent, execute, run_all
-from debias_nb.data.answers import Answers, planted_answers, shared_words
+from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
 from debias_nb.runs.records import Store, TrainingFailed
 from debias_nb.data.registry import MissingData
 

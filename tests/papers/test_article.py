@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from needs import lacks
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "nbs/papers/report.ipynb"
 sys.path.insert(0, str(ROOT / "tools"))
 spec = importlib.util.spec_from_file_location("article", ROOT / "tools" / "article.py")

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, project_root
-from debias_nb.repro.pages.as_printed import READERS, compare, comparisons_of, deviations, faults, in_short, is_printed, unmet
-from debias_nb.repro.pages.expected import PrintedSetting, load_expected
-from debias_nb.repro.pages.frame import papers
-from debias_nb.repro.pages.report import page_path
+from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, deviations, faults, in_short, is_printed, unmet
+from debias_nb.papers.pages.expected import PrintedSetting, load_expected
+from debias_nb.papers.pages.frame import papers
+from debias_nb.papers.pages.report import page_path
 from debias_nb.runs.config import load_experiment
 
 ROOT = project_root(Path(__file__).parent)

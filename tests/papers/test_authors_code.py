@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("authors_code", ROOT / "tools" / "authors_code.py")
 tool = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = tool

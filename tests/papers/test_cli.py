@@ -18,9 +18,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from debias_nb.repro import notebooks
+from debias_nb.papers import notebooks
 from debias_nb.runs import runner
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 from debias_nb.checks import ConfigError
 from debias_nb.data.pairs import load_questions
 from debias_nb.data.registry import UnknownData
@@ -28,12 +28,12 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, failed_record, make_record
-from debias_nb.repro.pages.cells import row_name
-from debias_nb.repro.pages.report import all_cells
-from debias_nb.runs.tasks.common import lacking
+from debias_nb.papers.pages.cells import row_name
+from debias_nb.papers.pages.report import all_cells
+from debias_nb.runs.tasks import lacking
 from made import STATIC, experiment
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ENV = os.environ | {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -285,7 +285,7 @@ def wait_until_none(condition, seconds=30):
 
 # a background process of a shell starts with SIGINT ignored
 STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-COMMAND_LINE = STOPPABLE + "import sys\nfrom debias_nb.repro.cli import app\napp(sys.argv[1:])"
+COMMAND_LINE = STOPPABLE + "import sys\nfrom debias_nb.commands.cli import app\napp(sys.argv[1:])"
 SLEEPER = r"import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\n'); time.sleep(300)"
 
 
@@ -347,7 +347,7 @@ def test_what_asks_for_no_runs_is_refused(asked, name):
 @pytest.mark.slow
 def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
     once = functools.cache(all_cells) # they are all that `status` prints
-    monkeypatch.setattr("debias_nb.repro.pages.report.all_cells", once)
+    monkeypatch.setattr("debias_nb.papers.pages.report.all_cells", once)
     done = shell("status", "itvreg")
     assert once.cache_info().misses == 1
     cells = once("itvreg")
@@ -372,7 +372,7 @@ def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
 
 WITHOUT_TORCH = """
 import sys
-from debias_nb.repro.cli import app
+from debias_nb.commands.cli import app
 app(sys.argv[1:], standalone_mode=False)
 print("torch" in sys.modules)
 """

@@ -16,8 +16,8 @@ from debias_nb.files import parse_yaml, project_root
 from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
 from debias_nb.runs.config import TrainConfig, load_experiment
 from debias_nb.runs.records import Store, latest
-from debias_nb.repro.pages.cells import COMPLETE
-from debias_nb.repro.pages.frame import Results, all_experiments, best_settings
+from debias_nb.papers.pages.cells import COMPLETE
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings
 from debias_nb.runs.runner import narrow
 
 ROOT = project_root(Path(__file__).parent)

@@ -9,12 +9,13 @@ import typer
 from typer.testing import CliRunner
 
 from debias_nb.files import load_yaml
-from debias_nb.data import answers, authors, pairs, registry
+from debias_nb.papers.data import answers, authors
+from debias_nb.data import pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
 from debias_nb.runs.config import load_experiment
-from debias_nb.runs.tasks.common import lacking, task_of
+from debias_nb.runs.tasks import lacking, task_of
 from dry import stand_in
 
 

@@ -5,9 +5,9 @@ import pytest
 from typer.testing import CliRunner
 
 from debias_nb.files import project_root
-from debias_nb.repro.cli import app
-from debias_nb.repro.costs import Measurements, Reckoning, forecast, stages, two_digits
-from debias_nb.repro.pages.frame import all_experiments, papers
+from debias_nb.commands.cli import app
+from debias_nb.papers.costs import Measurements, Reckoning, forecast, stages, two_digits
+from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.runs import runner
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Store

@@ -10,10 +10,10 @@ from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.origin import NO_HISTORY, history
 from debias_nb.runs.publish import unfounded
-from debias_nb.data import labeled_pairs
-from debias_nb.runs.tasks import answers, authors, titles
+from debias_nb.papers.data import labeled_pairs
+from debias_nb.papers.tasks import answers, authors, titles
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))
 QUICK = {"itvreg/table02.small", "itvreg/table03.small", "scan/table02.small", "arr/table02.small"} # of real data
 # Its clusters of topics hang on the last digits of cosines: the code that made the records makes others on another processor.

@@ -12,12 +12,12 @@ from hypothesis import given, settings, strategies as st
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import pairs as q
-from debias_nb.data import products
+from debias_nb.papers.data import products
 from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, UnknownData
 from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.runs.tasks import pairs as task
-from debias_nb.runs.tasks.common import lacking
+from debias_nb.papers.tasks import pairs as task
+from debias_nb.runs.tasks import lacking
 from made import STATIC, pin
 
 

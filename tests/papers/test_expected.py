@@ -4,7 +4,7 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import project_root
-from debias_nb.repro.pages.expected import load_expected
+from debias_nb.papers.pages.expected import load_expected
 
 PARTS = ["Training", "Cross-topic test", "In-distribution-topic test"]
 SHAPES = { # rows and columns of each table of numbers, in order; what it is printed in

@@ -8,7 +8,7 @@ from debias_nb.runs import runner
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Store
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 NEAR = 1e-4 # on any x86-64 processor, in fractions
 

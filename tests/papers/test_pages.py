@@ -12,19 +12,19 @@ from matplotlib.figure import Figure
 from cells import a_run
 from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
-from debias_nb.repro.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
-from debias_nb.repro.pages.cells import Cell, status_of, table_cells, with_value
-from debias_nb.repro.notebooks import template_path
-from debias_nb.repro.pages.frame import Results, all_experiments, best_settings, papers
-from debias_nb.repro.pages.pictures import Picture, svg
-from debias_nb.repro.pages.printed import PrintedCells, describe, fact, printed_verdict
-from debias_nb.repro.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
-from debias_nb.repro.pages.style import replace_names
-from debias_nb.repro.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
-from debias_nb.repro.pages.tables import shared_texts, strength_of
-from debias_nb.repro.pages.verdicts import resting_on
+from debias_nb.papers.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
+from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
+from debias_nb.papers.notebooks import template_path
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
+from debias_nb.papers.pages.pictures import Picture, svg
+from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict
+from debias_nb.papers.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
+from debias_nb.papers.pages.style import replace_names
+from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
+from debias_nb.papers.pages.tables import shared_texts, strength_of
+from debias_nb.papers.pages.verdicts import resting_on
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
 
 

@@ -93,8 +93,8 @@ def test_committed_pages_are_sources_of_those_of_own_runs(project):
 
 
 def test_only_pages_that_are_stale_are_made_and_what_fails_is_not_noted(project, monkeypatch):
-    from debias_nb.repro.commands import reproduction
-    from debias_nb.repro.pages import frame, report
+    from debias_nb.papers.commands import reproduction
+    from debias_nb.papers.pages import frame, report
     from debias_nb.runs import config
     made = []
 

@@ -9,19 +9,19 @@ import pytest
 import yaml
 
 from debias_nb.checks import ConfigError
-from debias_nb.repro.commands.reproduction import write_pages
-from debias_nb.repro.pages import details
-from debias_nb.repro.pages.frame import Results
-from debias_nb.repro.pages.report import all_cells, arrange, richest_output, write_page
-from debias_nb.repro.pages.tables import differences
-from debias_nb.repro.pages.verdicts import Erratum, read_ledger, resting_on
-from debias_nb.repro.pages.printed import fact, text_fact
+from debias_nb.papers.commands.reproduction import write_pages
+from debias_nb.papers.pages import details
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
+from debias_nb.papers.pages.tables import differences
+from debias_nb.papers.pages.verdicts import Erratum, read_ledger, resting_on
+from debias_nb.papers.pages.printed import fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
 from cells import a_run
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REGULARIZERS = {"ITVReg": "itvreg", "OutReg": "outreg", "SimCSE": "simcse", "MaskReg": "maskreg", "L2-SP": "l2sp"}
 MASKING = dict.fromkeys(("itvreg", "maskreg"), {"mask_share": .5})
 METHODS = ["Base", "Finetuned", *REGULARIZERS, "ITVAug"]
@@ -75,16 +75,16 @@ def notebook(*cells):
     return json.dumps({"cells": [{"metadata": {}, "id": f"c{n}", **cell} for n, cell in enumerate(cells)]})
 
 
-OWN = ("from debias_nb.repro.pages.frame import Results\nresults = Results()",)
+OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results()",)
 PARAMETERS = {"cell_type": "code", "source": "", "metadata": {"tags": ["parameters"]}}
-BOOK = ("from debias_nb.repro.pages.verdicts import Ledger\nfrom debias_nb.repro.pages.comparisons import Evidence, above\n"
-        "from debias_nb.repro.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
+BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import Evidence, above\n"
+        "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
 PAGE = ("""
-from debias_nb.repro.pages.answers import answer, by_method
-from debias_nb.repro.pages.frame import only
-from debias_nb.repro.pages.plots import difference_plot
-from debias_nb.repro.pages.tables import differences, show
-from debias_nb.repro.pages.verdicts import resting_on
+from debias_nb.papers.pages.answers import answer, by_method
+from debias_nb.papers.pages.frame import only
+from debias_nb.papers.pages.plots import difference_plot
+from debias_nb.papers.pages.tables import differences, show
+from debias_nb.papers.pages.verdicts import resting_on
 runs = results.study("itvreg/demo", "small")
 changes = differences(runs["demo"])
 show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(results, runs))

@@ -12,11 +12,11 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import WordLevel
 from transformers import BertModel, BertTokenizerFast, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from debias_nb.runs import pair_encoders as pairs
+from debias_nb.papers.tasks import pair_encoders as pairs
 from debias_nb.encoders import tokens as encoders
 from debias_nb.settings import EncoderConfig
-from debias_nb.runs.pair_encoders import AlignmentEncoder, CrossEncoder, attention, directions
-from debias_nb.runs.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
+from debias_nb.papers.tasks.pair_encoders import AlignmentEncoder, CrossEncoder, attention, directions
+from debias_nb.papers.tasks.pair_encoders import load_pair_encoder, special_tokens, vocabulary, words
 from debias_nb.encoders.tokens import EncoderError
 from made import VOCABULARY, bert, table
 

@@ -4,7 +4,7 @@ They load, and one step of each kind of run that they ask for works on a stand-i
 """
 import pytest
 
-from debias_nb.repro.pages.frame import all_experiments, papers
+from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.runs.runner import quiet
 from dry import dry_runs, dry_step, stand_in
@@ -70,9 +70,9 @@ def test_one_step_of_every_kind_of_run(name):
 ])
 def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_path):
     "Not one thing after another."
-    from debias_nb.data.labeled_pairs import evaluation_pairs, training_pairs
+    from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     from debias_nb.runs.config import load_experiment
-    from debias_nb.runs.tasks.common import lacking, task_of
+    from debias_nb.runs.tasks import lacking, task_of
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

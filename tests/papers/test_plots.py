@@ -12,8 +12,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
 from PIL import Image
 
-from debias_nb.repro.pages import pictures, plots as P
-from debias_nb.repro.pages.style import STYLES
+from debias_nb.papers.pages import pictures, plots as P
+from debias_nb.papers.pages.style import STYLES
 
 NUMBERS = { # of each plot a column of numbers that must be there
     "difference_plot": "difference", "strength_plot": "value", "trade_plot": "outside",

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from debias_nb.data import answers as qa
+from debias_nb.papers.data import answers as qa
 from debias_nb.settings import AnswersWorldConfig
 from debias_nb.data import registry
-from debias_nb.data.planted_answers import answers_split
+from debias_nb.papers.worlds.planted_answers import answers_split
 from debias_nb.data.lexicon import ANSWER_SPLITS
 from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
 

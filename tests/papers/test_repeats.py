@@ -15,7 +15,7 @@ from made import experiment
 from test_answers import SCAN, run_of as run_on_answers
 from test_task_authors import ARR, CL, run_of as run_on_authors
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 RUNS = {
     "pairs": experiment(["ITVReg"], [3]).runs()[0],

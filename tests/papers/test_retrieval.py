@@ -10,11 +10,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from debias_nb.data.titles import TitleTask
+from debias_nb.papers.data.titles import TitleTask
 from debias_nb.measures.metrics import bootstrap_weights
-from debias_nb.measures.retrieval import bin_shares, evaluate_retrieval, first_hits
-from debias_nb.measures.retrieval import frequency_bins, propensities
-from debias_nb.measures.retrieval import top_lists
+from debias_nb.papers.tasks.retrieval import bin_shares, evaluate_retrieval, first_hits
+from debias_nb.papers.tasks.retrieval import frequency_bins, propensities
+from debias_nb.papers.tasks.retrieval import top_lists
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 

@@ -12,8 +12,8 @@ from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import CorpusConfig, load_experiment
-from debias_nb.data import labeled_pairs as task
-from debias_nb.runs.tasks import regularization_texts
+from debias_nb.papers.data import labeled_pairs as task
+from debias_nb.papers.tasks import regularization_texts
 
 real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason="DEBIAS_NB_DATA is not set: no published files")
 

@@ -6,12 +6,12 @@ import pytest
 
 from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig
 from debias_nb.runs.config import TableConfig, TrainConfig
-from debias_nb.repro.pages.frame import Results, all_experiments, papers
+from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
 from debias_nb.runs.runner import run_all
-from debias_nb.data.labeled_pairs import _part_of, planted_catalog
-from debias_nb.runs.tasks.titles import title_split
+from debias_nb.papers.data.labeled_pairs import _part_of, planted_catalog
+from debias_nb.papers.tasks.titles import title_split
 from made import METHODS, STATIC, WORLD
 
 TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)

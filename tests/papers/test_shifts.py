@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from debias_nb.measures.prediction import covariance_of, log_odds, points_at, predict, range_at
-from debias_nb.repro.pages.frame import COLUMNS, Results, only
-from debias_nb.repro.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
+from debias_nb.papers.pages.frame import COLUMNS, Results, only
+from debias_nb.papers.pages.shifts import OFFERS, changes, in_log_odds, over_sets, prediction_of, predictions
 from debias_nb.runs.pairing import Made
 
 TRAINING = ("quora", "askubuntu", "news")

@@ -9,8 +9,8 @@ from debias_nb.data.registry import MissingData
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.measures.metrics import evaluate_pairs
-from debias_nb.data.labeled_pairs import evaluation_pairs
-from debias_nb.runs.tasks.pairs import score
+from debias_nb.papers.data.labeled_pairs import evaluation_pairs
+from debias_nb.papers.tasks.pairs import score
 
 BOTH = os.environ.get("DEBIAS_NB_DATA") and os.environ.get("DEBIAS_NB_MODELS")
 LACKING = "DEBIAS_NB_DATA and DEBIAS_NB_MODELS are not both set: no published pairs, or no encoders, to compute with"

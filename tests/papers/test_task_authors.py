@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy import sparse
 
-from debias_nb.runs.tasks import authors
+from debias_nb.papers.tasks import authors
 from debias_nb.losses.author_batches import author_ids
-from debias_nb.runs.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
-from debias_nb.runs.tasks.authors import attempts, fit_authors, leaks, tune
-from debias_nb.data.author_splits import query_target
-from debias_nb.data.authors import Texts
+from debias_nb.papers.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
+from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, tune
+from debias_nb.papers.data.author_splits import query_target
+from debias_nb.papers.data.authors import Texts
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, TrainConfig
 from debias_nb.data.corpora import SplitConfig

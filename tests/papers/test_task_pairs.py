@@ -14,9 +14,9 @@ from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
-from debias_nb.runs.tasks import pairs, regularization_texts
-from debias_nb.data import labeled_pairs
-from debias_nb.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
+from debias_nb.papers.tasks import pairs, regularization_texts
+from debias_nb.papers.data import labeled_pairs
+from debias_nb.papers.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
 from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
 
 # a, b and c ask the same; so do d and e

@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from debias_nb.checks import ConfigError
-from debias_nb.data import titles as t
+from debias_nb.papers.data import titles as t
 from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
-from debias_nb.runs.tasks import titles
+from debias_nb.papers.tasks import titles
 from made import STATIC, WORLD
 
 NEW = TextsConfig(corpora=["ood"])

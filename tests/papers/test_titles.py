@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_matrix
 
-from debias_nb.data import title_splits as s, titles as t
+from debias_nb.papers.data import title_splits as s, titles as t
 from debias_nb.data.registry import ChangedData, DataError, MissingData
 
 

@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix
 
 from debias_nb.losses import regularized
 from debias_nb.runs import runner
-from debias_nb.runs.tasks.common import base_encoder
-from debias_nb.data.labeled_pairs import training_pairs
+from debias_nb.runs.tasks import base_encoder
+from debias_nb.papers.data.labeled_pairs import training_pairs
 from debias_nb.runs.config import MethodConfig, TrainConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize

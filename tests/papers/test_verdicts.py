@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from debias_nb.repro.pages.cells import Cell
-from debias_nb.repro.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
+from debias_nb.papers.pages.cells import Cell
+from debias_nb.papers.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
 from debias_nb.files import project_root
-from debias_nb.repro.pages.frame import only
-from debias_nb.repro.pages.verdicts import Claim, Ledger, describe_differences
+from debias_nb.papers.pages.frame import only
+from debias_nb.papers.pages.verdicts import Claim, Ledger, describe_differences
 from debias_nb.measures.stats import Paired, threshold_p
 from cells import a_run
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
-from debias_nb.data.planted_answers import answer_words, answers_split
-from debias_nb.data.planted_authors import author_words, authors_split
+from debias_nb.papers.worlds.planted_answers import answer_words, answers_split
+from debias_nb.papers.worlds.planted_authors import author_words, authors_split
 from debias_nb.data.lexicon import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, stream
 from debias_nb.data.worlds import Catalog, relevant
 from debias_nb.data.worlds import wordpiece_vocabulary
 from debias_nb.files import sha256_text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..checks import check_known, counted, quoted, visible
-from .registry import DataError
-from .tables import FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
+from ...checks import check_known, counted, quoted, visible
+from ...data.registry import DataError
+from ...data.tables import FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
 
 # names of columns, folded
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")

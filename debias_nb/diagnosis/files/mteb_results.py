@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from .registry import DataError
-from .tables import floats, json_values, read_text
+from ...data.registry import DataError
+from ...data.tables import floats, json_values, read_text
 
 TEST = "test" # the split that is read; all others where a task has none
 META = "model_meta.json"

@@ -10,15 +10,15 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError
-from ..files import fingerprint, sha256_file
+from ...checks import ConfigError
+from ...files import fingerprint, sha256_file
 from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
 from .judgments import read_dicts, read_folder, read_splits
-from .pairs import fold
-from .registry import DataError
+from ...data.pairs import fold
+from ...data.registry import DataError
 from .samples import ROW_ID, Sample, read_sample
-from .tables import check_file, in_memory
-from .tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
+from ...data.tables import check_file, in_memory
+from ...data.tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from ..checks import ConfigError, check_known, quoted
-from ..files import check_regular
+from ...checks import ConfigError, check_known, quoted
+from ...files import check_regular
 from .forms import MODELS, fold_name
 from .judgments import as_id
-from .registry import DataError
-from .tables import ending, finite, in_order, is_rows, json_values, named_values, read_table, read_text, refuse
+from ...data.registry import DataError
+from ...data.tables import ending, finite, in_order, is_rows, json_values, named_values, read_table, read_text, refuse
 
 Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 JSON = (".json", ".jsonl", ".ndjson")

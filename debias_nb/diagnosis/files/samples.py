@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..files import fingerprint
-from .pairs import fold
-from .registry import DataError
-from .tables import check
+from ...files import fingerprint
+from ...data.pairs import fold
+from ...data.registry import DataError
+from ...data.tables import check
 
 ROW_ID = "sample_id" # the column of ids
 

@@ -1,1 +1,8 @@
-"The commands of `debias-nb`, a module for each of the three lists that its help shows."
+"The commands of the companion to the papers."
+import typer
+
+from . import data, maintenance, reproduction
+
+app = typer.Typer()
+for part in (data, reproduction, maintenance):
+    app.add_typer(part.app)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from .terminal import MAINTENANCE, Profile, echo, project_here, select
+from ...commands.terminal import MAINTENANCE, Profile, echo, project_here
 
 app = typer.Typer()
 
@@ -19,6 +19,7 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
+    from ..notebooks import select
     from ...runs.config import configured, load_experiment
     from ...runs.publish import publish as published
     from ...runs.records import Store

@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
-from .terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here, select
+from ...commands.terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here
 
 app = typer.Typer()
 
@@ -194,6 +194,7 @@ def batch(
     With names of tables or papers, only theirs."""
     from ...runs.config import configured, load_experiment
     from ...runs.runner import cores, narrow, run_all, store_for
+    from ..notebooks import select
     options = {"full": full}
     if seeds is not None:
         options["seeds"] = parse_seeds(seeds)
@@ -249,6 +250,7 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     "Write pages, or those of papers; None: all. keep: as `report.outputs_of`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
+    from ..notebooks import select
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER
     groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()] # claims rest on tables

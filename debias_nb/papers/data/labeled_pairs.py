@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
-from ..checks import ConfigError, check_known
-from ..files import fingerprint
-from ..settings import WorldConfig
+from ...checks import ConfigError, check_known
+from ...files import fingerprint
+from ...settings import WorldConfig
 from .answers import load_answers
-from .corpora import CorpusConfig
-from .pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
+from ...data.corpora import CorpusConfig
+from ...data.pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
 from .products import CATEGORIES, load_offers, load_products, load_test
-from .sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
+from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
 from .titles import TitleTask
-from .worlds import Catalog, Pairs
+from ...data.worlds import Catalog, Pairs
 
 
 PLANTED_SPLITS = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog

@@ -27,7 +27,7 @@ def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
 
 
 def _author_epochs(_experiment, _block, run: RunConfig) -> int | float:
-    from ...runs.tasks.authors import attempts
+    from ..tasks.authors import attempts
     return attempts(run)[0].training.epochs
 
 

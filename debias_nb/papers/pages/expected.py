@@ -59,7 +59,7 @@ class PrintedSetting(Settings):
     """One setting as a paper prints it, and where that of the runs is read.
 
     `read` is a path from a run, as `training.margin` or `data.split.authors`; a name of `as_printed.READERS`; or an
-    object of the code, as `debias_nb.runs.tasks.answers.PERTURBED_SHARE`. What nothing says is `told` in words.
+    object of the code, as `debias_nb.papers.tasks.answers.PERTURBED_SHARE`. What nothing says is `told` in words.
     """
     name: str
     experiments: Annotated[Names, Field(min_length=1)] # that it holds for, by their names in configs/<paper>/

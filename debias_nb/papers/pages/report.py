@@ -17,6 +17,7 @@ from ...runs.config import ExperimentConfig
 from .cells import Cell, is_printed, row_name
 from .expected import load_expected
 from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
+from .places import is_of_library
 from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
 
@@ -214,7 +215,8 @@ def seen_from_page(
         target = PurePosixPath(posixpath.normpath(place))
         if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
             return match[0] # a picture, which is copied
-        if target.is_relative_to("nbs/papers"): # a reader of pages is sent to the page
+        is_below = target.is_relative_to("nbs/papers")
+        if is_below and not is_of_library(target.relative_to("nbs/papers")): # a reader of pages is sent to the page
             target = "reports" / page_path(str(target.relative_to("nbs/papers").with_suffix("")))
         address = posixpath.relpath(target, posixpath.join("reports", here))
         if not address.startswith("."):

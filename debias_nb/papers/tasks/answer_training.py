@@ -24,15 +24,15 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from .pair_encoders import PairEncoder, PairInputs, load_pair_encoder
 from ..data.answers import Answers, high_overlap, overlap_errors
-from ..encoders.kinds import device_of
-from ..encoders.tokens import autocast, evaluating
-from ..measures.metrics import rank_metrics, rank_replicates
-from ..processes import refuse_several
-from .config import RunConfig, ScanConfig
-from .records import TrainingFailed
-from .training import BestEpoch, in_stretches, rows_of, train_with
-from ..losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
-from ..losses.scan_head import HEADS, ScanHead, scan_loss
+from ...encoders.kinds import device_of
+from ...encoders.tokens import autocast, evaluating
+from ...measures.metrics import rank_metrics, rank_replicates
+from ...processes import refuse_several
+from ...runs.config import RunConfig, ScanConfig
+from ...runs.records import TrainingFailed
+from ...runs.training import BestEpoch, in_stretches, rows_of, train_with
+from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
+from ...losses.scan_head import HEADS, ScanHead, scan_loss
 
 
 class AnswerModel(nn.Module):

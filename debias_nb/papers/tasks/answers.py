@@ -13,18 +13,19 @@ from itertools import chain
 
 import numpy as np
 
-from ..answer_training import AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
-from ..answer_training import diary_summary, evaluate_answers, train_stages
+from .answer_training import AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
+from .answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
-from ...encoders.loading import best_device
+from ...encoders.loading import best_device, find_folder
 from ...measures.metrics import rank_metrics
-from ...data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
-from ...data.answers import shared_words
+from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
+from ..data.answers import shared_words
 from ...data.registry import MissingData
-from ..config import CorpusConfig, RunConfig
-from .common import Task, Tested, Trained, encoder_files, overlap_shares
-from ..training import curve_summary
+from ...runs.config import CorpusConfig, RunConfig
+from ...runs.tasks import Task, Tested, Trained, overlap_shares
+from ...settings import EncoderConfig
+from ...runs.training import curve_summary
 
 
 def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
@@ -141,6 +142,14 @@ def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.nda
     if model is None:
         return shared_words(answers)
     return answer_scores(model, _tokens(model, run, answers).inputs, dtype=run.encoder.dtype)
+
+
+def encoder_files(encoder: EncoderConfig) -> None:
+    "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
+    from .pair_encoders import transformer_folder
+    if not encoder.pretrain and encoder.name != "learned":
+        find = transformer_folder if encoder.kind == "cross" else find_folder
+        find(encoder)
 
 
 class AnswersTask(Task):

@@ -21,22 +21,22 @@ from numpy.random import default_rng
 
 from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
-from ...data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
-from ...data.author_splits import query_target, random_split
-from ...data.authors import Texts, author_corpora, describe, load_texts, planted_texts
+from ..data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
+from ..data.author_splits import query_target, random_split
+from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
 from ...encoders.loading import best_device
 from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
-from ..records import TrainingFailed
-from ..config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
-from .common import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
+from ...runs.records import TrainingFailed
+from ...runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
+from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
-from ...measures.retrieval import first_hits, recall_at
-from ..training import curve_summary, history_summary, train_with
-from ...data.planted_authors import author_words
+from .retrieval import first_hits, recall_at
+from ...runs.training import curve_summary, history_summary, train_with
+from ..worlds.planted_authors import author_words
 
 
 PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests

@@ -22,11 +22,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from ..settings import EncoderConfig
-from ..checks import EncoderError
-from ..encoders.tokens import several_texts, unit_rows
-from ..encoders.safe_folders import load_safely
-from ..encoders.loading import find_folder, load_encoder
+from ...settings import EncoderConfig
+from ...checks import EncoderError
+from ...encoders.tokens import several_texts, unit_rows
+from ...encoders.safe_folders import load_safely
+from ...encoders.loading import find_folder, load_encoder
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,18 +17,18 @@ from ...encoders.interventions import importance, importance_by_role
 from ...losses.pair_losses import cosines
 from ...measures.metrics import auc_at, evaluate_pairs, rank_metrics, sampling_units
 from ...measures.rankings import corpus_levels, mrr, ndcg, recall
-from ...measures.retrieval import evaluate_retrieval
-from ...data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
-from ...data.labeled_pairs import ranking_columns, training_pairs
+from .retrieval import evaluate_retrieval
+from ..data.labeled_pairs import PLANTED_SPLITS, LabeledPairs, evaluation_pairs, planted_catalog, questions_of
+from ..data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
-from ...data.products import CATEGORIES, ROLES, words_with_roles
-from ...data.titles import TitleTask
-from ..config import CorpusConfig, MethodConfig, RunConfig
-from .common import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
+from ..data.products import CATEGORIES, ROLES, words_with_roles
+from ..data.titles import TitleTask
+from ...runs.config import CorpusConfig, MethodConfig, RunConfig
+from ...runs.tasks import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
 from .regularization_texts import unlabeled_texts
-from ..matching import RANKING
-from ..training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
-from ..training import pair_tokens, ranking_tokens
+from ...runs.matching import RANKING
+from ...runs.training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
+from ...runs.training import pair_tokens, ranking_tokens
 
 
 FEWEST_APART = 300 # pairs of a part of a test that gets a score of its own

@@ -7,11 +7,11 @@ from numpy.random import default_rng
 
 from ...checks import ConfigError
 from ...data.corpora import CorpusConfig
-from ...data.labeled_pairs import evaluation_pairs, training_texts
+from ..data.labeled_pairs import evaluation_pairs, training_texts
 from ...data.pairs import fold
 from ...settings import WorldConfig
-from ..config import TextsConfig
-from .common import lacking
+from ...runs.config import TextsConfig
+from ...runs.tasks import lacking
 
 
 def without_test_texts(

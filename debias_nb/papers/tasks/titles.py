@@ -8,16 +8,16 @@ import numpy as np
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
-from ..config import CorpusConfig, RunConfig, TextsConfig
-from .common import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
+from ...runs.config import CorpusConfig, RunConfig, TextsConfig
+from ...runs.tasks import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
 from .regularization_texts import without_test_texts
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
-from ...measures.retrieval import evaluate_retrieval, top_lists
-from ...data.labeled_pairs import planted_catalog, training_texts
-from ...data.planted_titles import catalog_titles, change_catalog_items, mix_catalog
-from ...data.title_splits import change_items, join_titles, mix_ticks, split_titles
-from ...data.titles import TitleTask, load_titles
-from ..training import PairTokens, title_tokens
+from .retrieval import evaluate_retrieval, top_lists
+from ..data.labeled_pairs import planted_catalog, training_texts
+from ..worlds.planted_titles import catalog_titles, change_catalog_items, mix_catalog
+from ..data.title_splits import change_items, join_titles, mix_ticks, split_titles
+from ..data.titles import TitleTask, load_titles
+from ...runs.training import PairTokens, title_tokens
 
 
 @lru_cache(maxsize=4)
