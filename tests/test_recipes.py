@@ -351,5 +351,5 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
     "The quick ones; those of its table are published by then, and the method has no published runs, as in a pull request."
-    files = [f"tests/test_{name}.py" for name in ("configs", "registry", "notebooks", "packages", "names")]
+    files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks", "test_packages", "test_names")]
     tool("pytest", *files, "-m", "not slow", "-p", "no:cacheprovider", "-q", cwd=extended)

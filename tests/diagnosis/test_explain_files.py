@@ -14,7 +14,6 @@ import pytest
 from debias_nb.data.texts import read_texts
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
-from corpora import convert
 from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
@@ -210,8 +209,8 @@ def waiting(path): # nobody ever writes into it
 
 
 @pytest.mark.parametrize("read", [
-    read_pairs_file, read_texts, read_held_texts, lambda path: named_tests([f"new={path}"]), load_yaml,
-    lambda path: convert("asnq", path)], ids=["pairs", "texts", "held texts", "tests", "YAML", "corpus"])
+    read_pairs_file, read_texts, read_held_texts, lambda path: named_tests([f"new={path}"]), load_yaml],
+    ids=["pairs", "texts", "held texts", "tests", "YAML"])
 @pytest.mark.parametrize("name", ["train.tsv", "zero.tsv"])
 def test_what_never_ends_is_no_file(tmp_path, monkeypatch, read, name):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))

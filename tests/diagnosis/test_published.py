@@ -3,14 +3,12 @@ import json
 import re
 
 import numpy as np
-import outputs
 import pandas as pd
 import pytest
 from scipy.stats import binomtest, ttest_rel
 from typer.testing import CliRunner
 
 import made
-from cells import defined_in
 from debias_nb import diagnose
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.mteb_results import is_same_data
@@ -260,24 +258,3 @@ def test_one_folder_alone_and_trained_alone_are_refused(folders):
     assert "results: folders called base and tuned are expected" in shell("--base", "a", "--tuned", "b", "--trained", "NQ").output
     with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, and no models, tests, training or other scores; got {'after'"):
         diagnose(results={"before": "a", "after": "b"})
-
-
-def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_path):
-    root = project_root()
-    page = defined_in("finetunes")
-    scores = page.eligible(page.read_changes())
-    changes = scores[~scores.base.isin(page.bases_without_embeddings(page.read_changes()))]
-    for name in ("results", "configs"):
-        (tmp_path / name).symlink_to(root / name)
-    for name in ("reports", "debias_nb/diagnosis"):
-        (tmp_path / name).mkdir(parents=True)
-    other = changes[changes.trained != "yes"]
-    page.kind_losses(other).to_csv(tmp_path / "reports/finetunes.losses.csv", index=False)
-    outputs.write_published(tmp_path)
-    for name in ("published.csv", "published_tasks.csv"):
-        assert (tmp_path / "debias_nb/diagnosis" / name).read_text() == (root / "debias_nb/diagnosis" / name).read_text(), name
-    counts = pd.read_csv(root / "reports/finetunes.csv", index_col="name")
-    kinds = [*dict.fromkeys(FACTS.kind)]
-    assert published_losses(kinds, False).mean() == pytest.approx(counts.loses["other"], abs=5e-5)
-    assert published_losses(kinds, True).mean() == pytest.approx(counts.loses["english"], abs=5e-5)
-    assert published_losses(["STS"], False).mean() == pytest.approx(counts.loses["sts"], abs=5e-5)

@@ -180,15 +180,6 @@ def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(fol
     assert not is_static(load_encoder(config(name))), "placed by hand it needs no revision"
 
 
-def test_every_encoder_that_a_configuration_names_has_a_card():
-    from debias_nb.papers.pages.frame import all_experiments, papers
-    cards = encoder_cards()
-    named = {
-        encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
-        if not encoder.pretrain and encoder.name != "learned"}
-    assert named and named <= cards.keys(), "`debias-nb data` lists the cards"
-
-
 def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
     for name, kind, says in [
         ("minilmm", "transformer", "minilm'"), ("tinystatic", "static", "tiny-static"),

@@ -18,15 +18,12 @@ from sentence_transformers.sentence_transformer import losses
 import made
 from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, MulticlassLoss, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
-from debias_nb.checks import ConfigError
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gather_rows
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
-from debias_nb.papers.tasks.answer_training import fit_answers
 from debias_nb.runs.config import MethodConfig, TrainConfig
-from debias_nb.runs.runner import execute
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
@@ -174,7 +171,7 @@ def everything(folder, out, size):
 SCRIPT = """
 import gc
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 import os
 from pathlib import Path
 import test_processes as t
@@ -206,7 +203,7 @@ def both(tmp_path_factory):
     made.bert(folder)
     made.table(folder)
     cross_encoder(folder / "cross", dropout=0.)
-    names = dict(tests=str(Path(__file__).parent), folder=str(folder), out=str(folder / "two"), saved=str(folder / "saved"))
+    names = dict(tests=[str(Path(__file__).parent), str(Path(made.__file__).parent)], folder=str(folder), out=str(folder / "two"), saved=str(folder / "saved"))
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
@@ -267,13 +264,3 @@ def test_the_hinge_is_refused(table, in_two):
     with pytest.raises(ValueError, match="the hinge cannot be trained in 2 processes: .*gather_across_devices=True"):
         Hinge(table)(features, torch.eye(2, dtype=torch.bool))
     LeastSquares(table)(features, torch.ones(2))
-
-
-def test_a_run_and_its_answers_are_refused(in_two):
-    run = made.experiment().runs()[0]
-    with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
-        execute(run)
-    training = TrainConfig(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
-    run = run.model_copy(update={"training": training})
-    with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
-        fit_answers(None, None, run)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+import made
+from debias_nb.checks import ConfigError
 from debias_nb.papers.tasks import answers as task
 from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
 from debias_nb.papers.tasks.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
@@ -311,3 +313,14 @@ def test_the_weights_have_a_learning_rate_of_their_own(tokens):
 
     assert spread(rate=1e-3) < .1 * spread()
     assert spread(rate=.1) == spread()
+
+
+def test_a_run_and_its_answers_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run = made.experiment().runs()[0]
+    with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
+        execute(run)
+    training = TrainConfig(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
+    run = run.model_copy(update={"training": training})
+    with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
+        fit_answers(None, None, run)

@@ -17,7 +17,8 @@ from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, Meth
 from debias_nb.runs.config import TrainConfig, load_experiment
 from debias_nb.runs.records import Store, latest
 from debias_nb.papers.pages.cells import COMPLETE
-from debias_nb.papers.pages.frame import Results, all_experiments, best_settings
+from debias_nb.encoders.loading import encoder_cards
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.runs.runner import narrow
 
 ROOT = project_root(Path(__file__).parent)
@@ -317,3 +318,11 @@ def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_
             with pytest.raises(ConfigError) as e:
                 check_range("share", value, 2, 3, closed)
             assert str(e.value) == f"share must lie in {ends}, got {value}"
+
+
+def test_every_encoder_that_a_configuration_names_has_a_card():
+    cards = encoder_cards()
+    named = {
+        encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
+        if not encoder.pretrain and encoder.name != "learned"}
+    assert named and named <= cards.keys(), "`debias-nb data` lists the cards"

@@ -1,6 +1,7 @@
 "Corpora placed by hand: from a miniature of the published files to a run of the paper profile that lacks no data."
 import gzip
 import json
+import os
 import warnings
 
 import pandas as pd
@@ -307,3 +308,12 @@ def test_printed_numbers_are_those_of_the_papers_table():
     for name, part in (("pan20_train", "Training"), ("pan21_test", "Cross-topic test")):
         kinds = {"texts": "samples", "authors": "authors", "topics": "topics"}
         assert PRINTED[name] == {what: printed[f"{part} {kind}"] for what, kind in kinds.items()}
+
+
+@pytest.mark.parametrize("name", ["train.tsv", "zero.tsv"])
+def test_what_never_ends_is_no_corpus(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    (tmp_path / "zero.tsv").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "train.tsv") # nobody ever writes into it
+    with pytest.raises(DataError, match=f"{name}: a file is expected"):
+        convert("asnq", tmp_path / name)

@@ -18,7 +18,7 @@ import diagnose
 import regularized
 from debias_nb.encoders.tokens import single_thread
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "bench"
 NO_SPREAD = {"median": 1., "q1": 1., "q3": 1.} # of what everything is compared with
 VARIANTS = { # options of a quick run -> what is compared, the reference first
