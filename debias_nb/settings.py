@@ -228,7 +228,7 @@ class PretrainConfig(Strict):
 class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
 
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`): a network on
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`papers.tasks.pair_encoders`): a network on
     word vectors, and a transformer.
     """
     once = {"first_layers": None}

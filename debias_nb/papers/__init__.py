@@ -1,1 +1,1 @@
-"What only this companion to the papers needs: their tables, figures and pages."
+"What only the three papers need: readers of their corpora, synthetic data, tasks, pages and commands."

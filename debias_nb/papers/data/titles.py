@@ -335,7 +335,7 @@ def _load(name, paths, hashes) -> Titles:
 def load_titles(name: str, download: bool = True, require_hash: bool = False) -> Titles:
     """Load queries and items with short titles, and which items are relevant to which query.
 
-    `data.titles.split_titles` splits them by year or by category.
+    `papers.data.title_splits.split_titles` splits them by year or by category.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"What only this companion to the papers needs: their tables, figures and pages."
+"Tables, figures, claims and pages, made of records."

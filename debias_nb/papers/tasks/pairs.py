@@ -104,7 +104,7 @@ def role_importance(
     model,
     encoder: EncoderConfig,
     texts: list[str],
-) -> dict: # `number importance`, and the same for each other role of `data/07_products`
+) -> dict: # `number importance`, and the same for each other role of `papers.data.products`
     "Average over the first texts the fraction of importance on the words of each role, and on the top token."
     texts = list(dict.fromkeys(texts))[:MOST]
     roles = importance_by_role(model, [words_with_roles(text) for text in texts], dtype=encoder.dtype).mean()
