@@ -15,6 +15,8 @@ import pytest
 from made import some_pairs, table
 from sentence_transformers import SentenceTransformer
 
+from test_links import texts
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "debias_nb"
 LIBRARY = [path for path in PACKAGE.rglob("*.py") if "papers" not in path.parts and path.name != "_modidx.py"]
@@ -120,7 +122,9 @@ def test_the_library_imports_what_it_depends_on_and_no_more():
     assert {NAMES.get(name, name) for name in foreign} <= required
 
 
-SNIPPETS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.S)
+SNIPPETS = [
+    snippet for path in ("README.md", "nbs/check.ipynb") for text in texts(ROOT / path)
+    for snippet in re.findall(r"```python\n(.*?)```", text, flags=re.S)]
 
 
 def standing_in(snippet, encoder):
@@ -130,7 +134,7 @@ def standing_in(snippet, encoder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_the_snippets_of_the_readme_run_as_printed(tmp_path, number):
+def test_the_snippets_of_the_readme_and_the_page_of_the_tool_run_as_printed(tmp_path, number):
     "Each alone as a program, from a folder with the files that it names, but for the encoder; libraries are loaded once."
     folder = tmp_path / "empty"
     (folder / "mine").mkdir(parents=True)
