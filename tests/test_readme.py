@@ -124,8 +124,8 @@ def test_every_place_advises_the_same_method():
         assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
     assert re.findall(r"OutReg\([^)]*\)", paragraph(TOOL, "loss = Regularized")) == [recommendations.GENERAL.program]
     assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2] and HELD_GENERAL == recommendations.GENERAL.method
-    texts = HeldTexts(["a text"], "0", "general")
-    [method] = [one for one in read_methods(None, texts) if one.texts]
+    held = HeldTexts(["a text"], "0", "general")
+    [method] = [one for one in read_methods(None, held) if one.texts]
     assert (method.name, method.regularizer, method.title) == tuple(vars(recommendations.GENERAL).values())
 
 

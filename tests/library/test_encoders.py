@@ -31,7 +31,6 @@ from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_sta
 from debias_nb.encoders.tokens import tell_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
-from debias_nb.diagnosis.models import load_model
 from debias_nb.files import sha256_file
 from made import WORDS
 
@@ -224,6 +223,11 @@ def adapted(folder):
     model.save(str(folder), create_model_card=False)
 
 
+def load_to_diagnose(folder):
+    "The door of the leaf, where it is."
+    return pytest.importorskip("debias_nb.diagnosis.models").load_model(folder)
+
+
 @pytest.mark.parametrize("name, change, words", [
     ("table", told(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
     ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"), ("table", told(truncate_dim=False), "truncate_dim"),
@@ -233,7 +237,7 @@ def adapted(folder):
     ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"), # the latter: transformers 4
     ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
 ])
-@pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), lambda folder: load_model(folder)], ids=["encoder", "model"])
+@pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), load_to_diagnose])
 def test_a_folder_whose_settings_cannot_be_is_refused_in_a_sentence(folder, name, change, words, load):
     change(folder / name)
     with pytest.raises(EncoderError, match=words) as e:

@@ -16,7 +16,7 @@ from debias_nb.papers.pages.tables import APART, differences, known_shares, rest
 
 from cells import a_run, defined_in
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CASES = defined_in("itvreg/table09")
 ANSWERS = defined_in("scan/table07")
 SEEDS = (0, 1, 2)
