@@ -85,7 +85,7 @@ class Terminal:
 
 TERMINAL = defaultdict(Terminal, {
     "tests": Terminal(
-        "NAME=FILE", _named_tests, "A table of `debias-nb label` is one, too, labeled as far as you got.", "--test", ("data.forms", "forms_help")),
+        "NAME=FILE", _named_tests, "A table of `debias-nb label` is one, too, labeled as far as you got.", "--test", ("diagnosis.files.forms", "forms_help")),
     "validation": Terminal("NAME=FILE", partial(_named_tests, option="--validation")),
     "train": Terminal(read=_labeled_file),
     "pool": Terminal(read=_labeled_file),
