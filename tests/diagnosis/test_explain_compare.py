@@ -536,7 +536,7 @@ def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_pa
     refused = shell(files, *options, "--texts", "general", "--overwrite")
     assert refused.exit_code == 2 and "qnli-dev.tsv is missing" in refused.output
 
-    monkeypatch.setattr("debias_nb.data.sentences.general_texts", lambda: ["an old lamp", "red chairs", "a kettle"])
+    monkeypatch.setattr("debias_nb.data.texts.general_texts", lambda: ["an old lamp", "red chairs", "a kettle"])
     done = shell(files, *options, "--overwrite")
     both = json.loads((tmp_path / "report.json").read_text("utf-8"))["facts"]
     assert done.exit_code == 0 and "left out" not in done.stdout and both["texts"]["path"] == "general", done.output
@@ -546,7 +546,7 @@ def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_pa
 
 
 def test_a_base_that_is_not_there_is_told_before_general_texts_are_asked_for(pairs, monkeypatch):
-    monkeypatch.setattr("debias_nb.data.sentences.general_texts", lambda: pytest.fail("texts were asked for"))
+    monkeypatch.setattr("debias_nb.data.texts.general_texts", lambda: pytest.fail("texts were asked for"))
     for texts in (None, "general"):
         with pytest.raises(EncoderError, match="was not found"):
             compare("no-such-model", *pairs, texts=texts, progress=False)

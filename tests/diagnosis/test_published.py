@@ -168,8 +168,8 @@ def test_splits_subsets_tasks_and_versions_of_data_of_one_folder_alone_are_left_
 
 
 def of_two_models(folders):
-    put(folders["tuned"].parents[2] / "me__other/rev", STS[0], {"test": [entry(.5)]})
-    return folders["base"], folders["tuned"].parents[2]
+    put(folders["tuned"].parents[1] / "me__other/rev", STS[0], {"test": [entry(.5)]})
+    return folders["base"], folders["tuned"].parents[1]
 
 
 def of_two_revisions(folders):
