@@ -40,7 +40,7 @@ _, status, spent = os.wait4(child, 0)
 print(json.dumps([os.waitstatus_to_exitcode(status), spent.ru_utime + spent.ru_stime, spent.ru_maxrss]))
 """
 MEMORY_UNIT = 1 if sys.platform == "darwin" else 1024 # bytes
-OURS = [sys.executable, "-c", "from debias_nb.repro.entry import main; main()"]
+OURS = [sys.executable, "-c", "from debias_nb.commands.entry import main; main()"]
 
 
 def usage(command: list[str], folder: str) -> dict: # folder: where it runs

@@ -41,7 +41,7 @@ def neighbor(model):
 def variants(base, tuned, files: dict, texts: list[str]) -> dict:
     "What is timed, by name: functions."
     from debias_nb.encoders.tokens import embed_texts
-    from debias_nb.explain.diagnose import diagnose
+    from debias_nb.diagnosis.diagnose import diagnose
     models = (base, tuned)
     tests = {name: files[name] for name in TESTS}
     return {

@@ -17,7 +17,7 @@ _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(n
 __all__ = list(_HOMES)
 
 _FORMER = { # promised until 0.2.0; they go with the version after the next
-    "load_offers": "debias_nb.data.products", "load_products": "debias_nb.data.products", "load_titles": "debias_nb.data.titles",
+    "load_offers": "debias_nb.papers.data.products", "load_products": "debias_nb.papers.data.products", "load_titles": "debias_nb.papers.data.titles",
     "rank_metrics": "debias_nb.measures.metrics", "Interval": "debias_nb.measures.stats", "mean_std": "debias_nb.measures.stats",
 }
 

@@ -5,6 +5,11 @@ from pydantic import Field
 
 from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
+# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
+# the others of a batch are their negatives.
+OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
+OfMatches = Literal["MultipleNegativesRankingLoss"]
+
 
 class WorldConfig(Strict):
     """Parameters of the planted catalog of products, for `Catalog`; the defaults are a mild shortcut.
@@ -223,7 +228,7 @@ class PretrainConfig(Strict):
 class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
 
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`runs.pair_encoders`): a network on
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`papers.tasks.pair_encoders`): a network on
     word vectors, and a transformer.
     """
     once = {"first_layers": None}

@@ -16,6 +16,9 @@ itvreg metrics names own_cases qa ranking registry regularized retrieval scan sc
 """.split()
 
 
+APART = ("library", "diagnosis", "papers") # folders of tests: of the trunk, and of each leaf
+
+
 def pytest_ignore_collect(collection_path, config):
     "With `-m library`, files of the companion are not even imported: they need packages that are not there."
     if config.option.markexpr.startswith("library") and collection_path.suffix == ".py":
@@ -43,6 +46,8 @@ def pytest_collection_modifyitems(items):
     found = {package: Version(metadata.version(package)) for package, *_ in OLDER}
     older = [one for one in OLDER if found[one[0]] < Version(one[1])]
     for item in items:
+        if item.path.parent.name in APART:
+            item.add_marker("apart")
         if item.path.stem.removeprefix("test_") in LIBRARY:
             item.add_marker("library")
         for package, _, why, tests in older:

@@ -4,10 +4,10 @@ from unittest import mock
 import numpy as np
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig, WorldConfig
-from debias_nb.data.answers import planted_answers
+from debias_nb.papers.data.answers import planted_answers
 from debias_nb.runs.config import CorpusConfig
-from debias_nb.runs.tasks import answers
-from debias_nb.runs.tasks.common import task_of
+from debias_nb.papers.tasks import answers
+from debias_nb.runs.tasks import task_of
 
 SMALL_WORLD = {"types": 12, "unseen_types": 4}
 PAIRS = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)

@@ -15,10 +15,10 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     from debias_nb.settings import EncoderConfig, PretrainConfig
     from debias_nb.data.worlds import Catalog
     from debias_nb.encoders.planted import planted_encoder
-    from debias_nb.explain.methods import read_method, settings_for, tune
-    from debias_nb.explain.diagnose import diagnose
-    from debias_nb.explain.models import load_model
-    from debias_nb.data.pairs_file import read_pairs_file
+    from debias_nb.diagnosis.methods import read_method, settings_for, tune
+    from debias_nb.diagnosis.diagnose import diagnose
+    from debias_nb.diagnosis.models import load_model
+    from debias_nb.diagnosis.files.pairs_file import read_pairs_file
     catalogue = Catalog(world)
     recipe = PretrainConfig(steps=steps, batch_size=64, learning_rate=2e-2)
     encoder = EncoderConfig(name="tiny-static", kind="static", world=world, pretrain=recipe)

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import lock as locking
-from notebooks import is_skipped, notebooks, settings
+from notebooks import is_of_paper, is_skipped, notebooks, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,7 +31,7 @@ PYPROJECT = tomllib.loads(read("pyproject.toml"))
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 INI = settings(ROOT)
-PAPERS = [path for path in notebooks(ROOT) if path.relative_to(ROOT).parts[1] == "papers"]
+PAPERS = [path for path in notebooks(ROOT) if is_of_paper(path)]
 
 
 def required(lines):
@@ -126,8 +126,8 @@ def imported_by(code):
 def test_help_needs_no_heavy_import():
     alone = {name.partition(".")[0] for name in imported_by("import debias_nb")}
     assert alone - set(sys.stdlib_module_names) == {"debias_nb"}
-    found = imported_by("from debias_nb.repro.cli import app; app(['--help'])")
-    assert "debias_nb.repro.cli" in found
+    found = imported_by("from debias_nb.commands.cli import app; app(['--help'])")
+    assert "debias_nb.commands.cli" in found
     assert not found & {
         "torch", "transformers", "sentence_transformers", "datasets", "matplotlib", "sklearn", "fastcore"}
 

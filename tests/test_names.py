@@ -134,7 +134,7 @@ def test_a_name_that_was_promised_warns_and_works(name):
     assert former is getattr(importlib.import_module(former.__module__), name)
 
 
-@pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("diagnosis", "Diagnosis"), ("embed_text", "embed_texts")])
+@pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("comparison", "Comparison"), ("embed_text", "embed_texts")])
 def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
     with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'"):
         getattr(debias_nb, wrong)

@@ -13,7 +13,7 @@ import pytest
 import lab
 from notebooks import ROOT, notebooks
 from debias_nb.checks import ConfigError
-from debias_nb.repro.pages import frame
+from debias_nb.papers.pages import frame
 from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()

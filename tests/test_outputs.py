@@ -12,8 +12,8 @@ import nbformat
 import outputs
 import pytest
 
-from debias_nb.repro.commands import reproduction
-from debias_nb.repro.pages.report import BOOKS
+from debias_nb.papers.commands import reproduction
+from debias_nb.papers.pages.report import BOOKS
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,7 +19,7 @@ from test_links import texts
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "debias_nb"
-LIBRARY = [path for path in PACKAGE.rglob("*.py") if "repro" not in path.parts and path.name != "_modidx.py"]
+LIBRARY = [path for path in PACKAGE.rglob("*.py") if "papers" not in path.parts and path.name != "_modidx.py"]
 
 
 @cache
@@ -36,19 +36,20 @@ def imported(path):
     return names
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_the_library_imports_nothing_of_the_companion(path):
-    assert not [name for name in imported(path) if name.startswith("debias_nb.repro")]
-
-
-# Who may import whom: a room what stands before it, and nothing behind. A room's own modules stand in no order.
-ROOMS = ("debias_nb", "data", "encoders", "measures", "losses", "runs", "explain", "repro.pages", "repro")
+# Who may import whom: the trunk, then each leaf. A room imports what stands before it, and nothing behind; what stands on one
+# line, or in one room, stands in no order.
+TRUNK = (("debias_nb",), ("data",), ("encoders",), ("measures",), ("losses",), ("runs",), ("commands",))
+LEAVES = {
+    "diagnosis": (("diagnosis.files",), ("diagnosis",)),
+    "papers": (("papers.data", "papers.worlds"), ("papers.tasks",), ("papers.pages",), ("papers",)),
+}
+FLOORS = {room: floor for leaf in LEAVES.values() for floor, rooms in enumerate(TRUNK + leaf) for room in rooms}
 
 
 def room(module):
-    "The room of a module: the longest of `ROOMS` that its name begins with."
+    "The room of a module: the longest that its name begins with."
     inside = module.removeprefix("debias_nb").removeprefix(".")
-    found = [name for name in ROOMS if f"{inside}.".startswith(f"{name}.")]
+    found = [name for name in FLOORS if f"{inside}.".startswith(f"{name}.")]
     return max(found, key=len, default="debias_nb")
 
 
@@ -63,13 +64,42 @@ def modules(package):
 
 
 def against_the_order(imports):
-    "Imports of a room that stands behind."
-    pairs = [(name, other) for name, others in imports.items() for other in others]
-    return [pair for pair in pairs if ROOMS.index(room(pair[1])) > ROOMS.index(room(pair[0]))]
+    "Imports of a room that stands behind, or in another leaf."
+    def is_wrong(name, other):
+        here, there = room(name), room(other)
+        leaf, other_leaf = here.partition(".")[0], there.partition(".")[0]
+        return FLOORS[there] > FLOORS[here] or other_leaf in LEAVES and leaf != other_leaf
+
+    return [(name, other) for name, others in imports.items() for other in others if is_wrong(name, other)]
 
 
-def test_imports_go_one_way():
+def test_imports_go_one_way_and_from_no_leaf_to_the_other():
     assert against_the_order(modules(PACKAGE)) == []
+
+
+@pytest.mark.parametrize("name, other", [
+    ("runs.tasks", "papers.tasks.pairs"), ("files", "diagnosis.page"), ("papers.costs", "diagnosis.page"), ("diagnosis.page", "papers.costs"),
+    ("losses.scan", "runs.config"), ("papers.data.titles", "papers.tasks.titles")])
+def test_an_import_against_the_order_is_found(name, other):
+    assert against_the_order({f"debias_nb.{name}": {f"debias_nb.{other}"}})
+
+
+LOADED = "import sys, {}; print(*(name for name in sys.modules if name.startswith('debias_nb.')))"
+
+
+@pytest.mark.parametrize("module, absent", {
+    "debias_nb": ("diagnosis", "papers", "runs"),
+    "debias_nb.commands.cli": ("papers.pages", "papers.tasks", "runs"),
+    "debias_nb.diagnosis.diagnose": ("papers", "runs", "commands", "encoders.planted"),
+    "debias_nb.diagnosis.label": ("papers", "runs", "commands", "encoders.planted"),
+    "debias_nb.diagnosis.compare": ("papers", "commands"),
+    "debias_nb.runs.runner": ("papers", "diagnosis", "commands"),
+}.items())
+def test_an_import_loads_no_module_of(module, absent):
+    done = subprocess.run([sys.executable, "-c", LOADED.format(module)], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert module in ("debias_nb", *loaded)
+    assert not [name for name in loaded if name.startswith(tuple(f"debias_nb.{room}" for room in absent))]
 
 
 def test_modules_import_each_other_in_no_circle():

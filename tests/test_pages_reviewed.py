@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from debias_nb.runs.config import Announced, load_experiment
-from debias_nb.repro.pages.details import is_shown
-from debias_nb.repro.pages.report import OF_PAPER
-from debias_nb.repro.pages.frame import Results, summary_of
+from debias_nb.papers.pages.details import is_shown
+from debias_nb.papers.pages.report import OF_PAPER
+from debias_nb.papers.pages.frame import Results, summary_of
 from debias_nb.runs.pairing import Made
-from debias_nb.repro.pages.answers import BEGINNINGS, answer_word
-from debias_nb.repro.pages.tables import APART, differences, known_shares, rests_on, shared_texts
+from debias_nb.papers.pages.answers import BEGINNINGS, answer_word
+from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on, shared_texts
 
 from cells import a_run, defined_in
 

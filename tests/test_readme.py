@@ -11,10 +11,11 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from debias_nb.explain import recommendations
-from debias_nb.explain.decision import ANSWERS
-from debias_nb.explain.methods import HELD_GENERAL, HeldTexts, read_methods
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis import recommendations
+from debias_nb.diagnosis.decision import ANSWERS
+from debias_nb.data.texts import HeldTexts
+from debias_nb.diagnosis.methods import HELD_GENERAL, read_methods
+from debias_nb.commands.cli import app
 
 from test_links import texts
 
@@ -123,8 +124,8 @@ def test_every_place_advises_the_same_method():
         assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
     assert re.findall(r"OutReg\([^)]*\)", paragraph(TOOL, "loss = Regularized")) == [recommendations.GENERAL.program]
     assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2] and HELD_GENERAL == recommendations.GENERAL.method
-    texts = HeldTexts(["a text"], "0", "general")
-    [method] = [one for one in read_methods(None, texts) if one.texts]
+    held = HeldTexts(["a text"], "0", "general")
+    [method] = [one for one in read_methods(None, held) if one.texts]
     assert (method.name, method.regularizer, method.title) == tuple(vars(recommendations.GENERAL).values())
 
 
@@ -145,7 +146,7 @@ def linked(path: Path) -> set[Path]:
     return {(path.parent / address).resolve() for text in texts(path) for address in re.findall(r"\]\(([^)\s#:]+)", text)}
 
 
-@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "explain"])
+@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "diagnosis", "papers/data", "papers/worlds", "papers/tasks"])
 def test_links_lead_from_it_to_every_notebook(folder):
     known, ahead = set(), [ROOT / "README.md"]
     while ahead:

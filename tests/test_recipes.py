@@ -17,11 +17,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from debias_nb.data.registry import inventory, load_registry
-from debias_nb.repro.pages.frame import Results
-from debias_nb.repro.pages.report import write_page
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import write_page
 from debias_nb.runs.records import Store
-from debias_nb.repro.pages.answers import OF_CLAIMS
-from debias_nb.repro.pages.verdicts import read_ledger
+from debias_nb.papers.pages.answers import OF_CLAIMS
+from debias_nb.papers.pages.verdicts import read_ledger
 from made import shrunk
 
 ROOT = Path(__file__).parents[1]
@@ -312,8 +312,8 @@ def test_a_table_becomes_a_page(extended):
 
 MEASURED = """
 import numpy as np
-from debias_nb.explain.test_sets import TITLES, as_test
-from debias_nb.data.pairs_file import read_pairs_file
+from debias_nb.diagnosis.test_sets import TITLES, as_test
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.measures.rankings import candidate_levels, precision
 query, labels = np.repeat([0, 1], 6), np.array([1, 1, 0, 0, 0, 0] * 2)
 assert np.allclose(precision(candidate_levels(query, labels, np.arange(12.)[::-1])), [.4, .4])
@@ -351,5 +351,5 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
     "The quick ones; those of its table are published by then, and the method has no published runs, as in a pull request."
-    files = [f"tests/test_{name}.py" for name in ("configs", "registry", "notebooks", "packages", "names")]
+    files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks", "test_packages", "test_names")]
     tool("pytest", *files, "-m", "not slow", "-p", "no:cacheprovider", "-q", cwd=extended)

@@ -9,8 +9,8 @@ from PIL import Image
 import diagnose_cases
 import pictures
 import restricted
-from debias_nb.explain.diagnose import diagnose
-from debias_nb.explain.recommendations import GENERAL
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.recommendations import GENERAL
 from made import some_pairs, table
 
 QUESTION = "Why would a purple giraffe ever want to sing quietly in the winter rain?"

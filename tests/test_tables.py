@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 
 from debias_nb import DataError, load_questions, read_pairs_file
 from debias_nb.checks import ConfigError
-from debias_nb.data.forms import FORMS, Columns, Form
-from debias_nb.data.labeled_pairs import training_pairs
+from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
+from debias_nb.papers.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
-from debias_nb.explain import parameters as parameters_module
-from debias_nb.explain.methods import METHODS, MethodSpec, read_method, read_methods
-from debias_nb.explain.parameters import parameters
-from debias_nb.explain.test_sets import FORMS as TESTS, check_metric
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis import parameters as parameters_module
+from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_methods
+from debias_nb.diagnosis.parameters import parameters
+from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
+from debias_nb.commands.cli import app
 from debias_nb.runs.config import CorpusConfig
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +92,7 @@ def test_a_method_is_added_in_one_place(monkeypatch, help_of):
     monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25, (.1, .25, .5, 1)))
     text = help_of("compare")
     assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    *_, table = shown("nbs/explain/08_methods.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
+    *_, table = shown("nbs/diagnosis/08_methods.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
     assert table.split() == ["madeup", "0.1,", "0.25,", "0.5,", "1"]
     assert read_method("madeup").title == "Made up, 0.25"
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
@@ -138,13 +138,13 @@ OPTION = """    madeup : int in [2, 5]
 def package_with_an_option(tmp_path, monkeypatch):
     "A copy of the package in which `label` has one more parameter, in its signature and its docstring."
     package = shutil.copytree(ROOT / "debias_nb", tmp_path / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
-    module = package / "explain" / "label.py"
+    module = package / "diagnosis" / "label.py"
     text = module.read_text()
     for place, addition in (("seed: int = 0, progress", "madeup: int = 3, "), ("    seed : int in", OPTION)):
         assert text.count(place) == 1
         text = text.replace(place, addition + place)
     module.write_text(text)
-    monkeypatch.setattr(parameters_module, "__file__", str(package / "explain" / "parameters.py"))
+    monkeypatch.setattr(parameters_module, "__file__", str(package / "diagnosis" / "parameters.py"))
     parameters.cache_clear()
     yield package
     parameters.cache_clear()
@@ -154,7 +154,7 @@ def test_an_option_is_added_in_one_place(package_with_an_option):
     "The signature and docstring of its function: the command, its help and the check of its range are made from there."
     def command(*arguments):
         environment = os.environ | {"PYTHONPATH": str(package_with_an_option.parent), "COLUMNS": "400"}
-        call = [sys.executable, "-m", "debias_nb.repro.cli", "label", *arguments]
+        call = [sys.executable, "-m", "debias_nb.commands.cli", "label", *arguments]
         return subprocess.run(call, cwd=package_with_an_option.parent, env=environment, capture_output=True, text=True)
 
     assert "--madeup <int in [2, 5]> A made-up number. [default: 3]" in " ".join(command("--help").stdout.split())
@@ -165,8 +165,8 @@ def test_an_option_is_added_in_one_place(package_with_an_option):
 
 def test_an_option_reaches_python_and_the_site_from_the_same_place(package_with_an_option, monkeypatch):
     docs = pytest.importorskip("docs") # which makes the site
-    name = "debias_nb.explain.label"
-    spec = importlib.util.spec_from_file_location(name, package_with_an_option / "explain" / "label.py")
+    name = "debias_nb.diagnosis.label"
+    spec = importlib.util.spec_from_file_location(name, package_with_an_option / "diagnosis" / "label.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert inspect.signature(module.label).parameters["madeup"].default == 3

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory):
     "The wheel, built from a copy, so that nothing is left in the repository; a template stands in for later ones."
     folder = tmp_path_factory.mktemp("wheel")
     copy = copy_package(folder / "source")
-    for place in ("repro/page.html.j2", "data/deeper/page.html"):
+    for place in ("papers/page.html.j2", "data/deeper/page.html"):
         (copy / "debias_nb" / place).parent.mkdir(exist_ok=True)
         (copy / "debias_nb" / place).write_text("a template")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
@@ -66,7 +66,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     files.discard("debias_nb/_modidx.py") # nbdev's index, which git does not have
-    assert held == files | {"debias_nb/repro/page.html.j2", "debias_nb/data/deeper/page.html"}
+    assert held == files | {"debias_nb/papers/page.html.j2", "debias_nb/data/deeper/page.html"}
     assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
 
 
@@ -80,7 +80,7 @@ metadata.version = lambda name: "1.24.3" if name == "numpy" else found(name)
 def test_a_version_that_is_too_old_is_named(away):
     what = f"debias-nb {debias_nb.__version__} needs numpy>=2.0, found 1.24.3: pip install --upgrade 'numpy>=2.0'"
     assert away("-c", f"{OLD}\nfrom debias_nb import paired").stderr.splitlines()[-1] == f"ImportError: {what}"
-    done = away("-c", f"{OLD}\nfrom debias_nb.repro.entry import main; main()", "list")
+    done = away("-c", f"{OLD}\nfrom debias_nb.commands.entry import main; main()", "list")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"debias-nb: {what}\n")
 
 
@@ -103,7 +103,7 @@ def test_names_encoders_and_data_are_there(away):
 
 COMMANDS = """
 import contextlib, io, json, sys
-from debias_nb.repro.entry import main
+from debias_nb.commands.entry import main
 
 done = {}
 for command in sys.argv[1:]:
@@ -136,7 +136,7 @@ def test_commands_that_need_the_repository_say_so_and_others_do_not(away):
 
 @pytest.mark.parametrize("args, package", [(["--help"], "typer"), (["list"], "pydantic")])
 def test_without_the_packages_of_the_command_line(away, args, package):
-    code = f"import sys; sys.modules[{package!r}] = None; from debias_nb.repro.entry import main; main()"
+    code = f"import sys; sys.modules[{package!r}] = None; from debias_nb.commands.entry import main; main()"
     done = away("-c", code, *args)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"debias-nb: this needs the package {package}: pip install 'debias-nb[repro]'\n"

@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 from nbconvert import HTMLExporter
 
-from debias_nb.repro.pages.report import seen_from_page
+from debias_nb.papers.pages.report import seen_from_page
 from notebooks import ROOT, settings
 
 NAME = "report"

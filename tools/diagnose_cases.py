@@ -106,10 +106,10 @@ def fine_tuned(base, pairs, case: Case):
 def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
     from debias_nb.encoders.loading import load_encoder
-    from debias_nb.explain.diagnose import diagnose
-    from debias_nb.explain.page import write_whole
+    from debias_nb.diagnosis.diagnose import diagnose
+    from debias_nb.diagnosis.page import write_whole
     from debias_nb.runs.config import CorpusConfig
-    from debias_nb.data.labeled_pairs import evaluation_pairs, training_pairs
+    from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
     pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
     base = load_encoder(case.encoder)
@@ -135,7 +135,7 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
 
 def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a data frame; like: the test that is like training
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
-    from debias_nb.explain.decision import Averaged, Result, decide, results_of
+    from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
     best = told["averaged"]
     shares = []
     if best:
@@ -148,9 +148,9 @@ def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a 
 def from_twin(twin: dict, like: str): # like: the test that is like training
     "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
     import pandas as pd
-    from debias_nb.explain import changes, diagnosis as made
-    from debias_nb.explain.page import tables
-    from debias_nb.explain.programs import program_of
+    from debias_nb.diagnosis import changes, diagnosis as made
+    from debias_nb.diagnosis.page import tables
+    from debias_nb.diagnosis.programs import program_of
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
     frames = ("verdicts", "scores", "averaged", "thresholds", "slices", "shortcuts", "flaws")
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
@@ -169,7 +169,7 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
 
 def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
-    from debias_nb.explain.page import write_whole
+    from debias_nb.diagnosis.page import write_whole
     found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")), CASES[name].corpus)
     write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())

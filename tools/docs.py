@@ -22,9 +22,9 @@ import yaml
 from nbconvert import MarkdownExporter
 
 import explorer
-from debias_nb.repro.pages.report import OF_PAPER
+from debias_nb.papers.pages.report import OF_PAPER
 from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
-from notebooks import ROOT, change_shown, flags, local, notebooks, outside_code, plain, relink, settings, take_flags
+from notebooks import ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings, take_flags
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
@@ -296,7 +296,7 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 
 
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
-    "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"], "Data": ["data"], "Diagnose and compare": ["explain"],
+    "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"], "Data": ["data", "papers/data", "papers/worlds", "papers/tasks"], "Diagnose and compare": ["diagnosis"],
 }
 
 
@@ -317,7 +317,7 @@ def contents(names: dict[str, str]) -> list:
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
         rooms.append({title: [page for page in pages if page not in own]})
-    notebooks = [name for folder, pages in by_folder.items() if folder.startswith("nbs/papers") for name in pages]
+    notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/") and is_of_paper(ROOT / source)]
     return [
         {"Start": "index.md"},
         {"Your own pairs": [{"Check your own encoder": own[0]}, reports["WHAT_TO_DO"], reports["LAMBDA"], *own[1:], *by_folder["reports/diagnose"], "reference.md"]},

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 from debias_nb import __version__
-from debias_nb.repro.commands.reproduction import METRIC_NAMES
-from debias_nb.repro.pages.frame import Results, all_experiments, papers
-from debias_nb.repro.pages.printed import printed_verdict
-from debias_nb.repro.pages.report import has_notebook, page_of
-from debias_nb.repro.pages.comparisons import table_title
-from debias_nb.repro.pages.verdicts import read_ledger
+from debias_nb.papers.commands.reproduction import METRIC_NAMES
+from debias_nb.papers.pages.frame import Results, all_experiments, papers
+from debias_nb.papers.pages.printed import printed_verdict
+from debias_nb.papers.pages.report import has_notebook, page_of
+from debias_nb.papers.pages.comparisons import table_title
+from debias_nb.papers.pages.verdicts import read_ledger
 
 PARTS = Path(__file__).parent / "site"
 REPORTS = Path(__file__).parents[1] / "reports"

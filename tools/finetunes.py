@@ -21,7 +21,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from debias_nb.data.mteb_results import is_same_data
+from debias_nb.diagnosis.files.mteb_results import is_same_data
 from debias_nb.files import sha256_file
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,6 +16,8 @@ from pathlib import Path
 import latex2mathml.converter
 import yaml
 
+from notebooks import ROOT, is_of_paper
+
 GLOSSARY = yaml.safe_load((Path(__file__).parent / "site" / "glossary.yaml").read_text("utf-8"))
 GLOSSARY_PAGE = "glossary.html"
 TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.IGNORECASE)
@@ -31,7 +33,7 @@ QUERIES = { # page -> what people type who want it, which the search looks at fi
     "readme.html": ["check my encoder", "install"],
     "citing.html": ["cite", "how to cite", "citation"],
     "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
-    "explain/tests.html": ["how many pairs", "how many pairs do I need", "power"],
+    "diagnosis/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "your_files.html": ["my own files", "my own data"],
     "larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
     "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
@@ -40,7 +42,6 @@ QUERIES = { # page -> what people type who want it, which the search looks at fi
     "reports/itvreg/practice.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
 }
 QUERY_BOOST = 2000. # the title of a page has 1000, its text 1
-UNSEARCHED = ("papers/", "reports/answered/") # notebooks that a page of the reports shows, too, and pages that others have replaced
 PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
 NUMBERED = re.compile(r"reports/(?P<paper>\w+)/(?P<kind>table|figure)0*(?P<number>\d+)\.html")
 
@@ -188,11 +189,16 @@ def beginning(text: str) -> str: # HTML
     return re.sub(r"&[^;\s]*$", "", cut) # no half of a character
 
 
+def is_searched(place: str) -> bool: # place: a page's address
+    "Whether no page of the reports shows a notebook, too, and no other page has replaced this one."
+    return not place.startswith("reports/answered/") and not is_of_paper(ROOT / "nbs" / place)
+
+
 def searched(sections: list[dict], has_tags: bool) -> list[dict]: # each with its location, title and text
     """Return what the search knows: the beginning of each section, which makes its index small, of a page its answer, the number of
     its table, and what people ask who want it: as tags, or behind the text where a search looks into no tags. What stands on the
     site twice, or is replaced, is not searched."""
-    sections = [section for section in sections if not section["location"].startswith(UNSEARCHED)]
+    sections = [section for section in sections if is_searched(section["location"])]
     for section in sections:
         place = section["location"]
         queries = QUERIES.get(place, [])

@@ -3,7 +3,7 @@
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
 python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
 python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json, and what the
-                                        library says of them, debias_nb/explain/all_clear.csv
+                                        library says of them, debias_nb/diagnosis/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
 """
@@ -24,9 +24,9 @@ import torch
 from numpy.random import default_rng
 from scipy.stats import rankdata
 
-from debias_nb.data.labeled_pairs import LabeledPairs, evaluation_pairs
-from debias_nb.explain.all_clear import NEIGHBORS, neighbor_churn, largest_loss
-from debias_nb.explain.changes import side_of
+from debias_nb.papers.data.labeled_pairs import LabeledPairs, evaluation_pairs
+from debias_nb.diagnosis.all_clear import NEIGHBORS, neighbor_churn, largest_loss
+from debias_nb.diagnosis.changes import side_of
 from debias_nb.files import load_yaml, project_root, sha256_file, write_whole
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
@@ -34,9 +34,9 @@ from debias_nb.measures.stats import Paired, is_within, paired
 from debias_nb.measures.strata import sampling_order, strata_of, stratified_weights
 from debias_nb.runs.config import CorpusConfig, MethodConfig, TrainConfig
 from debias_nb.runs.origin import environment, git
-from debias_nb.runs.tasks.common import base_encoder, vectors
-from debias_nb.runs.tasks.pairs import search_among, search_measures, side_cosines, training_tokens
-from debias_nb.runs.tasks.regularization_texts import unlabeled_texts
+from debias_nb.runs.tasks import base_encoder, vectors
+from debias_nb.papers.tasks.pairs import search_among, search_measures, side_cosines, training_tokens
+from debias_nb.papers.tasks.regularization_texts import unlabeled_texts
 from debias_nb.runs.training import fine_tune
 from debias_nb.settings import EncoderConfig
 
@@ -399,7 +399,7 @@ def collect(out: Path) -> None:
             continue
         table = table.round(DECIMALS)
         if folder == "shifts":
-            place = ROOT / "debias_nb/explain" if out == RESULTS else out
+            place = ROOT / "debias_nb/diagnosis" if out == RESULTS else out
             trial_table(table).to_csv(place / "all_clear.csv", index=False, lineterminator="\n")
         text = table.to_csv(index=False, lineterminator="\n")
         file = out / name

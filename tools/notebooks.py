@@ -23,6 +23,12 @@ def notebooks(root: Path = ROOT) -> list[Path]:
     return found
 
 
+def is_of_paper(path: Path, root: Path = ROOT) -> bool:
+    "Whether a notebook is a paper's page, which papermill executes; those of its library stand in the folders of the package."
+    place = path.relative_to(root / "nbs")
+    return place.parts[0] == "papers" and not (root / "debias_nb" / "papers" / place.parts[1]).is_dir()
+
+
 def settings(root: Path = ROOT) -> configparser.SectionProxy:
     "What settings.ini says. (nbdev's own `get_config` looks above the current folder, whichever path it is given.)"
     parser = configparser.ConfigParser()

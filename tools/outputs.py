@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import pages
-from notebooks import ROOT, cleaned, joined, notebooks, settings
+from notebooks import ROOT, cleaned, is_of_paper, joined, notebooks, settings
 
 KEPT = ("text/plain", "text/markdown", "text/html", "image/svg+xml", "image/png")
 LARGEST = 65_000                # bytes of a picture
@@ -201,7 +201,7 @@ def write_prior(root: Path) -> None: # of the project
     encoders = {one.label: one.name for one in load_experiment("itvreg/shifts", "small").encoders}
     rows = new.assign(loss=new.table.map(LOSSES), encoder=new.encoder.map(encoders), method=new.method.map(IN_COMPARE))
     rows = rows.rename(columns={"low_one": "low", "high_one": "high", "kind": "texts"})
-    rows.to_csv(root / "debias_nb/explain/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
+    rows.to_csv(root / "debias_nb/diagnosis/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
 
 
 def kind_names(table):
@@ -219,7 +219,7 @@ def write_published(root: Path) -> None: # of the project
     has_mean = scores.kind.isin(load_yaml(root / "configs/finetunes.yaml")["means"]) & (scores.groupby("task").subsets.transform("max") == 1)
     tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
     by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
-    folder = root / "debias_nb/explain"
+    folder = root / "debias_nb/diagnosis"
     kind_names(by_task).to_csv(folder / "published_tasks.csv", lineterminator="\n")
     losses = pd.read_csv(root / "reports/finetunes.losses.csv")
     kind_names(losses).to_csv(folder / "published.csv", index=False, lineterminator="\n")
@@ -228,14 +228,14 @@ def write_published(root: Path) -> None: # of the project
 def make_pages(paths: list[Path] | None) -> None:
     """Make the pages of these notebooks of papers and those that sum them up; with None all that are stale, and what `compare` and `diagnose` know of them.
     Where none of the notebooks is a paper's, no page follows from them."""
-    from debias_nb.repro.commands.reproduction import write_pages
-    from debias_nb.repro.pages.report import BOOKS
+    from debias_nb.papers.commands.reproduction import write_pages
+    from debias_nb.papers.pages.report import BOOKS
     if paths is None:
         pages.make(ROOT, ROOT / "reports", False, keep_paper)
         write_prior(ROOT)
         write_published(ROOT)
         return
-    names = [page_name(path) for path in paths if path.is_relative_to(PAPERS)]
+    names = [page_name(path) for path in paths if is_of_paper(path)]
     if names:
         write_pages([*names, *BOOKS], ROOT / "reports", False, ROOT, keep_paper)
 
@@ -256,7 +256,7 @@ def main() -> int:
     if args.papers:
         make_pages(asked if args.notebooks else None)
         return 0
-    paths = [path for path in asked if not path.is_relative_to(PAPERS)]
+    paths = [path for path in asked if not is_of_paper(path)]
     if len(paths) > 1:
         load_libraries()
     wrong = 0

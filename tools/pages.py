@@ -14,7 +14,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from notebooks import ROOT, joined
+from notebooks import ROOT, is_of_paper, joined
 
 from debias_nb.files import fingerprint, sha256_file
 
@@ -53,9 +53,10 @@ def page_keys(root: Path, folder: Path, tables: set[str], pages: list[str], *abo
         if name.startswith(made):
             continue
         path = root / name
-        if name.startswith("nbs/papers/") and path.suffix == ".ipynb" and path.is_file():
+        is_notebook = path.suffix == ".ipynb" and name.startswith("nbs/")
+        if is_notebook and is_of_paper(path, root) and path.is_file():
             notebooks[name.removeprefix("nbs/papers/").removesuffix(".ipynb")] = notebook_hash(path)
-        elif not (path.suffix == ".ipynb" and name.startswith("nbs/")): # those of the library are read as modules
+        elif not is_notebook: # those of the library are read as modules
             others[name] = file_hash(path)
     common = fingerprint([others, versions, sys.version, [os.environ.get(place) for place in PLACES], about])
     keys = {}
@@ -84,9 +85,9 @@ def stale_pages(note: dict, keys: dict[str, str], folder: Path, places: dict[str
 
 def make(root: Path, folder: Path, is_fresh: bool, keep=None) -> list[str]: # names of the pages that were made
     "Make the pages that are stale, and note what all of them rest on. keep: as of `write_pages`."
-    from debias_nb.repro.commands.reproduction import write_pages
-    from debias_nb.repro.pages.frame import papers
-    from debias_nb.repro.pages.report import BOOKS, OF_PAPER, has_notebook, page_path
+    from debias_nb.papers.commands.reproduction import write_pages
+    from debias_nb.papers.pages.frame import papers
+    from debias_nb.papers.pages.report import BOOKS, OF_PAPER, has_notebook, page_path
     from debias_nb.runs.config import configured
     tables = {name for paper in papers() for name in configured(f"{paper}/*.yaml") if has_notebook(name)}
     others = [f"{paper}/{name}" for paper in papers() for name in OF_PAPER] + [*BOOKS]

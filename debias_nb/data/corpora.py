@@ -12,7 +12,7 @@ Names = tuple[str, ...]
 
 
 class SplitConfig(Settings):
-    """Split of texts by authors (`data/15_author_splits`).
+    """Split of texts by authors (`papers.data.author_splits`).
 
     Scheme `paper` takes the authors and topics with the most texts; `aware` also has similar topics on the same side;
     `random` samples authors and topics by its seed; `published` takes the parts as published. Validation `inside` takes

@@ -88,7 +88,7 @@ def bad_lines(path, bad, n: int, what: str = "lines") -> DataError:
 
 
 class Layout(Strict):
-    """Format of a corpus: pairs of `questions`, or texts by authors for a reader of `data/authors`.
+    """Format of a corpus: pairs of `questions`, or texts by authors for a reader of `papers.data.authors`.
 
     Questions stand in a file without a header, separated by tabs. Pairs of files that are neither `train` nor `test`
     are excluded from training.

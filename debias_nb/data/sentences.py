@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..checks import check_known
-from .pairs import QuestionPairs, clean, draw_share, fold
-from .registry import locate
+from .pairs import QuestionPairs, clean, draw_share, fold, named_cells
+from .registry import locate, parsed_rows, text_lines, without_end
 from ..files import once_per_state
 
 if TYPE_CHECKING:
@@ -137,11 +137,17 @@ GENERAL_TEXTS = "general" # what `texts` may be called
 GENERAL_SETS = ("nli", "sts") # data sets that they are of
 
 
+def _question_and_sentence(_, line: str) -> tuple[str, str]: # line: of the file of QNLI
+    row = named_cells(without_end(line).split("\t"), ("-", "question", "sentence", "-"))
+    return row["question"], row["sentence"]
+
+
 def general_texts(
     download: bool = True,
 ) -> list[str]: # each once
     "Load texts of QNLI and of the kind `sundry`. Raises `MissingData`, `DataError`."
-    from debias_nb.data.answers import load_answers
-    questions = load_answers("qnli", "dev", download)
+    path = locate("nli", "qnli-dev.tsv", download)
+    _, *lines = enumerate(text_lines(path), 1)
+    questions, sentences = zip(*parsed_rows(path, lines, _question_and_sentence))
     sundry = _left_over(SEMEVAL["sundry"], download)
-    return list(dict.fromkeys([*questions.questions, *questions.answers, *sundry]))
+    return list(dict.fromkeys([*questions, *sentences, *sundry]))

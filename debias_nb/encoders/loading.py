@@ -2,8 +2,10 @@
 import json
 import os
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from socket import getaddrinfo
+from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -13,7 +15,6 @@ import torch
 from ..checks import EncoderError, nearest
 from ..settings import EncoderConfig
 from ..files import Count, Strict, load_config, package_file, with_own
-from .planted import planted_default, planted_encoder
 from .safe_folders import HUB_FILES, WEIGHTS, check_folder, is_folder, load_safely
 from .kinds import is_static
 
@@ -189,6 +190,11 @@ def refuse_cross(folder: Path) -> None:
         raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; {BY_SCORES}")
 
 
+def _planting() -> ModuleType:
+    "Import what makes planted encoders, with the synthetic catalog that they are trained on: a load of another encoder does without."
+    return import_module(".planted", __package__)
+
+
 def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceTransformer":
     """Load a base encoder, or train it now if it is a planted one.
 
@@ -224,11 +230,11 @@ def load_encoder(config: EncoderConfig | str, device: str = "cpu") -> "SentenceT
         card = encoder_cards().get(config)
         has_kind = card is not None or config in ("tiny", "tiny-static")
         if config in ("tiny", "tiny-static"):
-            config = planted_default(config)
+            config = _planting().planted_default(config)
         else:
             config = EncoderConfig(name=config, kind=card.kind if card else "transformer")
     if config.pretrain:
-        model = planted_encoder(config)
+        model = _planting().planted_encoder(config)
     else:
         folder = find_folder(config)
         refuse_cross(folder)

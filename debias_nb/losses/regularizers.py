@@ -13,8 +13,9 @@ from typing import Literal
 
 import torch
 
-from .batches import Batch, View, places_of, read_texts
+from .batches import Batch, View, places_of
 from .citations import BANSAL, GAO, IYYER, LI, MUKHOTI
+from ..data.texts import read_texts
 from ..checks import check_range, check_whole, explain_call
 from ..encoders.kinds import check_no_template, is_static
 from ..encoders.tokens import Tokens, encode_tokens

@@ -1,1 +1,1 @@
-"What only this companion to the papers needs: their tables, figures and pages."
+"The engine: what a configuration may say, how runs train, and the records that they leave."

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic import Field, TypeAdapter, ValidationError, model_serializer, model_validator
 
-from ..settings import EncoderConfig
+from ..settings import EncoderConfig, OfLabels, OfMatches
 from ..checks import ConfigError, check_known, quoted
 from ..files import Count, Natural, NotNegative, Positive, Probability, Share, Settings, Strict, load_config
 from ..files import fingerprint, once_per_state, project_root
@@ -23,10 +23,6 @@ from ..data.corpora import CorpusConfig, Names, World
 Profile = Literal["planted", "small", "paper"]
 OWN = "own" # in the place of a profile, of runs on a user's files
 ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
-# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
-# the others of a batch are their negatives.
-OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
-OfMatches = Literal["MultipleNegativesRankingLoss"]
 OurLoss = Literal["mse", "cosent", "ranking", "ranking-hard", "hinge", "cross-entropy", "authors"]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 

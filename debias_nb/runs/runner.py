@@ -20,7 +20,7 @@ from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
 from .config import ExperimentConfig, RunConfig
-from .tasks.common import Task, task_of
+from .tasks import Task, task_of
 
 
 @lru_cache(maxsize=1)

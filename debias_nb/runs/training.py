@@ -32,7 +32,8 @@ from ..losses.pair_losses import PairLoss
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
 from .matching import RANKING, Course, FrozenBase, base_for, make_loss
 from .records import TrainingFailed
-from .config import MethodConfig, OfMatches, TrainConfig
+from .config import MethodConfig, TrainConfig
+from ..settings import OfMatches
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 def libraries():
     "Processes that are forked have them, and need not load them again."
     from debias_nb.runs.runner import quiet, settle_libraries
-    for name in ("repro.cli", "repro.pages.frame", "repro.pages.tables", "runs.tasks.pairs"):
+    for name in ("commands.cli", "papers.pages.frame", "papers.pages.tables", "papers.tasks.pairs"):
         importlib.import_module(f"debias_nb.{name}")
     quiet()
     settle_libraries()

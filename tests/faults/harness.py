@@ -167,7 +167,7 @@ def command(project: Path, cache: Path, args: list[str], before=None) -> None:
     context.set_start_method("fork", force=True) # workers have the libraries, too
     if before:
         before()
-    from debias_nb.repro.cli import app
+    from debias_nb.commands.cli import app
     app([str(arg) for arg in args])
 
 

@@ -12,9 +12,9 @@ from debias_nb.checks import ConfigError
 from debias_nb.data.registry import load_registry
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
-from debias_nb.repro.cli import app
-from debias_nb.repro.pages.frame import Results
-from debias_nb.repro.pages.verdicts import read_ledger
+from debias_nb.commands.cli import app
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.verdicts import read_ledger
 from harness import QUICK, make_project
 
 
@@ -95,8 +95,8 @@ DAMAGED_CLAIMS = {
 
 
 BEGIN = """\
-from debias_nb.repro.pages.printed import fact
-from debias_nb.repro.pages.verdicts import Ledger
+from debias_nb.papers.pages.printed import fact
+from debias_nb.papers.pages.verdicts import Ledger
 book = Ledger("itvreg")
 paper = book.printed"""
 

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from debias_nb.settings import EncoderConfig
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError, embed_texts, encoder_fingerprint
-from debias_nb.explain.models import load_model
+from debias_nb.diagnosis.models import load_model
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.repro.cli import app
-from debias_nb.runs.pair_encoders import load_pair_encoder
+from debias_nb.commands.cli import app
+from debias_nb.papers.tasks.pair_encoders import load_pair_encoder
 from made import STATIC, VOCABULARY, some_pairs
 
 SETTINGS = "sentence_bert_config.json"

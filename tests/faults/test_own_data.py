@@ -22,10 +22,10 @@ from debias_nb.checks import ConfigError, visible
 from debias_nb.files import load_config
 from debias_nb.data import tables
 from debias_nb.data.registry import DataError
-from debias_nb.explain import diagnose as diagnosing, trials as trying
-from debias_nb.explain.diagnosis import FILES
-from debias_nb.explain.compare import compare
-from debias_nb.repro.cli import app
+from debias_nb.diagnosis import diagnose as diagnosing, trials as trying
+from debias_nb.diagnosis.diagnosis import FILES
+from debias_nb.diagnosis.compare import compare
+from debias_nb.commands.cli import app
 from debias_nb.runs.config import ExperimentConfig
 from debias_nb.runs.matching import Course
 from debias_nb.runs.schema import CHECKSUM, fingerprint
@@ -264,7 +264,7 @@ def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
 
 BEGUN = """
 import os, sys
-from debias_nb.repro.entry import main
+from debias_nb.commands.entry import main
 sys.argv = ["debias-nb", *sys.argv[1:]]
 os.write(1, b"begun\\n")
 main()
@@ -290,8 +290,8 @@ def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
 STOPPED = """
 from pathlib import Path
 from typer import Typer
-from debias_nb.repro.commands.terminal import UserGroup, interruptible
-from debias_nb.repro.notebooks import run_notebook
+from debias_nb.commands.terminal import UserGroup, interruptible
+from debias_nb.papers.notebooks import run_notebook
 
 app = Typer(cls=UserGroup)
 

@@ -14,16 +14,16 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, parse_yaml
-from debias_nb.data.authors import read_texts
+from debias_nb.papers.data.authors import read_texts
 from debias_nb.data.registry import DataError, load_registry
-from debias_nb.repro.pages.expected import load_expected
+from debias_nb.papers.pages.expected import load_expected
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.encoders.safe_folders import check_folder
 from debias_nb.encoders.loading import encoder_cards
-from debias_nb.explain.methods import read_methods
-from debias_nb.data.pairs_file import read_pairs_file
-from debias_nb.repro.commands.reproduction import parse_parameter, parse_seeds
-from debias_nb.repro.notebooks import RunnerError, check_parameters
+from debias_nb.diagnosis.methods import read_methods
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.papers.commands.reproduction import parse_parameter, parse_seeds
+from debias_nb.papers.notebooks import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK

@@ -1,0 +1,89 @@
+"What all commands share: how they speak, how they end, where they work, and options that several of them have."
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from typer import Exit, Option
+from typer.core import TyperGroup
+
+from ..checks import ConfigError, EncoderError, RunnerError, leave, visible
+
+
+def echo(text: str = "", err: bool = False) -> None:
+    "Print what a command says; what comes from files steers no terminal."
+    typer.echo(visible(str(text)), err=err)
+
+
+def end(why: str, code: int = 1):
+    "End the command with a word on why."
+    echo(f"debias-nb: {why}", err=True)
+    raise Exit(code) from None
+
+
+def is_for_users(error: Exception) -> bool:
+    "Decide whether a user can act on an error's message. Modules are loaded only then: `--help` waits for none."
+    from ..data.registry import DataError
+    from ..runs.records import WorkerLost
+    from ..runs.schema import RecordError
+    # OSError: a disk that is full, a file that may not be read
+    return isinstance(error, (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError))
+
+
+OWN = "Your own pairs"
+REPRODUCTION = "Reproduction"
+MAINTENANCE = "Maintenance"
+
+
+class UserGroup(TyperGroup):
+    "Commands whose errors with a message for the user become that message."
+    def invoke(self, ctx):
+        if signal.getsignal(signal.SIGINT) is leave:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return super().invoke(ctx)
+        except (BrokenPipeError, Exit): # who reads the answer has seen enough; a command has said why
+            raise
+        except KeyboardInterrupt: # where a command has no more to say of it
+            end("interrupted", 130)
+        except Exception as e:
+            if not is_for_users(e):
+                raise
+            end(str(e) or "there is not enough memory", 2)
+
+    def format_commands(self, ctx, formatter):
+        rows = {panel: [] for panel in (OWN, REPRODUCTION, MAINTENANCE)}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            rows[command.rich_help_panel].append((name, command.get_short_help_str(90)))
+        for panel, own in rows.items():
+            with formatter.section(panel):
+                formatter.write_dl(own)
+
+
+@contextmanager
+def interruptible(state: str = "finished runs are kept"):
+    "End the command at Ctrl-C with a word on what has become of the runs."
+    try:
+        yield
+    except KeyboardInterrupt:
+        end(f"interrupted; {state}, and the same command goes on from there", 130)
+
+
+def project_here() -> Path:
+    """Return the root of the clone around the current folder.
+
+    Raise `RunnerError` outside of one: a command that writes never writes into a clone somewhere else."""
+    from ..files import project_root
+    try:
+        return project_root(Path.cwd())
+    except ConfigError:
+        what = "this command works on the experiments of a clone of the debias-nb repository"
+        raise RunnerError(f"{what}, and {Path.cwd()} is not in one") from None
+
+
+Profile = Annotated[Literal["planted", "small", "paper"], Option(
+    help="planted (synthetic data, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU).")]
+Full = Annotated[bool, Option("--full", help="Include the parts that take long.")]
+Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]

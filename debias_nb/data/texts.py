@@ -1,0 +1,100 @@
+"Texts without labels, to regularize an encoder on or to compare two models on: of a list, a file, a column of a table, or general ones."
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from ..checks import nearest, quoted
+from ..files import check_regular, fingerprint, sha256_file
+from .registry import DataError
+from .sentences import GENERAL_TEXTS, general_texts
+from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table, read_text
+
+
+def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
+    "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
+    before, _, behind = str(source).rpartition(":")
+    path, column = Path(source), "text"
+    tables = FORMATS.keys() - {LINES}
+    if ending(before) in tables and not path.exists():
+        path, column = Path(before), behind
+    if ending(path) in tables:
+        check_file(path)
+        return path, column
+    check_regular(path, DataError)
+    if not path.exists():
+        raise DataError(f"texts of {path}: no such file")
+    return path, None
+
+
+@pd.option_context("mode.string_storage", "python")
+def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
+    "Read texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
+    path, column = texts_file(source)
+    if column is None:
+        text = read_text(path)
+        check_lines(f"texts of {path}", text)
+        return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
+    table = read_table(path)
+    if table.empty:
+        raise DataError(f"texts of {path}: no texts")
+    if column not in table:
+        advice = f"name the column that holds the texts, as in {path}:COLUMN"
+        raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
+    check(str(path), table[column], table[column].map(is_text), "a text is expected")
+    return table[column].tolist()
+
+
+def read_texts(
+    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
+) -> list[str]: # two or more, without the empty lines of a file
+    """Read unlabeled texts, on which an encoder is regularized toward its base instead of on those of a batch.
+
+    Raises `ValueError`, `OSError`.
+    """
+    if isinstance(texts, str) and texts == GENERAL_TEXTS:
+        return general_texts()
+    where = "texts"
+    if isinstance(texts, (str, Path)):
+        where = f"texts of {texts}"
+        texts = read_texts_file(texts)
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
+        raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
+        if not is_text(text):
+            why = "nothing to be seen in it, or NUL or half of a character"
+            raise ValueError(f"{where}: number {number} has {why}: {quoted(text)}")
+    if len(texts) < 2:
+        raise ValueError(f"{where} must be two or more, got {len(texts)}")
+    return texts
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTexts:
+    "Unlabeled texts to regularize an encoder on, and their source."
+    texts: list[str]
+    sha256: str            # of the file; of the texts where they are in memory
+    path: str | None = None # as it was given; None: they are in memory
+
+    def facts(self) -> dict:
+        "Return what a page says of them."
+        return {"name": self.path or "texts", "path": self.path, "texts": len(self.texts), "sha256": self.sha256}
+
+
+def read_held_texts(texts) -> HeldTexts: # as `read_texts` takes them
+    "Read unlabeled texts. Raise `DataError` for what are no texts, and for a file that cannot be read."
+    try:
+        lines = read_texts(texts)
+    except (ValueError, OSError) as e:
+        raise DataError(str(e)) from None
+    if isinstance(texts, str) and texts == GENERAL_TEXTS:
+        return HeldTexts(lines, fingerprint(lines), GENERAL_TEXTS)
+    if isinstance(texts, (str, Path)):
+        path, _ = texts_file(texts)
+        return HeldTexts(lines, sha256_file(path), str(texts))
+    return HeldTexts(lines, fingerprint(lines))

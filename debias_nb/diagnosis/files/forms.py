@@ -1,0 +1,432 @@
+"The forms of a test: which columns make each, by their names or as a user names them, and how its rows are read."
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...checks import check_known, counted, quoted, visible
+from ...data.registry import DataError
+from ...data.tables import FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
+
+# names of columns, folded
+LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")
+RIGHT = ("right", "sentence2", "question2", "text2", "hypothesis", "sentenceb", "2string")
+SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("l", "r")) # beginnings or endings of other names
+ANCHOR = ("anchor", "query", "question", "userinput")
+POSITIVE = (
+    "positive", "positives", "pos", "positivepassages", "answer", "answers", "document", "passage", "sentence", "context",
+    "referencecontexts")
+LABEL = (
+    "label", "labels", "score", "scores", "isduplicate", "goldlabel", "similarityscore", "relevance", "grade", "quality")
+LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
+NEGATIVE = re.compile(r"(hard)?neg(ative)?s?\d*|negativepassages")
+ROW_ID = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
+JUDGMENTS = "queries, corpus and judgments"
+MODELS = ("base", "tuned")
+MOST = 10**6 # of a grade
+NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
+
+
+def fold_name(name: str) -> str:
+    "Return a name of a column without case, blanks and signs."
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+@dataclass(frozen=True)
+class Columns:
+    "Columns by their role."
+    form: str
+    left: tuple[str, ...]  # several are joined
+    right: tuple[str, ...]
+    label: str | None = None
+    negatives: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.left + self.right + self.negatives + ((self.label,) if self.label else ())
+
+    @property
+    def description(self) -> str:
+        title = "triplets" if len(self.negatives) == 1 else FORMS[self.form].title
+        return f"{title}: {', '.join(self.names)}"
+
+
+@dataclass(frozen=True)
+class Options:
+    "Options of a user for reading a source. Raises `DataError` for those that do not go together."
+    columns: tuple[str, ...] = ()
+    group: str | None = None
+    form: str | None = None
+    match: object = None
+    match_from: float | None = None
+    other_to: float | None = None
+    scores: tuple[str, ...] = () # of the base and of the tuned model
+    where: str | None = None # COLUMN=VALUE of the rows that are read
+
+    @property
+    def names(self) -> tuple[str, ...]: # of columns
+        return self.columns + self.scores + ((self.group,) if self.group else ())
+
+    def __post_init__(self):
+        if self.form is not None:
+            check_known("form", self.form, FORMS, DataError)
+        if self.match is not None and self.match_from is not None:
+            raise DataError("match and match_from: one of them says what a match is, got both")
+        for option in ("match_from", "other_to"):
+            value = getattr(self, option)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or value != value):
+                raise DataError(f"{option}: a number is expected, got {quoted(value)}")
+        if self.other_to is not None and (self.match_from is None or self.other_to >= self.match_from):
+            raise DataError("other_to: it needs match_from, and must be below it")
+        if self.columns and (len(self.columns) < 2 or len({*self.names}) < len(self.names)):
+            rule = "three different names are needed, left, right and label, or two, anchor and positive"
+            raise DataError(f"columns: {rule}, got {', '.join(self.names)}")
+
+    def check_form(self, name: str, columns: Columns | None) -> None: # None: queries, corpus and judgments
+        "Check that a source has the form that is expected, and something that each option reads."
+        form, description = ("retrieval", JUDGMENTS) if columns is None else (columns.form, columns.description)
+        if self.form not in (None, form):
+            raise DataError(f"{name}: form {self.form!r} is requested, and it looks like {form!r} ({description})")
+        useless = ["match", "match_from", "other_to", "scores"]
+        if columns is None:
+            useless = ["match", "other_to", "where"]
+        elif columns.label is not None:
+            useless = []
+        for option in useless:
+            if getattr(self, option) not in (None, ()):
+                raise DataError(f"{name}: {option} reads labels or rows of a table, and there are none ({description})")
+
+    def describe(self, rows: "Rows") -> str:
+        "Say what a match is, and of labeled rows how many there are."
+        if self.match is None and self.match_from is None:
+            return ""
+        rule = f"has a grade of {self.match_from:g} or more" if self.match is None else f"is labeled {self.match}"
+        counts = "" if rows.columns is None else f": {(rows.frame.label > 0).sum():,} of {len(rows.frame):,}"
+        return f"a match {rule}{counts}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    "Content of a source."
+    frame: pd.DataFrame
+    left_out: dict[str, int] # what was left out, in words -> how many
+    corpus: pd.Series | None = None # of retrieval: every text that is searched, by its id if it has one
+    note: str = "" # how it was read
+    files: tuple[Path, ...] = () # of a folder
+    columns: Columns | None = None # of a table
+
+    @property
+    def texts(self) -> list[str] | None:
+        "Every text that is searched."
+        return None if self.corpus is None else self.corpus.tolist()
+
+
+def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded form
+    "Return the columns of each side, whose names differ in a beginning or an ending alone."
+    for left, right in SIDES:
+        partners = {low: low[:-len(left)] + right for low in names if low.endswith(left)}
+        partners |= {low: right + low[len(left):] for low in names if low.startswith(left)}
+        pairs = [(names[low], names[partner]) for low, partner in partners.items() if partner in names]
+        if pairs:
+            return [tuple(zip(*pairs))]
+    return []
+
+
+def labels_among(header: Iterable[str]) -> list[str]:
+    "Return the columns that are called as labels are."
+    names = {fold_name(name): name for name in header}
+    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items() if LABEL_END.fullmatch(low)]
+
+
+@dataclass(frozen=True)
+class Header:
+    "Columns of a table by what they may be, each side of a pair with one or more of them."
+    sides: list[tuple]
+    matches: list[tuple] # sides that are called as an anchor and its positive
+    labels: list[str]
+    negatives: tuple[str, ...]
+
+
+def _header(columns: list[str]) -> Header:
+    "Sort columns: labels by their names, texts by theirs, or by their order where two stand with a label."
+    names = {fold_name(name): name for name in columns}
+    labels = labels_among(names.values())
+    negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
+    others = {low: name for low, name in names.items() if name not in labels and not ROW_ID.fullmatch(low)}
+    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in POSITIVE if {left, right} <= names.keys()]
+    usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
+    sides = matches + usual or _by_side(others)
+    if labels and not sides and len(others) == 2:
+        sides = [tuple((name,) for name in others.values())]
+    return Header(sides, matches, labels, negatives)
+
+
+def roles(columns: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
+    "Return the roles of columns in each form that they make; matches without labels make one where nothing else does."
+    header = _header(columns)
+    ways = {name: one.ways(header) for name, one in FORMS.items()}
+    unlabeled = ways.pop("retrieval")
+    if form == "retrieval" and unlabeled:
+        return unlabeled
+    return ways.get(form) or [way for some in ways.values() for way in some] or unlabeled[:len(header.matches)]
+
+
+def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
+    "Return the roles of columns: as they were named, else by their names."
+    header = list(frame.columns)
+    there = ", ".join(map(visible, header[:8]))
+    columns = None if options.columns else _only_way(name, [column for column in header if column != options.group], options, there)
+    for column in dict.fromkeys([*(columns.names if columns else ()), *options.names]):
+        if UNREADABLE.search(column):
+            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
+        if header.count(column) != 1:
+            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {there}")
+    if columns is None:
+        return _assign(name, frame, options)
+    if columns.form == "retrieval" and options.form is None:
+        _check_unlabeled(name, frame, columns, options)
+    return columns
+
+
+def _only_way(name: str, header: list[str], options: Options, there: str) -> Columns:
+    "Return the roles by names. Raises `DataError` where there are none, or several."
+    ways = roles(header, options.form)
+    if len(ways) == 1:
+        return ways[0]
+    if ways:
+        readings = f"as {ways[0].description}, or as {ways[1].description}"
+        first = ",".join(ways[0].names)
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
+    advice = "if all pairs match, say form='retrieval'" if roles(header, "retrieval") else NAME_THEM
+    problem = "neither two texts with a label nor an anchor with its positive"
+    raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
+
+
+def _further(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
+    "Return the columns that have no role and number no rows."
+    where, *_ = (options.where or "").partition("=")
+    role_names = {*columns.names, *options.names, where}
+    return [cells for column, cells in frame.items() if column not in role_names and not _numbers_rows(column, cells)]
+
+
+def _numbers_rows(column: str, cells: pd.Series) -> bool:
+    "Tell whether a column is called an id, and does not hold two values as `valid` does."
+    low = fold_name(column)
+    values = cells.map(str)
+    return bool(ROW_ID.fullmatch(low)) and (not low.endswith("id") or values.is_unique or values.nunique() != 2)
+
+
+def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> None:
+    "Refuse matches without labels next to a column of numbers, or of true and false, which may be their labels."
+    for cells in _further(frame, columns, options):
+        values = {str(cell).strip().casefold() for cell in cells.explode().dropna()} - {""}
+        if values and all(value in ("true", "false") or number_of(value) is not None for value in values):
+            names = ",".join([*columns.left, *columns.right])
+            labels = f"if {visible(cells.name)!r} holds their labels, say --columns {names},{visible(cells.name)}"
+            raise DataError(f"{name}: it looks like {columns.description}; {labels}, else --columns {names}")
+
+
+def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
+    "List the columns that are not used, with their values where these are few."
+    further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
+    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in further) else ""
+    return f"not used: {', '.join(further)}{advice}" if further else ""
+
+
+def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
+    "Return the roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
+    left, right, *others = options.columns
+    if not others and options.form != "retrieval":
+        others = labels_among(column for column in frame if column not in options.columns)
+        if len(others) > 1:
+            there = " and ".join(map(repr, others))
+            raise DataError(f"{name}: the columns {there} may hold labels; name one of them, --columns {left},{right},{others[0]}")
+    if not others:
+        return Columns("retrieval", (left,), (right,))
+    third = frame[others[0]]
+    is_label = options.form == "pairs" or (options.match, options.match_from) != (None, None) or labels_among(others[:1])
+    is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
+    has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
+    if options.form == "candidates" or len(others) > 1 or has_texts:
+        return Columns("candidates", (left,), (right,), None, tuple(others))
+    return Columns("pairs", (left,), (right,), others[0])
+
+
+# ---------------------------------------------------------------- rows of labeled pairs
+
+def grades_advice(numbers) -> str:
+    "Name a round threshold that is none of the grades, near the middle of them."
+    grades = {float(number) for number in numbers if abs(number) <= MOST}
+    low, below, middle, above, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
+    for digits in range(-6, 7):
+        for threshold in np.round([middle, above, below], digits):
+            if low < threshold < high and threshold not in grades:
+                return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
+    return ""
+
+
+UNLABELED_CELLS = ("", "-", "none", "nan")
+LISTS = (
+    "columns {0} and {1} hold lists of texts and of their labels: frame.explode(['{0}', '{1}']) makes labeled pairs of them, "
+    "and columns query, pos and neg with the texts of each kind make candidates")
+
+
+def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series:
+    "Return the texts of a side; several columns are joined."
+    texts = frame[columns[0]]
+    if len(columns) > 1:
+        cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
+        texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
+    check(name, texts, texts.map(is_text), "a text is expected")
+    if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
+        first = repr(texts.iloc[0])
+        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
+    return texts
+
+
+def _label(cell: str, options: Options) -> float | None: # 0 or 1; nan where a pair is left out, None: no label
+    word, number = cell.strip().casefold(), number_of(cell)
+    if options.match is not None:
+        match = str(options.match).strip().casefold()
+        if word in UNLABELED_CELLS and word != match:
+            return np.nan
+        return word == match or number is not None and number == number_of(match)
+    if options.match_from is None:
+        return word == "true" if word in ("true", "false") else number if number in (0, 1) else None
+    if number is None:
+        return None
+    is_between = options.other_to is not None and options.other_to < number < options.match_from
+    return np.nan if is_between else number >= options.match_from
+
+
+def labels_of(name: str, cells: pd.Series, options: Options) -> pd.Series:
+    "Return labels as the options say, nan where a pair is left out."
+    texts = cells.map(str)
+    readings = {cell: _label(cell, options) for cell in texts.unique()}
+    is_label = texts.map(lambda cell: readings[cell] is not None)
+    if options.match_from is None:
+        check(name, cells, is_label, "labels are 0 or 1", "" if is_label.all() else _advice(texts.value_counts()))
+    check(name, cells, is_label, "a grade is expected")
+    return texts.map(readings).astype(float)
+
+
+def _advice(counts: pd.Series) -> str: # how many rows have each label
+    "Explain how labels other than 0 and 1 can be read."
+    numbers = {*map(number_of, counts.index)}
+    if None not in numbers and numbers != {-1, 1}:
+        return grades_advice(numbers)
+    words = ", ".join(f"{quoted(word)} ({count:,})" for word, count in counts[:8].items())
+    return f"; they are {words}: say which one is a match, --match WORD"
+
+
+def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    lists = [columns.right[0], columns.label]
+    if frame[lists].map(lambda cell: isinstance(cell, list)).all(axis=None):
+        raise DataError(f"{name}: {LISTS.format(*lists)}")
+    left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
+    labels = labels_of(name, frame[columns.label], options)
+    why = "pairs without a label"
+    if options.other_to is not None:
+        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
+    left_out = {why: labels.isna().sum()}
+    pairs = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
+    if options.group:
+        pairs["group"] = groups_in(name, frame[options.group])
+    for model, column in zip(MODELS, options.scores):
+        pairs[model] = finite(name, frame[column], f"column {column!r}: a finite score is expected")
+    pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
+    if pairs.empty:
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
+    if pairs.label.nunique() < 2:
+        there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
+    return Rows(pairs, left_out)
+
+
+# ---------------------------------------------------------------- rows of queries with candidates, or with the matches of all
+
+def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> pd.DataFrame:
+    "Return a row for each query and text, positives first: row, left, right, label, line, group."
+    left = one_text(name, frame, columns.left)
+    parts = []
+    for column in (*columns.right, *columns.negatives):
+        texts = texts_in(name, frame[column])
+        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
+    has_match = np.isin(np.arange(len(frame)), parts[0].row)
+    check(name, frame[columns.right[0]], has_match, "a query without a match")
+    rows = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
+    of_query = {"left": left, "line": frame.index}
+    if options.group:
+        of_query["group"] = groups_in(name, frame[options.group])
+    queries = pd.DataFrame(of_query).set_axis(range(len(frame)))
+    return rows.join(queries, on="row")
+
+
+def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    texts = _long(name, frame, columns, options)
+    queries = texts.row.nunique()
+    is_copy = texts.duplicated(["row", "right", "label"])
+    texts = texts[~is_copy]
+    pairs = pd.MultiIndex.from_frame(texts[["left", "right"]])
+    is_match = (texts.label == 0) & pairs.isin(pairs[texts.label == 1])
+    texts = texts[~is_match]
+    has_negative = texts.label.groupby(texts.row).transform("min") == 0
+    texts = texts[has_negative].reset_index(drop=True)
+    if texts.empty:
+        raise DataError(f"{name}: no query with a negative")
+    texts["query"] = pd.factorize(texts.row)[0]
+    return Rows(texts.drop(columns="row"), {
+        "negatives with the text of a match": is_match.sum(), "texts with the text of another in their row": is_copy.sum(),
+        "queries without a negative": queries - texts.row.nunique()})
+
+
+def _matches(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
+    texts = _long(name, frame, columns, options).drop(columns="row")
+    texts["document"], corpus = pd.factorize(texts.right)
+    texts["itself"] = pd.Index(corpus).get_indexer(texts.left)
+    is_itself = texts.left == texts.right
+    is_copy = texts.duplicated(["left", "right"]) & ~is_itself
+    texts = texts[~is_itself & ~is_copy]
+    if texts.empty:
+        raise DataError(f"{name}: no pair of two different texts")
+    texts = texts.assign(query=pd.factorize(texts.left)[0]).sort_values("query", kind="stable").reset_index(drop=True)
+    left_out = {"pairs of a text with itself": is_itself.sum(), "pairs with the texts of another": is_copy.sum()}
+    return Rows(texts, left_out, pd.Series(corpus))
+
+
+# ---------------------------------------------------------------- all forms
+
+@dataclass(frozen=True)
+class Form:
+    "Form of a test: how help, messages and pages call it, which columns make it, and how its rows are read."
+    title: str # of a table of this form
+    row: str   # what a row says
+    needs: str # what a file has
+    ways: Callable[[Header], list[Columns]]
+    read: Callable[[str, pd.DataFrame, Columns, Options], Rows]
+
+
+FORMS = {
+    "pairs": Form(
+        "labeled pairs", "these two texts match, or do not", "two texts and a `label`",
+        lambda header: [Columns("pairs", *side, label) for side in header.sides for label in header.labels], _pairs),
+    "candidates": Form(
+        "an anchor with several negatives", "this text matches the query, or does not",
+        "`anchor, positive, negative`, or `query, pos, neg`",
+        lambda header: [Columns("candidates", *side, None, header.negatives) for side in header.matches if header.negatives], _candidates),
+    "retrieval": Form(
+        "matches without labels", "this text of the corpus is relevant",
+        "a folder with `corpus`, `queries` and `qrels`, or `anchor, positive` alone",
+        lambda header: [Columns("retrieval", *side) for side in header.sides if not header.negatives], _matches),
+}
+
+
+def forms_help() -> str:
+    "List the forms and formats for the help of a command."
+    forms = [f"{name}: {form.needs.replace('`', '')}" for name, form in FORMS.items()]
+    *formats, last = dict.fromkeys(one.title for one in FORMATS.values())
+    return f"Forms, told by names of columns: {'; '.join(forms)}. Formats: {', '.join(formats)} or {last}."

@@ -1,0 +1,185 @@
+"""Files by name, two models that fit each other, and the command that gives the same again."""
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ..checks import ConfigError, EncoderError, check_known, quoted
+from ..data.pairs import fold
+from .files.pairs_file import PairFile, read_pairs_file
+from ..data.registry import DataError
+from .files.run_files import MODELS
+from ..data.tables import is_text
+from ..data.texts import HeldTexts
+from ..encoders.kinds import check_apart
+from ..encoders.loading import present_devices
+from .external_scores import ExternalScores
+from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
+from .page import command_line, file_facts, versions
+from .test_sets import Test
+from ..measures.strata import LOOK, looking_cost
+
+def check_named(option: str, files) -> None:
+    "Check that files have names. Raise `DataError`."
+    if not isinstance(files, dict):
+        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
+
+
+def read_files(
+    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, progress: bool = False,
+    **how,
+) -> dict[str, PairFile]:
+    """Read all files, `train` first if there is one.
+
+    `columns` hold for all files, or are a dict by name, None for the others; `scored`: of five columns the last two are scores;
+    `where`: of tests; `how`: match and the like. Raise `DataError` also for names that are no names of files."""
+    check_named("tests", tests)
+    if not tests:
+        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
+    if "train" in tests:
+        raise DataError("a test is called 'train', which is the name of the training file")
+    for name in tests:
+        if not is_text(name):
+            raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
+    of_file = columns if isinstance(columns, dict) else {None: columns}
+    for name in of_file.keys() - {None, "train", *tests}:
+        raise DataError(f"columns: there is no file called {name!r}")
+    files = {}
+    sources = tests if train is None else {"train": train} | tests
+    for name, source in with_bar(sources.items(), "reading", progress):
+        own, scores = of_file.get(name, of_file.get(None)), None
+        if scored and own is not None and len(own) == 5:
+            own, scores = own[:3], tuple(own[3:])
+        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
+        file = read_pairs_file(source, own, name=name, **of_test, **how)
+        files[name] = file if name == "train" else with_copies(file)
+    return files
+
+
+def with_copies(file: PairFile) -> PairFile:
+    """Mark texts that equal a match, or the left text of what is no match, except for case and spaces (`copy` of the frame).
+
+    Among candidates and in a corpus a copy of a match is relevant, too."""
+    left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))
+    is_match = file.frame.label > 0
+    of_match = is_match.groupby([left, right]).transform("any")
+    frame = file.frame.assign(copy=~is_match & (of_match | (left == right)))
+    if file.form in ("candidates", "pooled"):
+        frame["label"] = of_match.astype(int)
+    elif file.form == "retrieval":
+        texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus, "copy": True})
+        copies = frame[frame.columns.difference(["document", "right", "copy"])].assign(key=right).merge(texts)
+        frame = pd.concat([frame, copies[copies.document != copies.get("itself")].drop(columns="key")])
+        frame = frame.drop_duplicates(["query", "document"]).sort_values("query", kind="stable", ignore_index=True)
+    return replace(file, frame=frame)
+
+
+def check_models(base, tuned, scores, prompts, devices) -> None:
+    "Check that there are two models, or scores of both, prompts and devices for models alone, and no other devices than there are. Raise `ConfigError`."
+    if (base is None) != (tuned is None):
+        raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
+    if base is not None and scores is not None:
+        raise ConfigError("base and tuned, or scores: one of them is expected, got both")
+    for name, value in {"prompts": prompts, "devices": devices}.items():
+        if base is None and value is not None:
+            raise ConfigError(f"{name}: these need both models, base and tuned")
+    for device in devices or ():
+        check_known("device", device, present_devices(), ConfigError)
+
+
+def check_results(results, *others) -> None:
+    "Check that there are two folders of results, and none of the other inputs. Raise `ConfigError`."
+    if {*(results or ())} != {*MODELS} or any(other is not None for other in others):
+        raise ConfigError(f"results: folders called base and tuned are expected, and no models, tests, training or other scores; got {quoted(results)}")
+
+
+def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
+    "Mark the cases of each test that are disjoint from training."
+    if train is None:
+        return {}
+    texts = set().union(*train.folded)
+    disjoint = {test.name: test.apart_from(texts) for test in tests}
+    return {name: rows for name, rows in disjoint.items() if not rows.all()}
+
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str, Scorer] | dict[str, ExternalScores]) -> None: # files: of `file_facts`
+    "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
+    for test in tests:
+        sample = test.file.sample
+        if sample is None:
+            continue
+        same = {model["fingerprint"] for model in sample.about["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
+        if test.file.form == "pooled":
+            if not same:
+                raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
+            text = f"{sample.description}; of all {sample.about['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
+        else:
+            weights = test.all_weights[0]
+            matches = weights @ test.labels / weights.sum()
+            text = f"{sample.description}, about {matches:.0%} of them matches; worth about {float(f'{test.worth():.2g}'):,.0f} labels drawn at random"
+            text += "" if same else " (it was drawn for other models, for which it is worth more)"
+        cost = looking_cost(sample.about["looks"]) - 1
+        files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
+
+
+def settings_of(scorer: Scorer) -> dict:
+    "Name what decides, besides its weights, which vector a text gets."
+    modules = layers(scorer)
+    names = {"kind": scorer.kind, "tokenizer": scorer.rules[:8], "prompts": scorer.prefixes, "longest text": limit(scorer), "modules": [kind for kind, _ in modules]}
+    return names | {f"{kind}, {key}": value for kind, config in modules for key, value in config.items()}
+
+
+def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
+    "Say in which settings two models of one kind differ; tokenizers have a note of their own."
+    one, other = settings_of(base), settings_of(tuned)
+    keys = [key for key in one | other if one.get(key) != other.get(key) and key != "tokenizer"]
+    if base.kind != tuned.kind or not keys:
+        return ""
+    values = "; ".join(f"{key}: {quoted(one.get(key))} before, {quoted(other.get(key))} after" for key in keys)
+    return f" The two models differ in settings, and a part of each change may come from that ({values})."
+
+
+def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
+    "Load both models. Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
+    models = load_model(base), load_model(tuned)
+    names = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
+    one, other = (with_prompts(scorer, prompts, names) for scorer in models)
+    check_apart(one.model, other.model)
+    same_weights = one.kind == other.kind and one.fingerprint == other.fingerprint
+    if same_weights and settings_of(one) == settings_of(other):
+        raise EncoderError(
+            f"base ({one.name}) and tuned ({other.name}) are the same model: fine-tuning changed nothing, or one of the names is wrong")
+    return {"base": one, "tuned": other}
+
+
+def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> Scorer: # None: those of its settings
+    "Let a model read left and right texts behind other prompts, as of `prompts_by_name`."
+    if prompts is None:
+        return scorer
+    return replace(scorer, prompts=prompts_by_name(scorer.model, prompts, names))
+
+
+def made_of(
+    command: str,                 # of `debias-nb`
+    scorers: dict[str, Scorer] | dict[str, ExternalScores],
+    files: dict[str, PairFile],   # tests, `train` where it is given, and others
+    tests,                        # names of those that are tests
+    options: dict,                # further ones of the command
+    about: dict,                  # what else went in
+    texts: HeldTexts | None = None, # without labels
+) -> dict:
+    "Describe what went in, and the command that repeats it if nothing is in memory alone."
+    sources = {name: scorer.source for name, scorer in scorers.items()}
+    models = sources
+    if any(isinstance(one, ExternalScores) for one in scorers.values()):
+        models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
+    train = files["train"].path if "train" in files else None
+    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, "texts": texts and texts.path}
+    paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
+    return {
+        "files": {name: file_facts(file) for name, file in files.items()},
+        "models": {name: scorer.facts() for name, scorer in scorers.items()},
+        **about,
+        "texts": texts and texts.facts(),
+        "versions": versions(),
+        "command": None if None in paths else command_line(command, models | inputs),
+    }

@@ -1,0 +1,299 @@
+"""A diagnosis as HTML that needs nothing else, and its twin as JSON."""
+import json
+import os
+import platform
+import re
+import shlex
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+from pydantic_core import to_json
+
+from .. import __version__, files
+from ..checks import ConfigError, counted
+from .changes import points, side_of
+from .files.pairs_file import PairFile
+from .test_sets import TITLES
+from .words import WORD
+
+
+def shaded(text: str, before, after) -> Markup: # shares of the text's words, nan for a word that the model does not see
+    "Shade the words of a text that the tuned model looks at."
+    out = Markup()
+    at = 0
+    for match, old, new in zip(WORD.finditer(text), before, after): # of a text that was cut, the first words
+        kind = ' class="up"' if new - old > .1 else ""
+        style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
+        word = escape(match.group())
+        out += escape(text[at : match.start()])
+        out += Markup(f"<span{kind}{style}>{word}</span>")
+        at = match.end()
+    return out + escape(text[at:])
+
+
+def between(value: float, low: float, high: float, left: float, right: float) -> float:
+    "Place a value from low to high between two ends of a picture."
+    share = .5
+    if high > low:
+        share = (value - low) / (high - low)
+    return round(left + share * (right - left), 1)
+
+
+def scale(rows: list[dict]) -> tuple[float, float]: # rows: each with `low` and `high`
+    "Return the ends of a picture that shows all these intervals, and zero."
+    ends = [0, *(row[end] for row in rows for end in ("low", "high"))]
+    return min(ends), max(ends)
+
+
+def coded(text: str) -> Markup:
+    "Put the names of a sentence in backticks into code font."
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def percent(value: float) -> str:
+    "Write a fraction in hundredths, or a dash for a missing one."
+    if pd.isna(value):
+        return "–"
+    return f"{100 * value:.1f}".replace("-", "−")
+
+
+def exact(value: float) -> str:
+    "Write a number as it is, or a dash for a missing one."
+    return "–" if pd.isna(value) else f"{value:g}".replace("inf", "not ranked")
+
+
+def detectable(value: float) -> str:
+    "Write a detectable difference, or that there is none on the scale."
+    return "too few to tell" if value >= 1 else percent(value)
+
+
+def signed(value: float) -> str:
+    "Write a difference of fractions in points, or a dash for a missing one."
+    if pd.isna(value):
+        return "–"
+    return points(value)
+
+
+def examples(rows: list[dict]) -> str: # of `flaws`
+    return "; ".join(f"{row['line']} ({row['label']}): {row['left'][:80]} | {row['right'][:80]}" for row in rows)
+
+
+class Section(NamedTuple):
+    "A part of a page."
+    key: str                             # its address
+    title: str
+    sentences: list[str] = []            # its answer
+    tables: dict[str, pd.DataFrame] = {} # heading -> rows; `cell` shows them
+    picture: str = ""                    # HTML
+    program: str = ""
+    note: str = ""                       # how to read it
+
+
+def tables(frames) -> dict: # frames: a frame, or frames by name; the rows of each test by themselves
+    "Return the tables of a part of a page by their headings."
+    if isinstance(frames, dict):
+        return frames
+    if "test" not in frames:
+        return {"": frames} if len(frames) else {}
+    return dict(iter(frames.groupby("test", sort=False)))
+
+
+def shown(tables: dict, columns: list[str] | None = None) -> dict[str, pd.DataFrame]: # tables: of `tables`; columns: None for all
+    "Select the columns of tables that a page shows; of ranks, count how many moved how far."
+    frames = {name: pd.DataFrame(table["moves"].items(), columns=["first relevant text", "queries"]) if isinstance(table, dict) else table
+              for name, table in tables.items()}
+    return {name: frame.filter(items=columns or frame.columns.drop("test", errors="ignore")) for name, frame in frames.items() if len(frame)}
+
+
+LABELS = { # of columns whose names say too little
+    "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned", "threshold": "at",
+    "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
+    "both": "training pairs that both have it",
+    "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
+    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points", "bound": "lower end if picked, points",
+}
+UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed) # of other columns: a count, or a fraction in percent
+UNITS |= {"threshold": "{:.3f}".format}
+UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after", "items"), exact)
+UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}
+
+
+def is_shown(column: str, value) -> bool:
+    "Decide whether a column is shown: it is neither the end of an interval nor the importance of words."
+    return column.rpartition(" ")[2] not in ("low", "high") and (column in UNITS or not isinstance(value, list))
+
+
+def cell(row: dict, column: str) -> str:
+    "Write a value in the unit of its column, with its interval if the row has one."
+    value = row[column]
+    if f"{column} after" in row:
+        return shaded(value, row[f"{column} before"], row[f"{column} after"])
+    unit = UNITS.get(column) or {int: "{:,}".format, float: percent}.get(type(value), str)
+    begin = "" if column == "change" or column == "value" and "change" not in row else f"{column} "
+    if f"{begin}low" not in row:
+        return f"{unit(value)}"
+    ends = [unit(row[begin + end]) for end in ("low", "high")]
+    return Markup('{} <span class="soft">({} to {})</span>').format(unit(value), *ends)
+
+
+@cache
+def environment() -> Environment:
+    "Return what fills the templates: on pages everything is escaped, and nothing undefined."
+    env = Environment(
+        loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
+    env.globals |= {"between": between, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}
+    return env
+
+
+def filled(template: str, **values) -> str:
+    "Fill a template: a page, or a program to copy."
+    return environment().get_template(template).render(values)
+
+
+def screen(decision, cards: list[dict], **values) -> str: # decision: a `Decision` or a `Recommendation`
+    "Write the answer and its cards, as a notebook shows them; with more values, the page that begins with them."
+    results = [vars(result) for card in cards for result in card["results"]]
+    template = "page.html.j2" if values else "cards.html.j2"
+    return filled(template, decision=decision, cards=cards, shared_scale=scale(results), alone=not values, **values)
+
+
+MEANING = { # of metrics that decide
+    "auc05": "the area under the ROC curve up to 5% false positives, in percent of the largest possible; chance is 2.5",
+    "ap": "the mean precision down to each match", "accuracy": "how often a relevant text stands first",
+    "ndcg10": "how high relevant texts stand among the first ten; 100 is best",
+}
+
+
+def page(sections: list[Section], metrics, **values) -> str: # metrics: those that decide; values: those of the template
+    "Write a page of the sections that are not empty; the answer and its cards come first."
+    own = [section for section in sections if section.sentences or section.tables or section.program]
+    meaning = " ".join(f"{TITLES[metric]}: {MEANING.get(metric, 'in percent of the best possible')}." for metric in dict.fromkeys(metrics))
+    return screen(sections=own, meaning=meaning, **values)
+
+
+def trade_picture(*values) -> str: # as the macro takes them
+    "Draw what is gained on one kind of data for what is lost on another."
+    return environment().get_template("pictures.html.j2").module.trade(*values)
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
+
+
+def _plain(value): # a frame, or something of numpy
+    "Turn a value into one of JSON."
+    return value.to_dict("records") if isinstance(value, pd.DataFrame) else value.tolist()
+
+
+def json_text(values: dict) -> str: # of lists, dicts, frames, dataclasses, strings and numbers
+    "Write the twin of a page; a number that is missing or not finite is null."
+    exact = to_json({"made by": "debias-nb"} | values, inf_nan_mode="null", fallback=_plain)
+    plain = json.loads(exact, parse_float=lambda number: round(float(number), 6))
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    "Write a table for spreadsheets: a text that one would take for a formula begins with an apostrophe."
+    texts = table.map(lambda cell: f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell)
+    return texts.to_csv(index=False)
+
+
+PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "numpy", "pandas", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    "Return the versions of what computes."
+    return {"debias-nb": __version__, "Python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
+
+
+def file_facts(file: PairFile) -> dict:
+    "Return what a page says of a file."
+    matches = file.labels > 0
+    facts = {
+        "name": file.path or file.name, "path": file.path, "form": file.form, "pairs": len(file), "matches": int(matches.sum()),
+        "mean": float(matches.mean()), "sha256": file.sha256, "columns": list(file.columns),
+    }
+    if file.form != "pairs":
+        facts["queries"] = int(file.frame["query"].nunique())
+    if file.corpus is not None:
+        facts["corpus"] = len(file.corpus)
+    return facts | {name: getattr(file, name) for name in ("note", "left_out", "matching") if getattr(file, name)}
+
+
+def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
+    "Say which files are written otherwise than their names say, and what was left out."
+    notes = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
+    for name, file in files.items():
+        notes += [f"{name}: {file['sample']}"] if "sample" in file else []
+        notes += [f"{name}: {counted(count, what)} {'was' if count == 1 else 'were'} left out." for what, count in file.get("left_out", {}).items()]
+    return notes
+
+
+def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Section: # facts: of `made_of`
+    "Return the section on inputs, versions, and the command."
+    files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
+    for name, about in {"files": files, "models": facts["models"]}.items():
+        if not about:
+            continue
+        omitted_columns = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
+        frame = pd.DataFrame(about.values()).drop(columns=omitted_columns, errors="ignore")
+        frame.insert(0, name, [*about])
+        tables[name] = frame
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    return Section("made", "How was this made?", notes, tables, program=facts["command"] or "", note=f"{versions}.")
+
+
+def command_line(
+    command: str,
+    options: dict, # name -> value, or a dict with several by name; a list or tuple has commas; None: not given
+) -> str:
+    "Write a command of `debias-nb` as it is typed."
+    parts = ["debias-nb", command]
+    for option, values in options.items():
+        by_name = values if isinstance(values, dict) else {None: values}
+        for name, value in by_name.items():
+            if value is not None:
+                text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+                parts += [f"--{option.replace('_', '-')}", f"{name}={text}" if name else text]
+    return shlex.join(parts)
+
+
+OURS = re.compile( # how each file begins that is written here
+    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
+    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
+    rb'|test,kind,slice,cases,matches,|task,test,base,tuned,', re.DOTALL)
+
+
+def is_ours(path: Path) -> bool:
+    "Decide whether a file was written by a command of this package."
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return OURS.match(file.read(2000)) is not None
+
+
+def write_whole(path: Path, text: str) -> None:
+    "Write a file whole, or leave what was there and raise `ConfigError`. A link stays one."
+    try:
+        files.write_whole(path, text)
+    except OSError as e:
+        raise ConfigError(f"{path}: not written: {e.strerror}") from None
+
+
+def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwrite: whether files of ours may be there
+    """Check, before the work begins, that files can be written and that nothing is lost.
+
+    A file that was not written here, as one that is read, is never written over. Raise `ConfigError`."""
+    for path in paths:
+        if not os.access(path.parent, os.W_OK):
+            raise ConfigError(f"{path}: there is no folder {path.parent} that may be written to")
+        if path.exists() and not is_ours(path):
+            raise ConfigError(f"{path}: the file exists, and is no page of debias-nb; give another name")
+        if path.exists() and not overwrite:
+            raise ConfigError(f"{path}: the file exists; remove it, give another name, or add --overwrite")

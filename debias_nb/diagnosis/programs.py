@@ -1,0 +1,92 @@
+"""The usual settings of a training, and a program with the names of your own files in it."""
+import re
+from pathlib import Path
+from textwrap import fill, indent
+from typing import get_args
+
+from .files.pairs_file import PairFile
+from .models import Scorer
+from .page import file_facts, filled
+from .recommendations import GENERAL, LIMITS
+from ..settings import OfLabels, OfMatches
+
+OF_MATCHES = get_args(OfMatches)
+LOSSES = get_args(OfLabels) + OF_MATCHES
+LEAST_SQUARES = LOSSES[0] # by default
+BUDGETS = { # of a training by default
+    "static": {"learning_rate": 1e-1, "epochs": 5, "batch_size": 250},
+    "transformer": {"learning_rate": 5e-5, "epochs": 3, "batch_size": 64},
+}
+NO_HARM = """\
+# No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, and give up some of the gain.
+"""
+
+
+def has_both_classes(file: PairFile) -> bool:
+    "Decide whether a file has pairs that are no match."
+    return bool((file.labels == 0).any())
+
+
+def usual_loss(train: PairFile) -> str: # one of `LOSSES`
+    "Return the loss where none is asked for: of labels, or where training has none, of matches."
+    return LEAST_SQUARES if train.form == "pairs" and has_both_classes(train) else OF_MATCHES[0]
+
+
+def training_program(
+    why: str,            # the first line
+    base: str | None,    # what `load_model` takes; None: a model in memory
+    train: dict,         # of `file_facts`
+    regularizer: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
+    folder: str,         # where the model goes
+    loss: str = LEAST_SQUARES, # one of `LOSSES`
+    prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
+    part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
+    own: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
+    seed: int = 0,
+    **settings,          # learning_rate, epochs, batch_size
+) -> str:
+    "Write a program that trains on your file."
+    why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
+    return filled(
+        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own, seed=seed,
+        columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
+
+
+def folder_name(source: str | None) -> str: # of a model, which may be a path or a hub id; None: it is in memory
+    "Make a folder's name of that of a model."
+    return re.sub(r"[^\w.-]", "-", Path(source or "").name) or "mine"
+
+def snippet(
+    scorers: dict[str, Scorer],
+    train: PairFile | None, # None: not given
+    share: float | None,    # mixing weight of the tuned weights; None: models that cannot be mixed
+    is_harmed: bool,        # whether a test shows harm
+) -> str:
+    "Write a program to try next."
+    models = {name: scorer.facts() for name, scorer in scorers.items()}
+    if train is None:
+        return program_of(models, None, share, is_harmed)
+    return program_of(models, file_facts(train), share, is_harmed, usual_loss(train))
+
+
+def program_of(
+    models: dict[str, dict], # of `Scorer.facts`: base and tuned
+    train: dict | None,      # of `file_facts`
+    share: float | None,     # this and the next as `snippet`
+    is_harmed: bool,
+    loss: str = LEAST_SQUARES,
+) -> str:
+    "Write the same from what a page says of models and files."
+    base, source = models["base"], models["tuned"]["source"]
+    folder = folder_name(source)
+    parts = []
+    if not is_harmed:
+        parts.append(NO_HARM)
+    if share is not None:
+        parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder))
+    if train is not None:
+        parts.append(training_program(
+            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "
+            f"whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
+            prompt=base["prompt"], **BUDGETS[base["kind"]]))
+    return "\n".join(parts)

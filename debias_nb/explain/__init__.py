@@ -1,1 +1,0 @@
-"Whether, where and why fine-tuning made an encoder worse: a diagnosis as one page."

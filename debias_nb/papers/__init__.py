@@ -1,0 +1,1 @@
+"What only the three papers need: readers of their corpora, synthetic data, tasks, pages and commands."

@@ -1,0 +1,41 @@
+"Commands for a maintainer of records: publish."
+import os
+from typing import Annotated
+
+import typer
+from typer import Argument, Exit, Option
+
+from ...commands.terminal import MAINTENANCE, Profile, echo, project_here
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=MAINTENANCE)
+def publish(
+    tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
+    profile: Profile = "planted",
+    replace: Annotated[bool, Option("--replace", help="Replace records that differ from those of this machine.")] = False,
+):
+    """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
+
+    No record in results/ is left out. Records made with uncommitted changes are refused."""
+    from ..notebooks import select
+    from ...runs.config import configured, load_experiment
+    from ...runs.publish import publish as published
+    from ...runs.records import Store
+    root = project_here()
+    for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
+        new, present = published(name, profile, root, replace)
+        echo(f"{name}: {len(new)} records added, {len(present)} were there")
+    store = Store(root / "results")
+    left_out = []
+    for place in store.unpublished():
+        name, _, profile = place.rpartition(".")
+        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None # None: runs are kept whole
+        rows, odd = store.publish(place, resamples)
+        echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
+        left_out += odd
+    for line in left_out:
+        echo(line, err=True)
+    if left_out:
+        raise Exit(1)

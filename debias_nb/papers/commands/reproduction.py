@@ -1,0 +1,365 @@
+"Commands for a reader of the companion: run, batch, report, status, agree, list."
+import os
+import re
+from collections import Counter
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Exit, Option
+
+from ...checks import LARGEST_SEED, ConfigError, RunnerError, check_known, check_whole, quoted
+from ...commands.terminal import REPRODUCTION, Full, Profile, Workers, echo, end, interruptible, project_here
+
+app = typer.Typer()
+
+
+Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
+Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
+SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
+
+
+def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
+    "Read the value of `--seeds`. Raise `RunnerError`."
+    if not SEEDS.fullmatch(text):
+        raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
+    seeds = [int(part) for part in text.split(",")]
+    for seed in seeds:
+        check_whole("--seeds", seed, 0, LARGEST_SEED, RunnerError)
+    return seeds
+
+
+def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
+    "Read one `-p` argument. Raise `RunnerError`."
+    from ...files import parse_yaml
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise RunnerError(f"-p wants name=value, got {text!r}")
+    try:
+        return name, parse_yaml(value, name)
+    except ConfigError:
+        raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
+
+
+def _study(name: str, profile: str, **narrowing): # narrowing: as `narrow` takes it
+    "Return what this machine's records say of an experiment, or of the part of it that is asked for."
+    from ...runs.config import load_experiment
+    from ..pages.frame import Results
+    from ...runs.runner import narrow, store_for
+    study = Results().study_of(narrow(load_experiment(name, profile), **narrowing), store_for(profile))
+    study.own = True
+    return study
+
+
+METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
+                "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
+
+
+def _print_tables(study) -> None:
+    "Print the tables of a study, and what they lack."
+    from ..pages.tables import markdown, means, missing
+    if study.cells:
+        echo(f"\n{study.experiment.title} ({study.experiment.scale})")
+    if study.unlike:
+        echo(f"not the settings of the configuration: {study.unlike}")
+    for table, runs in study.runs.groupby("table", sort=False):
+        rows = means(runs)
+        if len(rows):
+            metric = runs.metric.iloc[0].partition("[")[0]
+            echo(f"\n{table}, {METRIC_NAMES.get(metric, metric)}, {runs.unit.iloc[0]}\n{markdown(rows)}")
+    lacking = missing(study)
+    if lacking:
+        echo(f"\n{lacking}")
+
+
+def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
+    "Print what the runs of some experiments take that have no record. Nothing is loaded but configurations and records."
+    from ...files import project_root
+    from ...runs.records import Store
+    from ...runs.runner import finished, store_for
+    from ..costs import Measurements, Reckoning, forecast, two_digits
+    from ..pages.tables import text_table
+    source = Reckoning()
+    basis = f"reckoned for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
+    if profile != "paper":
+        committed = Store(project_root() / "results")
+        papers = {experiment.paper for experiment in experiments}
+        places = [place for place in committed.places() if place.split("/")[0] in papers and place.endswith(f".{profile}")]
+        source = Measurements(list(chain(*map(committed.records, places))))
+        basis = "as the records of like runs took, step for step, one after the other"
+    rows = []
+    unknown = {}
+    for experiment in experiments:
+        records = {} if fresh else finished(experiment.runs(), store_for(profile))
+        costs = forecast(experiment, records, source)
+        row = costs.row()
+        for name in ("steps", "memory (GiB)", "hours"):
+            row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
+        rows.append(list(map(str, row.values())))
+        unknown |= dict.fromkeys(costs.unknown)
+    echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"], rows))
+    echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
+    if unknown:
+        echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
+
+
+def _run_one(name: str, profile: str, run_id: str, fresh: bool, others: dict[str, object]) -> None: # others: options, which change nothing
+    "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
+    from ...runs.config import load_experiment
+    from ...runs.runner import run_all, store_for
+    superfluous = [option for option, value in others.items() if value is not None]
+    if superfluous:
+        raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(superfluous)}")
+    runs = {run.id: run for run in load_experiment(name, profile).runs()}
+    check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
+    outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
+    for why in (outcome.missing | outcome.failed).values():
+        end(f"{run_id}: {why}")
+
+
+def _parameters(p: list[str], **options) -> dict[str, object]: # options: None and False are not given
+    "Read the parameters of a notebook. Raise `RunnerError` for one that is also an option, or is given twice."
+    values = {name: value for name, value in options.items() if value not in (None, False)}
+    for name, value in map(parse_parameter, p):
+        if name == "profile":
+            raise RunnerError("-p profile: the profile is an option of its own, such as --profile small")
+        if name in values:
+            raise RunnerError(f"{name} is given twice")
+        values[name] = value
+    return values
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def run(
+    name: Annotated[str, Argument(help="Paper and experiment, e.g. itvreg/table03.")],
+    profile: Profile = "planted",
+    p: Annotated[list[str] | None, Option(
+        "-p", help="Set a parameter of the notebook, name=value (YAML). Repeatable.")] = None,
+    seeds: Seeds = None,
+    fresh: Again = False,
+    full: Full = False,
+    workers: Workers = None,
+    only: Annotated[str | None, Option(help="Make the run of this id, and execute no notebook.")] = None,
+    dry_run: DryRun = False,
+):
+    "Execute one notebook; load the runs that are recorded."
+    root = project_here()
+    if only is not None:
+        return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
+    from ..notebooks import NARROWING, NotebookFailed, execute_notebook, make_runs
+    from ..pages.frame import RunsFailed
+    seed_list = None if seeds is None else parse_seeds(seeds)
+    parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
+    if dry_run:
+        from ...runs.config import load_experiment
+        from ...runs.runner import narrow
+        narrowing = {key: value for key, value in parameters.items() if key in NARROWING}
+        return _print_costs([narrow(load_experiment(name, profile), full=full, **narrowing)], profile, fresh)
+    try:
+        with interruptible():
+            study = make_runs(name, profile, parameters, root)
+            if study:
+                parameters.pop("fresh", None) # they have just been made
+            out = execute_notebook(name, profile, parameters, root)
+    except (NotebookFailed, RunsFailed) as e:
+        end(f"{name} at {profile} failed: {e}")
+    echo(f"executed: {os.path.relpath(out)}")
+    study = study or _study(name, profile, **{key: value for key, value in parameters.items() if key in NARROWING})
+    _print_tables(study)
+    trainings = {run.id for run in study.experiment.runs() if run.training}
+    if trainings and trainings.isdisjoint(record["id"] for record in study.finished):
+        end(f"nothing of {name} at {profile} that was asked for has been run")
+
+
+Tables = Annotated[list[str] | None, Argument(
+    help="Tables or papers, e.g. itvreg/table05 scan; default: all.", show_default=False)]
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def batch(
+    tables: Tables = None,
+    profile: Profile = "planted",
+    seeds: Seeds = None,
+    fresh: Again = False,
+    full: Full = False,
+    workers: Workers = None,
+    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
+    dry_run: DryRun = False,
+):
+    """Make all runs of a profile, then execute its notebooks, whatever fails.
+
+    With names of tables or papers, only theirs."""
+    from ...runs.config import configured, load_experiment
+    from ...runs.runner import cores, narrow, run_all, store_for
+    from ..notebooks import select
+    options = {"full": full}
+    if seeds is not None:
+        options["seeds"] = parse_seeds(seeds)
+    root = project_here()
+    configurations = configured(f"*/*.{profile}.yaml", root)
+    if not configurations:
+        raise RunnerError(f"no notebook has a configuration at profile {profile}")
+    names = select(tables, configurations)
+    first = {} # all runs in one pool of processes, each of which loads its libraries once
+    experiments = {}
+    for name in names:
+        with suppress(ConfigError): # its notebook says so
+            experiments[name] = narrow(load_experiment(name, profile), **options)
+            first |= {run.id: run for run in experiments[name].runs()}
+    if dry_run:
+        return _print_costs(list(experiments.values()), profile, fresh)
+    with interruptible():
+        outcome = run_all(list(first.values()), store_for(profile), fresh, workers)
+        failures = outcome.failed
+        if not runs: # a notebook tells of its own runs that failed
+            from ..notebooks import execute_all
+            from ..pages.report import has_notebook, page_of
+            pages = [page_of(experiments[name]) if name in experiments else name for name in names]
+            executable = list(filter(has_notebook, dict.fromkeys(pages)))
+            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or cores())
+            echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
+    for name, why in failures.items():
+        echo(f"failed: {name}: {why}", err=True)
+    for why in dict.fromkeys(outcome.missing.values()):
+        echo(f"not run: {why}", err=True)
+    if outcome.missing and not outcome.records:
+        end(f"not one run at profile {profile} can be made")
+    if failures:
+        raise Exit(1)
+
+
+def _write_some(names: list[str], folder: Path, results, here: Path, keep=None) -> list[Path]: # what was written
+    "Write some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    from contextlib import chdir # not there in Python 3.10, in which no page is made
+    from ...runs.config import configured
+    from ..pages.report import has_notebook, write_notebook, write_page
+    paths = []
+    with chdir(here):
+        for name in filter(has_notebook, names):
+            if configured(f"{name}.*.yaml"):
+                paths += write_page(name, folder, results, keep)
+            else:
+                paths += write_notebook(name, folder, results, {"folder": str(folder)}, keep=keep)
+    return paths
+
+
+def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
+    "Write pages, or those of papers; None: all. keep: as `report.outputs_of`."
+    from joblib import Parallel, cpu_count, delayed
+    from ...runs.config import configured
+    from ..notebooks import select
+    from ..pages.frame import Results, papers
+    from ..pages.report import BOOKS, OF_PAPER
+    groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()] # claims rest on tables
+    results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
+    if names:
+        return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
+    # papers side by side, the largest one here; the books speak of all of them
+    largest, *others = sorted(groups, key=len, reverse=True)
+    pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
+    elsewhere = pool(delayed(_write_some)(group, folder, Results(fresh, is_page=True), root, keep) for group in others)
+    paths = _write_some(largest, folder, results, root, keep)
+    return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, results, root, keep)]
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def report(
+    names: Annotated[list[str] | None, Argument(
+        help="Pages, or papers for all of theirs; default: all.", show_default=False)] = None,
+    fresh: Annotated[bool, Option(
+        "--fresh", help="Read your own synthetic-data runs from _runs/ instead of the committed ones.")] = False,
+    out: Annotated[Path | None, Option(
+        help="Output folder; default: reports/, or _runs/reports/ with --fresh.")] = None,
+):
+    """Write the pages with their tables and figures from records.
+
+    Notebooks are executed; nothing is trained."""
+    root = project_here()
+    folder = out.absolute() if out else root / ("_runs/reports" if fresh else "reports")
+    for path in write_pages(names, folder, fresh, root):
+        echo(os.path.relpath(path))
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def status(
+    paper: Annotated[str | None, Argument(help="itvreg, arr or scan; default: all.")] = None,
+):
+    """Say which cells of which tables have a number, and why others have none.
+
+    Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
+    of this clone, before their commit, or of runs that its configurations did not name."""
+    from ..pages.cells import reasons
+    from ..pages.report import all_cells
+    from ..pages.tables import text_table
+    from ...runs.origin import NO_HISTORY, history
+    from ...runs.publish import unfounded
+    root = project_here()
+    tables = {}
+    for cell in all_cells(paper):
+        tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
+    rows = []
+    for key, own in tables.items():
+        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
+        lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
+        rows.append([*key, len(own), counts, "; ".join(lacking)])
+    header = ["paper", "table", "profile", "cells", "status", "why not"]
+    echo(text_table(header, rows))
+    commits = history(root)
+    if commits is None:
+        echo(NO_HISTORY, err=True)
+        return
+    faults = unfounded(root, commits, paper)
+    for fault in faults:
+        echo(fault, err=True)
+    if faults:
+        raise Exit(1)
+
+
+@app.command(rich_help_panel=REPRODUCTION)
+def agree():
+    """Compare this machine's synthetic-data records with the committed ones.
+
+    Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
+    of encoder may be on any processor; every count has to be the same."""
+    from ..pages.frame import Results
+    from ...runs.records import latest
+    from ..reproduce import agreement
+    project_here()
+    sides = []
+    for store in (Results(fresh=True).store("planted"), Results().store("planted")):
+        places = [place for place in store.places() if place.endswith(".planted")]
+        sides.append(latest(record for place in places for record in store.records(place)))
+    lines, do_agree = agreement(*sides)
+    for line in lines:
+        echo(line)
+    if not do_agree:
+        raise Exit(1)
+
+
+@app.command("list", rich_help_panel=REPRODUCTION)
+def list_names():
+    "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
+    from typing import get_args
+    from ...runs.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from ..notebooks import templates
+    values = {
+        "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
+        "interventions": Intervention,
+        "losses of authors": AuthorsConfig.model_fields["base"].annotation,
+        "students of authors": AuthorsConfig.model_fields["student"].annotation,
+        "sample weights of answers": ScanConfig.model_fields["weights"].annotation,
+        "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
+    }
+    echo(f"regularizers of pairs: {', '.join(REGULARIZER_NAMES)}")
+    for what, kind in values.items():
+        echo(f"{what}: {', '.join(name for name in get_args(kind) if name != 'none')}")
+    try:
+        experiments = templates(project_here())
+    except RunnerError:
+        experiments = ["those of a clone of the repository, and this folder is not in one"]
+    echo("\nexperiments:")
+    for name in experiments:
+        echo(f"  {name}")

@@ -1,0 +1,1 @@
+"Readers of the corpora that the papers train and test on."

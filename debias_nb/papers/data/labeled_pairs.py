@@ -1,0 +1,273 @@
+"""Pairs for training and tests of runs: of synthetic datasets and of files, or as columns of a ranking loss.
+
+`sources` has all names.
+"""
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from ...checks import ConfigError, check_known
+from ...files import fingerprint
+from ...settings import WorldConfig
+from .answers import load_answers
+from ...data.corpora import CorpusConfig
+from ...data.pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
+from .products import CATEGORIES, load_offers, load_products, load_test
+from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
+from .titles import TitleTask
+from ...data.worlds import Catalog, Pairs
+
+
+PLANTED_SPLITS = ("iid", "uncoupled", "redealt", "unseen") # splits of the planted catalog
+
+
+@dataclass(frozen=True)
+class LabeledPairs:
+    "Pairs for training or for a test."
+    name: str
+    left: list[str]
+    right: list[str]
+    labels: np.ndarray                      # (n,) 0 or 1
+    groups: np.ndarray | None = None        # (n,) query of each pair, where pairs share queries
+    subsets: dict = field(default_factory=dict) # name -> (n,) booleans
+    info: dict = field(default_factory=dict)    # fingerprint and counts, for the record
+    offers: TitleTask | None = None             # of products, as retrieval
+
+    @property
+    def all_texts(self) -> list[str]:
+        "The left ones first."
+        return self.left + self.right
+
+
+@lru_cache(maxsize=4)
+def planted_catalog(world: WorldConfig) -> Catalog:
+    "Make a planted catalog, once a process."
+    return Catalog(world)
+
+
+def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
+    "Convert planted pairs; those of a test are grouped by query."
+    left, right = pairs.texts()
+    labels = pairs.labels
+    info = {
+        "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels), "positives": int(labels.sum())}
+    if not is_test:
+        return LabeledPairs(name, left, right, labels, info=info)
+    subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
+    return LabeledPairs(name, left, right, labels, pairs.group, subsets, info)
+
+
+def _of_texts(pairs: QuestionPairs, name: str, subsets=None, offers=None) -> LabeledPairs:
+    info = {
+        "fingerprint": pairs.fingerprint, "pairs": len(pairs.labels), "positives": int(pairs.labels.sum()),
+        "counts": pairs.counts}
+    return LabeledPairs(name, pairs.left, pairs.right, pairs.labels, None, subsets or {}, info, offers)
+
+
+def _part_of(pairs, corpus: CorpusConfig, part: str):
+    "Sample whole queries of planted pairs for training or held-out pairs, by a fixed seed."
+    queries = np.unique(pairs.group)
+    selection = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
+    if part == "train":
+        rest = np.setdiff1d(queries, selection)
+        selection = default_rng([0, 8]).permutation(rest)[:round(corpus.share * len(queries))]
+    keep = np.isin(pairs.group, selection)
+    return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
+
+
+class Questions(NamedTuple):
+    "Distinct texts of pairs, and the question of each: duplicates, duplicates of these, and so on have the same."
+    texts: np.ndarray # (texts,)
+    left: np.ndarray  # (n,) places in `texts`
+    right: np.ndarray # (n,) places in `texts`
+    group: np.ndarray # (texts,) number of the question
+
+
+def questions_of(pairs: LabeledPairs | QuestionPairs) -> Questions:
+    "Group the distinct texts of pairs by question."
+    texts, places = np.unique(np.array(pairs.all_texts, dtype=object), return_inverse=True)
+    left, right = places.reshape(2, -1)
+    is_duplicate = pairs.labels == 1
+    _, group = components(left[is_duplicate], right[is_duplicate], len(texts))
+    return Questions(texts, left, right, group)
+
+
+def at_balance(
+    pairs: QuestionPairs,    # with labels of both classes
+    duplicates: int | None,  # size of the sample; None: all of them
+    negatives: int,          # of each duplicate
+    seed: int,
+) -> QuestionPairs: # each duplicate in front of its negatives
+    """Sample pairs at another balance, as in the data of paper A (1:100).
+
+    The left text of a duplicate is paired with a random sample of all texts of these pairs, each at most once a
+    duplicate, and none with the same question. Raises `ConfigError` when there are too few duplicates or texts.
+    """
+    rng = default_rng([seed, 11])
+    matches = np.flatnonzero(pairs.labels)
+    count = len(matches) if duplicates is None else duplicates
+    if count > len(matches):
+        raise ConfigError(f"{pairs.name}: `duplicates` is {count:,}, and there are {len(matches):,}")
+    sample = rng.permutation(matches)[:count]
+    texts, left, right, group = questions_of(pairs)
+    alike = np.bincount(group)[group[left[sample]]]
+    if negatives > len(texts) - alike.max(initial=0):
+        raise ConfigError(f"{pairs.name}: `negatives` is {negatives:,}, and there are {len(texts):,} texts")
+
+    others = np.empty((count, negatives), int)
+    for row, first in zip(others, left[sample]):
+        choice = {} # distinct texts in their random order
+        while len(choice) < negatives:
+            more = rng.integers(len(texts), size=negatives)
+            choice |= dict.fromkeys(more[group[more] != group[first]].tolist())
+        row[:] = list(choice)[:negatives]
+
+    seconds = np.column_stack([right[sample], others])
+    labels = np.zeros(seconds.shape, "int8")
+    labels[:, 0] = 1
+    firsts = np.repeat(left[sample], 1 + negatives)
+    return QuestionPairs(
+        f"{pairs.name} at 1:{negatives}", texts[firsts].tolist(), texts[seconds.ravel()].tolist(), labels.ravel(),
+        pairs.counts | {"duplicates drawn": count, "negatives each": negatives})
+
+
+def ranking_columns(
+    pairs: LabeledPairs,
+    hard: bool, # whether there is a third column
+) -> tuple[list[list[str]], np.ndarray, dict]: # columns; the questions of their texts, as of `PairTokens`; counts
+    """Make columns of duplicates for a ranking loss, the third one a hard negative.
+
+    The negative is the other text of a pair that is labeled as no duplicate. If only the right text of a duplicate is
+    in such a pair, the two change places; if neither is, the negative is a random text of such pairs. Raises
+    `ConfigError` if there is no such pair.
+    """
+    texts, left, right, group = questions_of(pairs)
+    is_duplicate = pairs.labels == 1
+    first, second = left[is_duplicate], right[is_duplicate]
+    if not hard:
+        return [texts[first].tolist(), texts[second].tolist()], group[first][:, None], {"duplicates": len(first)}
+
+    rng = default_rng([0, 17])
+    others = np.column_stack([left, right])[~is_duplicate]
+    others = others[group[others[:, 0]] != group[others[:, 1]]]
+    if not len(others):
+        raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, and there are none")
+    both_ways = np.concatenate([others, others[:, ::-1]])
+    negative_of = np.full(len(texts), -1)
+    of, what = rng.permutation(both_ways).T
+    negative_of[of] = what
+    turn = (negative_of[first] < 0) & (negative_of[second] >= 0)
+    first, second = np.where(turn, [second, first], [first, second])
+    third = negative_of[first]
+    own = int((third >= 0).sum())
+    lacking = np.flatnonzero(third < 0)
+    while len(lacking):
+        third[lacking] = rng.choice(others.ravel(), len(lacking))
+        lacking = lacking[group[third[lacking]] == group[first[lacking]]]
+    columns = [texts[column].tolist() for column in (first, second, third)]
+    return columns, group[np.column_stack([first, third])], {"duplicates": len(first), "with a negative of their own": own}
+
+
+class Source(NamedTuple):
+    "Readers of the texts of one name; None for what it does not have."
+    train: Callable[[CorpusConfig, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
+    test: Callable[[str], LabeledPairs] | None = None
+    texts: Callable[[str], list[str]] | None = None # unlabeled
+
+
+def _train_questions(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
+
+
+def _test_questions(name: str) -> LabeledPairs:
+    return _of_texts(load_questions(name, "test", require_hash=True), name)
+
+
+def _train_products(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
+
+
+def _test_products(name: str) -> LabeledPairs:
+    test, subsets = load_test(name)
+    return _of_texts(test, name, subsets, load_offers(name))
+
+
+def _train_news(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+    return load_news(share, corpus.share_seed)
+
+
+def _test_sentences(name: str) -> LabeledPairs:
+    return _of_texts(load_sentences(name), name)
+
+
+def _texts_of_training(name: str) -> list[str]:
+    return training_pairs(CorpusConfig(name=name)).all_texts
+
+
+def _texts_of_answers(name: str) -> list[str]:
+    general = load_answers(name, "dev", require_hash=True)
+    return [*general.questions, *general.answers]
+
+
+def sources() -> dict[str, Source]:
+    "Return the readers of all real texts by name."
+    return {
+        **dict.fromkeys(question_corpora(), Source(_train_questions, _test_questions, _texts_of_training)),
+        **dict.fromkeys(CATEGORIES, Source(_train_products, _test_products, _texts_of_training)),
+        **dict.fromkeys(KINDS, Source(None, _test_sentences, sentence_texts)),
+        **dict.fromkeys(TEXTS_ONLY, Source(None, None, sentence_texts)),
+        NEWS: Source(_train_news, _test_sentences, sentence_texts),
+        "qnli": Source(None, None, _texts_of_answers), # of no training corpus
+    }
+
+
+def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Source:
+    "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `others` among the names."
+    by_name = {one: source for one, source in sources().items() if getattr(source, kind)}
+    check_known(what, name, (*by_name, *others), ConfigError)
+    return by_name[name]
+
+
+@lru_cache(maxsize=4)
+def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs:
+    "Load the `train` or `heldout` pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
+    if corpus.name == "catalogue":
+        planted_pairs = planted_catalog(corpus.world).labeled_pairs()
+        return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)
+    own = source("corpus", corpus.name, "train", ("catalogue",))
+    if corpus.holdout and corpus.name not in question_corpora():
+        raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
+    pairs = own.train(corpus, part, 1. if corpus.whole_groups else corpus.share)
+    if corpus.whole_groups:
+        _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
+    if corpus.negatives:
+        pairs = at_balance(pairs, corpus.duplicates if part == "train" else None, corpus.negatives, 0)
+    return _of_texts(pairs, corpus.name)
+
+
+@lru_cache(maxsize=16)
+def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
+    "Load an evaluation set. Raises as `training_pairs`."
+    if name == "heldout":
+        return training_pairs(corpus, "heldout")
+    if name in PLANTED_SPLITS:
+        return _of_world(planted_catalog(world).test_pairs(name), name, is_test=True)
+    return source("evaluation set", name, "test", (*PLANTED_SPLITS, "heldout")).test(name)
+
+
+def training_texts(
+    name: str, # of a corpus, or of a split of `world`
+    world: WorldConfig | None = None,
+) -> list[str]:
+    """Load the training texts of a corpus, or titles like those of a synthetic split.
+
+    There are as many of these as training pairs have, disjoint from training and tests. Raises as `training_pairs`.
+    """
+    if world and name in PLANTED_SPLITS:
+        return [title.text for title in planted_catalog(world).unlabeled(name)]
+    return source("corpus of texts", name, "texts", PLANTED_SPLITS if world else ()).texts(name)

@@ -1,0 +1,193 @@
+"""The notebooks of `nbs/papers/`: their parameters are checked, and copies of them executed.
+
+Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here
+parameters are checked before a kernel starts.
+"""
+import json
+import logging
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+
+from ..checks import ConfigError, RunnerError, check_known, nearest
+from ..files import fingerprint
+from ..runs.config import configured, load_experiment, typed
+from .pages.places import is_of_library
+
+
+class NotebookFailed(RuntimeError):
+    "A notebook that was begun and failed."
+
+
+TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list)}
+
+
+def parameter_types(template: Path) -> dict[str, object]:
+    """Read the parameters of a template, lines `name: type = literal` of its one cell that is tagged `parameters`.
+
+    Raise `RunnerError` for another form."""
+    try:
+        cells = json.loads(template.read_text("utf-8"))["cells"]
+        (source,) = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+        cell = ModuleType("parameters")
+        cell.__builtins__ = TYPES # nothing else is known there
+        exec(source, vars(cell))
+        kinds = cell.__annotations__
+        return {name: kind | None if vars(cell)[name] is None else kind for name, kind in kinds.items()}
+    except Exception as e:
+        raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
+
+
+def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str, object]:
+    "Give parameters their declared types. Raise `RunnerError` for an unknown name or a wrong type."
+    types = parameter_types(template)
+    for name in parameters:
+        check_known(f"parameter in {template.stem} called", name, types, RunnerError)
+    try:
+        return {name: typed(name, value, types[name]) for name, value in parameters.items()}
+    except ConfigError as e:
+        raise RunnerError(f"{template.stem}: {e}") from None
+
+
+def templates(root: Path) -> list[str]: # `paper/experiment`
+    "List all templates of the project."
+    folder = root / "nbs/papers"
+    places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
+    return sorted(place.with_suffix("").as_posix() for place in places if not is_of_library(place))
+
+
+def suggest(name: str, names: list[str]) -> str:
+    "Suggest the experiments of that name in every paper, of the closest one if no paper has it, or else the closest name."
+    stems = sorted({full.rpartition("/")[2] for full in names})
+    close = get_close_matches(name, stems, 1, .6)
+    same = [repr(full) for full in names if full.rpartition("/")[2] in close]
+    if "/" in name or not same:
+        return nearest(name, names)
+    return f"; did you mean {' or '.join(same)}?"
+
+
+def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
+    "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
+    tables = set()
+    for name in names or all_names:
+        own = {one for one in all_names if one == name or one.startswith(f"{name}/")}
+        if not own:
+            raise RunnerError(f"no table or paper {name!r}{suggest(name, all_names)}")
+        tables |= own
+    return [name for name in all_names if name in tables]
+
+
+def template_path(name: str, profile: str, root: Path) -> Path: # name: `paper/experiment`
+    "Return the notebook that shows an experiment. Raise `RunnerError` with the closest names if there is none."
+    if name not in [*templates(root), *configured("*/*.yaml", root)]:
+        raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
+    page = load_experiment(name, profile, root).page
+    path = root / "nbs/papers" / f"{name}.ipynb"
+    return path.with_stem(page or path.stem)
+
+
+def _kernel_manager():
+    "Return a class of kernel managers whose kernels are the Python that runs this, talk encrypted, and end without an alarm."
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    class ThisPython(AsyncKernelManager):
+        transport_encryption = "auto"
+        shutdown_wait_time = 2.
+
+        @property
+        def kernel_spec(self): # a kernel that somebody has named `python3` may be another Python
+            return KernelSpecManager(kernel_dirs=[]).get_kernel_spec("python3")
+
+        async def _async_interrupt_kernel(self):
+            if not self.shutting_down:
+                await super()._async_interrupt_kernel()
+
+    return ThisPython
+
+
+SLEEPING_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def run_notebook(
+    template: Path,
+    output: Path,               # the executed copy
+    parameters: dict[str, object],
+    cwd: Path | None = None,    # the kernel's folder
+) -> Path:
+    """Check parameters, then execute a template.
+
+    Raise `RunnerError` before a kernel starts, `NotebookFailed` after."""
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+    parameters = check_parameters(template, parameters)
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL) # a cell that Ctrl-C stopped is an error that nobody asks for
+    for name, value in SLEEPING_THREADS.items():
+        os.environ.setdefault(name, value)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        papermill.execute_notebook(
+            str(template), str(output), parameters=parameters, kernel_name="python3",
+            kernel_manager_class=_kernel_manager(), cwd=str(cwd or template.parent),
+            progress_bar=False, log_output=False, stderr_file=None)
+    except (PapermillExecutionError, DeadKernelError) as e:
+        name = getattr(e, "ename", type(e).__name__)
+        raise NotebookFailed(f"{name}: {getattr(e, 'evalue', e)}".strip()) from None
+    except OSError as e: # a disk that is full, a folder that is read-only
+        raise RunnerError(f"{output}: not executed: {e.strerror or e}") from None
+    return output
+
+
+NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs are asked for
+
+
+def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path: # name: `paper/experiment`
+    "Return the path of an executed copy: a digest of which runs it asks for is in its name, so that none is written over another."
+    narrowing = {key: parameters[key] for key in NARROWING if parameters.get(key) is not None}
+    digest = f".{fingerprint(narrowing)[:8]}" if narrowing else ""
+    return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"
+
+
+def make_runs(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
+    "Make the runs of a notebook in this process, which has a terminal for their progress."
+    template = template_path(name, profile, root)
+    values = check_parameters(template, parameters)
+    if "own" not in parameter_types(template) or values.get("own") is False:
+        return None
+    from .pages.frame import make_study
+    options = {key: values.get(key) for key in NARROWING} | {"full": values.get("full", False)}
+    return make_study(name, profile, options, values.get("workers"), values.get("fresh", False))
+
+
+def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
+    "Execute the notebook of an experiment at a profile."
+    template = template_path(name, profile, root)
+    values = {"profile": profile} | parameters
+    if "own" in parameter_types(template):
+        values.setdefault("own", True)
+    return run_notebook(template, executed_path(root, name, profile, values), values, cwd=root)
+
+
+def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str, str | None]: # name, why it failed
+    "Execute one notebook, in a process of its own, with those parameters that it declares."
+    try:
+        types = parameter_types(template_path(name, profile, root))
+        own = {key: value for key, value in parameters.items() if key in types} # a search has one seed of its own
+        execute_notebook(name, profile, own, root)
+    except (NotebookFailed, RunnerError, ConfigError) as e:
+        return name, str(e)
+    return name, None
+
+
+def execute_all(names: list[str], profile: str, parameters: dict, root: Path, workers: int) -> dict[str, str]: # name -> why it failed
+    "Execute several notebooks in parallel, and return the failures."
+    from joblib import Parallel, delayed
+    from rich.console import Console
+    from rich.progress import track
+    pool = Parallel(min(workers, len(names)), return_as="generator_unordered")
+    attempts = pool(delayed(_attempt)(name, profile, parameters, root) for name in names)
+    why = dict(track(attempts, "notebooks", total=len(names), console=Console(stderr=True)))
+    return {name: why[name] for name in names if why[name]}

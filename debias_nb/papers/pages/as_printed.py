@@ -1,0 +1,393 @@
+"""The settings that a paper prints, those of the runs, which are read from configurations, and why they differ."""
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...checks import ConfigError, check_known
+from ...runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experiment
+from .expected import PrintedSetting, Value, load_expected, of_profile
+from .frame import PROFILES, all_experiments, profiles_of
+from .report import page_of
+from .tables import text_table
+
+
+PRINTED_TABLE = re.compile(r"(table|figure)(\d+)")
+NONE = "none" # a setting that is not there, as the number of something that is not done
+
+
+def _metrics(experiment: ExperimentConfig, *_) -> tuple[str, ...]:
+    "Return the metrics of all tables that the paper has."
+    tables = [table for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)]
+    of_columns = {column.metric.partition("[")[0] for table in tables for column in table.columns if column.metric}
+    of_tables = {table.metric for table in tables if not all(column.metric for column in table.columns)}
+    return tuple(sorted(of_columns | of_tables))
+
+
+def _author_epochs(_experiment, _block, run: RunConfig) -> int | float:
+    from ..tasks.authors import attempts
+    return attempts(run)[0].training.epochs
+
+
+def _weight_rate(_experiment, _block, run: RunConfig) -> float:
+    from ...losses.scan import VARIANTS
+    return run.method.scan.rate or VARIANTS[run.method.scan.variant]["lr"]
+
+
+def _weight_steps(_experiment, _block, run: RunConfig) -> int:
+    from ...losses.scan import VARIANTS
+    return VARIANTS[run.method.scan.variant]["steps"]
+
+
+def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
+    return run.training.transfer.corpus if run.method.transfer else None
+
+
+PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
+
+
+def _passed_over(_experiment, _block, run: RunConfig) -> str:
+    return run.training.epoch_of or PASSED_OVER[run.training.loss]
+
+
+READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]] = { # what no single field says
+    "seeds": lambda experiment, block, run: block.seeds,
+    "number of seeds": lambda experiment, block, run: len(block.seeds),
+    "metrics": _metrics,
+    "learning rates": lambda experiment, block, run: (run.training.learning_rate, *run.training.further_rates),
+    "temperatures": lambda experiment, block, run: (run.training.temperature, *run.training.further_temperatures),
+    "held-out categories": lambda experiment, block, run: len(run.data.held_out),
+    "epochs of authors": _author_epochs,
+    "rate of the weights": _weight_rate,
+    "steps of the weights": _weight_steps,
+    "first stage": _first_stage,
+    "passed over": _passed_over,
+}
+
+
+def _at(run: RunConfig, path: str): # None where a part of the path is not there
+    """Return what a run says at a path.
+
+    Raises `ConfigError` for a name that no configuration has."""
+    value = run
+    for name in path.split("."):
+        if value is None:
+            return None
+        if not hasattr(value, name):
+            check_known("setting", name, list(type(value).model_fields), ConfigError)
+        value = getattr(value, name)
+    return value
+
+
+def _several(value) -> tuple[Value, ...]: # several values as they are, one value alone
+    values = value if isinstance(value, tuple) else (value,)
+    return tuple(NONE if one is None else one for one in values)
+
+
+def _constant(name: str):
+    "Return an object of the code by its full name."
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _is_meant(setting: PrintedSetting, run: RunConfig) -> bool:
+    if not setting.where:
+        return run.method.trained
+    return all(set(_several(_at(run, path))) & set(values) for path, values in setting.where.items())
+
+
+def read_values(
+    setting: PrintedSetting, # with `read`
+    experiment: ExperimentConfig,
+) -> dict[tuple[Value, ...], list[RunConfig]]: # value -> a run of the first seed for each place that has it
+    """Read a setting from all runs that it is about.
+
+    Raises `ConfigError` for a name that no configuration has."""
+    runs_by_value = {}
+    for block in experiment.blocks:
+        first_seed = block.model_copy(update={"seeds": block.seeds[:1], "worlds": 0})
+        for run in experiment.block_runs(first_seed):
+            if not _is_meant(setting, run):
+                continue
+            if setting.read.startswith("debias_nb."):
+                value = _constant(setting.read)
+            elif setting.read in READERS:
+                value = READERS[setting.read](experiment, block, run)
+            else:
+                value = _at(run, setting.read)
+            runs_by_value.setdefault(_several(value), []).append(run)
+    return runs_by_value
+
+
+def in_words(values: tuple[Value, ...]) -> str:
+    "Return values as a page has them, `1e−4, 0.3`."
+    return ", ".join(value if isinstance(value, str) else _number(value) for value in values)
+
+
+def _number(value: int | float) -> str:
+    if 0 < value < .001:
+        return re.sub(r"e-0?", "e−", np.format_float_scientific(value, trim="-"))
+    return f"{value:,}" if value >= 10_000 else f"{value:g}"
+
+
+OWNERS: dict[str, Callable[[RunConfig], str]] = { # of several values of one setting
+    "encoder": lambda run: run.encoder.display,
+    "corpus": lambda run: run.data.display if run.data else "",
+}
+
+
+def _as_code(value: Value) -> Value:
+    "Mark the name that a configuration has for something."
+    return f"`{value}`" if isinstance(value, str) and value != NONE else value
+
+
+def values_in_words(runs_by_value: dict[tuple[Value, ...], list[RunConfig]]) -> str:
+    "Say every value that runs have, and which encoders or corpora have it where that separates them."
+    texts = {value: in_words(tuple(map(_as_code, value))) for value in sorted(runs_by_value, key=_order)}
+    for owner_of in OWNERS.values():
+        owners = {value: dict.fromkeys(map(owner_of, runs_by_value[value])) for value in texts}
+        names = [name for own in owners.values() for name in own]
+        if len(texts) > 1 and len(names) == len(set(names)):
+            owner_names = {text: ", ".join(owners[value]) for value, text in texts.items()}
+            return "; ".join(
+                text if text.strip("`") == owner else f"{text} ({owner})" for text, owner in owner_names.items())
+    return "; ".join(texts.values())
+
+
+def _order(values: tuple[Value, ...]) -> list[tuple[bool, float, str]]:
+    "Sort numbers by size, and before words."
+    return [(True, 0., value) if isinstance(value, str) else (False, value, "") for value in values]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    "A printed setting in one experiment: what the runs of each profile have."
+    setting: PrintedSetting
+    experiment: str         # its name in configs/<paper>/
+    here: dict[str, str]    # profile -> what its runs have; those that have no such runs are left out
+    differing: tuple[str, ...] # profiles
+
+    @property
+    def reasons(self) -> dict[str, str]: # profile -> why it differs there, empty without a reason
+        reasons = {profile: of_profile(self.setting.why, profile) for profile in self.differing}
+        return reasons | ({"paper": self.setting.unmet or ""} if "paper" in self.differing else {})
+
+    @property
+    def why(self) -> str:
+        "Return the reasons, with their profiles where these have several, and how the paper is read."
+        profiles = {}
+        for profile, reason in self.reasons.items():
+            profiles.setdefault(reason, []).append(f"`{profile}`")
+        texts = [f"{', '.join(names)}: {reason}" for reason, names in profiles.items()]
+        if len(profiles) == 1:
+            texts = list(profiles)
+        return "; ".join(filter(None, [*texts, self.setting.note or ""]))
+
+
+SHORT = 24 # characters of a value that is repeated where runs have it, too
+
+
+def _as_printed(setting: PrintedSetting) -> str:
+    text = in_words(_several(setting.value))
+    return text if len(text) <= SHORT else "as printed"
+
+
+def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Value, ...]) -> bool:
+    "Return whether runs have the printed values: each run all of them, or one each and all runs together all of them."
+    if all(set(values) == set(paper_values) for values in values_of_runs):
+        return True
+    has_one_each = all(len(values) == 1 for values in values_of_runs)
+    return has_one_each and {value for value, in values_of_runs} == set(paper_values)
+
+
+def compare(
+    setting: PrintedSetting,
+    experiments: list[ExperimentConfig], # the profiles of one experiment
+) -> Comparison:
+    """Compare a printed setting with what runs have.
+
+    Raises `ConfigError` for a name that no configuration has."""
+    here = {}
+    differing = []
+    for experiment in experiments:
+        if setting.told is not None:
+            text = of_profile(setting.told, experiment.profile)
+            values = [(text,)]
+        else:
+            runs_by_value = read_values(setting, experiment)
+            text = values_in_words(runs_by_value)
+            values = list(runs_by_value)
+        if not text:
+            continue
+        is_printed = _are_printed(values, setting.values)
+        here[experiment.profile] = _as_printed(setting) if is_printed else text
+        if setting.value is not None and not is_printed:
+            differing.append(experiment.profile)
+    return Comparison(setting, experiments[0].experiment, here, tuple(differing))
+
+
+def comparisons_of(
+    paper: str,
+    names: list[str] | None = None, # of experiments in configs/<paper>/; None: all
+) -> list[Comparison]: # in the order of the printed settings
+    """Compare the settings that a paper prints with those of its experiments.
+
+    Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
+    experiments = {}
+    for one in all_experiments(paper):
+        experiments.setdefault(one.experiment, []).append(one)
+    comparisons = []
+    for setting in load_expected(paper).settings:
+        where = f"expected/{paper}.yaml: settings: {setting.name}"
+        own = [name for name in setting.experiments if names is None or name in names]
+        for name in own:
+            check_known(f"experiment of {where}", name, experiments, ConfigError)
+            comparison = compare(setting, experiments[name])
+            if not comparison.here:
+                raise ConfigError(f"{where}: no run of {paper}/{name} has it")
+            comparisons.append(comparison)
+    return comparisons
+
+
+def faults(comparisons: list[Comparison]) -> list[str]:
+    "List what is wrong with reasons: one that is not there where a setting differs, and one that explains nothing."
+    messages = []
+    by_setting = {}
+    for one in comparisons:
+        lacking = [profile for profile, why in one.reasons.items() if not why]
+        where = f"{one.setting.name} of {one.experiment}"
+        messages += [f"{where}: differs at {profile} without a reason" for profile in lacking]
+        by_setting.setdefault(id(one.setting), []).append(one)
+    for own in by_setting.values():
+        setting = own[0].setting
+        reasons = [*(setting.why if isinstance(setting.why, dict) else []), *["paper"] * bool(setting.unmet)]
+        differing = {profile for one in own for profile in one.differing}
+        where = f"{setting.name} of {', '.join(setting.experiments)}"
+        superfluous = [profile for profile in reasons if profile not in differing]
+        messages += [f"{where}: a reason for {profile}, where nothing differs" for profile in superfluous]
+    return messages
+
+
+def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
+    numbers = {}
+    for kind, number in ids:
+        numbers.setdefault(kind.capitalize(), set()).add(int(number))
+    parts = []
+    for kind, own in numbers.items():
+        parts.append(f"{kind}{'s' * (len(own) > 1)} {', '.join(map(str, sorted(own)))}")
+    return "; ".join(parts)
+
+
+def printed_places(
+    paper: str,
+    experiment: str, # its name in configs/<paper>/
+) -> str: # `Tables 1, 2, 8; Figures 3, 5`
+    "Name the tables and figures of a paper that an experiment makes."
+    ids = []
+    for profile in profiles_of(f"{paper}/{experiment}"):
+        tables = load_experiment(f"{paper}/{experiment}", profile).tables
+        ids += [match.groups() for table in tables if (match := PRINTED_TABLE.fullmatch(table.id))]
+    return _numbered(ids or [PRINTED_TABLE.fullmatch(experiment).groups()])
+
+
+@dataclass(frozen=True)
+class Row:
+    "A setting with all experiments that have the same of it."
+    comparison: Comparison
+    experiments: tuple[str, ...]
+
+    def cells(self, profiles: tuple[str, ...]) -> list[str]:
+        value = self.comparison.setting.value
+        of_paper = "not printed" if value is None else in_words(_several(value))
+        here = {profile: self.comparison.here.get(profile, "—") for profile in profiles}
+        here |= {profile: f"**{here[profile]}**" for profile in profiles if profile in self.comparison.differing}
+        return [of_paper, *here.values(), self.comparison.why]
+
+
+def rows_of(comparisons: list[Comparison]) -> list[Row]:
+    "Put experiments that have the same of a setting into one row."
+    experiments = {}
+    first = {}
+    for one in comparisons:
+        key = id(one.setting), *one.here.items()
+        experiments.setdefault(key, []).append(one.experiment)
+        first.setdefault(key, one)
+    return [Row(first[key], tuple(names)) for key, names in experiments.items()]
+
+
+def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
+    "Tabulate settings: what they are of, what is printed and where, what each profile has, and why."
+    rows = []
+    for row in rows_of(comparisons):
+        setting = row.comparison.setting
+        links = [f"[{printed_places(paper, name)}](./{page_in(paper, name)}.ipynb)" for name in row.experiments]
+        of_paper, *others = row.cells(PROFILES)
+        rows.append([setting.name, ", ".join(links), of_paper, setting.place, *others])
+    return text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
+
+
+def page_in(paper: str, experiment: str) -> str:
+    "Name the notebook that shows an experiment, in the folder of its paper."
+    name = f"{paper}/{experiment}"
+    return page_of(load_experiment(name, profiles_of(name)[0])).partition("/")[2]
+
+
+def deviations(
+    page: str, # the notebook of a table or figure, `paper/name`
+) -> str: # Markdown, folded
+    "Say which of the settings that the paper prints for a page its runs have otherwise, and why."
+    paper = page.partition("/")[0]
+    names = list(dict.fromkeys(one.experiment for one in all_experiments(paper) if page_of(one) == page))
+    comparisons = [one for one in comparisons_of(paper, names) if one.setting.value is not None]
+    differing = [one for one in comparisons if one.differing]
+    profiles = tuple(profile for profile in PROFILES if any(profile in one.here for one in differing))
+    several = len({one.experiment for one in comparisons}) > 1
+    rows = []
+    for row in rows_of(differing):
+        of = [", ".join(printed_places(paper, name) for name in row.experiments)] if several else []
+        rows.append([row.comparison.setting.name, *of, *row.cells(profiles)])
+    header = ["setting", *["of"] * several, "the paper prints", *profiles, "why"]
+    summary = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this are others here"
+    if not differing:
+        summary = "The paper prints no setting for this that is another one here"
+    table = text_table(header, rows) if rows else ""
+    further = "All of them, and where the paper prints each: [settings](./as_printed.ipynb)."
+    text = "\n\n".join(filter(None, [table, further]))
+    return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
+
+
+def is_printed(comparison: Comparison) -> bool:
+    return comparison.setting.value is not None
+
+
+def unmet(comparisons: list[Comparison]) -> list[Comparison]:
+    "Select the settings that even profile `paper` has otherwise."
+    return [one for one in comparisons if "paper" in one.differing]
+
+
+def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper
+    "Answer how many of the printed settings runs have, profile by profile."
+    counts = {}
+    for profile in reversed(PROFILES):
+        there = [one for one in comparisons if is_printed(one) and profile in one.here]
+        if there:
+            counts[profile] = sum(profile not in one.differing for one in there), len(there)
+    word = "Yes" if all(same == total for same, total in counts.values()) else "It depends on the profile"
+    ratios = ", ".join(f"{same} of {total} at `{profile}`" for profile, (same, total) in counts.items())
+    return f"**Answer.** {word}: of the printed settings, counted once a table, runs have {ratios}."
+
+
+def in_short(paper: str) -> str: # a sentence or two
+    "Name the settings that runs on public data have otherwise than printed, and those that even profile `paper` has."
+    comparisons = [one for one in comparisons_of(paper) if is_printed(one)]
+    names = dict.fromkeys(one.setting.name for one in comparisons)
+    others = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing)
+    unavoidable = {one.setting.name: one.setting.unmet for one in unmet(comparisons)}
+    avoidable = ", ".join(name for name in others if name not in unavoidable)
+    text = f"{len(others)} of the {len(names)} printed settings are others: {avoidable}."
+    if unavoidable:
+        reasons = "; ".join(f"{name} ({why})" for name, why in unavoidable.items())
+        text += f" At the paper's own scale, too: {reasons}."
+    return text

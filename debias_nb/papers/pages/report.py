@@ -1,0 +1,355 @@
+"""A page is a notebook of `papers/`, executed on stored records and written as Markdown, with figures and tables next to it."""
+import gc
+import json
+import posixpath
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+
+import pandas as pd
+
+from ...checks import ConfigError, check_known
+from ...files import project_root
+from ...runs.config import ExperimentConfig
+from .cells import Cell, is_printed, row_name
+from .expected import load_expected
+from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
+from .places import is_of_library
+from .shifts import BASE, changes, predictions
+from .tables import differences, of_replicates
+
+
+KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
+
+
+@dataclass
+class Output:
+    "A part of what a notebook displays."
+    kind: str      # one of `KINDS`
+    data: str
+    alt: str = ""  # what a reader who cannot see a figure is told
+
+
+def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind -> text
+    """Return the richest form of an output.
+
+    Raises `ValueError` for one that has none of `KINDS`."""
+    for kind in KINDS:
+        if kind in data:
+            return Output(kind, data[kind], alt)
+    raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
+
+
+def run_cells(
+    notebook: Path,
+    parameters: dict[str, object], # and other names, instead of those up to the cell that is tagged `parameters`
+    kinds: Collection[str] | None, # of outputs; None: all
+) -> Iterator[tuple[dict, str, list]]: # each cell, what it printed, what it displayed
+    """Run the code cells of a notebook in this process, in a module that is not the program's `__main__`.
+
+    Raises what a cell raises, with the notebook's name as a note."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+    from traitlets.config import Config
+    gc.freeze() # what is in memory by then is not searched for garbage again
+    config = Config(HistoryManager=dict(enabled=False))
+    shell = InteractiveShell.instance(config=config, user_module=ModuleType("page"))
+    shell.reset(new_session=False)
+    shell.display_formatter.active_types = list(kinds or shell.display_formatter.format_types)
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            yield cell, "", []
+            continue
+        source = "".join(cell["source"])
+        try:
+            with capture_output() as capture:
+                shell.display_trap.hook = sys.displayhook # a bare last line is captured too
+                result = shell.run_cell(source)
+            result.raise_error()
+        except Exception as error:
+            error.add_note(f"in {notebook.name}: {source.splitlines()[0]}")
+            raise
+        if "parameters" in cell["metadata"].get("tags", []):
+            shell.push(parameters)
+        yield cell, capture.stdout, capture.outputs
+
+
+SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw cell
+
+
+def outputs_of(
+    notebook: Path,
+    parameters: dict[str, object], # as `run_cells`
+    keep: Callable[[Path, list, dict], None] | None = None, # what is done with what each cell printed and displayed, in all forms
+) -> list[Output]:
+    """Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last.
+
+    Raises as `run_cells`."""
+    ran = list(run_cells(notebook, parameters, None if keep else KINDS))
+    if keep:
+        keep(notebook, [(text, displays) for _, text, displays in ran], parameters)
+    outputs = []
+    is_summary = False
+    for cell, text, displays in ran:
+        is_summary |= cell["cell_type"] == "raw" and SUMMARY in "".join(cell["source"]).splitlines()
+        if cell["cell_type"] == "markdown":
+            outputs.append(Output("text/markdown", "".join(cell["source"])))
+        if text:
+            outputs.append(Output("text/plain", text))
+        outputs += [richest_output(display.data, display.metadata.get("alt", "")) for display in displays]
+    return [*outputs[:2], outputs[-1]] if is_summary else outputs
+
+
+def richest(
+    name: str, # `paper/experiment`
+    results: Results,
+) -> str: # a profile
+    "Return the profile that a page begins with: real data before planted ones; the richest of all if it needs no records."
+    return (results.scales(name) or profiles_of(name))[0]
+
+
+PICTURE = re.compile(r"!\[[^\]]*\]\((?:\./)?([\w.-]+\.svg)\)") # a file next to the notebook
+
+
+def page_files(
+    name: str,           # of the page
+    outputs: list[Output],
+    folder: Path,        # where the notebook lies
+) -> dict[str, bytes]:   # file -> content
+    "Return a page, its figures, and the pictures that lie next to the notebook."
+    parts = []
+    files = {}
+    for one in outputs:
+        if one.kind == "image/svg+xml":
+            file = f"{name}.{len(files) + 1}.svg"
+            files[file] = one.data.encode()
+            parts.append(f"![{one.alt}](./{file})")
+        elif one.kind == "text/plain":
+            parts.append(f"```\n{one.data.strip()}\n```")
+        else:
+            parts.append(one.data.strip())
+            there = [folder / picture for picture in PICTURE.findall(one.data)]
+            files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()} # others lie next to the page
+    text = "\n\n".join(filter(None, parts))
+    return {f"{name}.md": f"{text}\n".encode()} | files
+
+
+NUMBERS = ["expected", "value", "std", "low", "high"]
+CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", *NUMBERS, "n", "status", "why")
+
+
+FURTHER = ["table", "encoder", "method", "test", "metric"]
+
+
+def _tables_of(study: Study, results: Results) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
+    "Yield the tables next to a page of one study, except its cells."
+    for table, runs in study.runs.groupby("table", sort=False):
+        for metric in (None, *runs[runs.further].metric.unique()):
+            rows = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
+            rows.insert(0, "table", table)
+            yield ".differences", rows
+    for table in study.experiment.tables:
+        if set(table.against.values()) == {BASE}: # all of it is compared with the base encoder
+            rows = predictions(changes(study[table.id]), results)
+            rows.insert(0, "table", table.id)
+            yield ".predictions", rows
+    further = []
+    for place, own in study.runs[study.runs.further].groupby(FURTHER, sort=False):
+        values = of_replicates(own)
+        further.append([*place, values.mean(), values.std(), len(values)])
+    yield ".further", pd.DataFrame(further, columns=[*FURTHER, "value", "std", "n"])
+
+
+def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str, bytes]: # file -> content
+    """Return the CSV files of a page.
+
+    Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other kinds
+    of text would bring."""
+    cells = [cell for study in studies for cell in study.cells]
+    if not cells:
+        return {}
+    kinds = {"": [pd.DataFrame(cells, columns=CELL).astype(dict.fromkeys(NUMBERS, float))]}
+    for study in studies:
+        for kind, frames in _tables_of(study, results):
+            if len(frames):
+                frames.insert(0, "profile", study.experiment.profile)
+                kinds.setdefault(kind, []).append(frames)
+    files = {}
+    for kind, frames in kinds.items():
+        text = pd.concat(frames).to_csv(index=False, float_format="%.3f", lineterminator="\n")
+        files[f"{name}{kind}.csv"] = text.encode()
+    return files
+
+
+BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
+    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
+    "cost": "COST", "speed": "SPEED", "contents": "README",
+}
+OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
+ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
+
+
+def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
+    "Name the page that shows an experiment."
+    return f"{experiment.paper}/{experiment.page or experiment.experiment}"
+
+
+def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
+    "Return where the page of a notebook lies in `reports/`."
+    return PurePosixPath(BOOKS.get(name, name) + ".md")
+
+
+def seen_from_page(
+    text: str, # Markdown of a notebook, whose links lead to notebooks and other files as seen from itself
+    name: str, # of the notebook in `nbs/papers/`
+) -> str: # the same as seen from its page in `reports/`, with pages for the notebooks of papers
+    "Rewrite links so that they are right where they are read."
+    here = posixpath.dirname(name)
+
+    def other(match):
+        before, address = match.groups()
+        place = posixpath.join("nbs/papers", here, address)
+        target = PurePosixPath(posixpath.normpath(place))
+        if target.is_relative_to("nbs/papers") and target.suffix != ".ipynb":
+            return match[0] # a picture, which is copied
+        is_below = target.is_relative_to("nbs/papers")
+        if is_below and not is_of_library(target.relative_to("nbs/papers")): # a reader of pages is sent to the page
+            target = "reports" / page_path(str(target.relative_to("nbs/papers").with_suffix("")))
+        address = posixpath.relpath(target, posixpath.join("reports", here))
+        if not address.startswith("."):
+            address = f"./{address}"
+        return f"{before}{address}"
+
+    return ADDRESS.sub(other, text)
+
+
+def _notebooks() -> Path:
+    "Return where the notebooks of papers lie: in the project, else in the checkout of this library."
+    own = project_root() / "nbs/papers"
+    if own.is_dir():
+        return own
+    return Path(__file__).resolve().parents[3] / "nbs/papers"
+
+
+def has_notebook(name: str) -> bool: # of `nbs/papers/`
+    return (_notebooks() / f"{name}.ipynb").is_file()
+
+
+def write_notebook(
+    name: str,             # of a notebook in `nbs/papers/`
+    out: Path,             # folder for the pages, one folder a paper inside
+    results: Results,      # that the notebook reads
+    parameters: dict[str, object],
+    beside: dict[str, bytes] | None = None, # further files -> content
+    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
+) -> list[Path]: # what was written
+    """Write what a notebook displays as a page.
+
+    Raises as `run_cells`."""
+    notebook = _notebooks() / f"{name}.ipynb"
+    page = page_path(name)
+    outputs = outputs_of(notebook, parameters | {"results": results}, keep)
+    for one in outputs:
+        if one.kind == "text/markdown":
+            one.data = seen_from_page(one.data, name)
+    files = page_files(page.stem, outputs, notebook.parent)
+    if beside is not None:
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside)).encode()
+        files |= beside
+    folder = (out / page).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+    return [folder / file for file in files]
+
+
+def doors(
+    name: str,               # `paper/experiment`
+    profile: str,            # of the page
+    beside: Collection[str], # files next to the page
+) -> str: # Markdown, a line
+    "Link to where a reader of a page goes on."
+    profiles = profiles_of(name)
+    stem = page_path(name).stem
+    commands = {"planted": "without data", "small": "with data"}
+    files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
+    links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
+    links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
+    links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
+    return " · ".join([*links, f"[settings](../../configs/{name}.{profile}.yaml)"])
+
+
+LONG = 40 # lines of a section that a page folds
+FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
+
+
+def arrange(
+    page: str, # Markdown
+    line: str, # of `doors`
+) -> str:
+    "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
+    top, *sections = re.split(r"(?m)^## ", page)
+    title, _, rest = top.partition("\n\n")
+    about, answer, rest_of_answer = rest.partition("**Answer.**")
+    parts = [title, f"{answer}{rest_of_answer}".strip(), about.strip(), line]
+    for section in sections:
+        title, _, text = section.partition("\n")
+        if title in FOLDED_SECTIONS or text.count("\n") > LONG:
+            anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+            parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
+        else:
+            parts.append(f"## {title}\n\n{text.strip()}")
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def write_page(
+    name: str,            # `paper/experiment`
+    out: Path,            # folder for the pages, one folder a paper inside
+    results: Results,     # with the records that it shows
+    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
+) -> list[Path]: # what was written
+    "Write one page with its figures and tables."
+    paper = name.partition("/")[0]
+    studies = [results.load(one.name, one.profile) for one in all_experiments(paper) if page_of(one) == name]
+    beside = tables_beside(page_path(name).stem, studies, results)
+    return write_notebook(name, out, results, {"profile": richest(name, results)}, beside, keep)
+
+
+def _printed_alone(paper: str, cells: list[Cell]) -> Iterator[Cell]:
+    "Yield the printed cells that no configuration makes."
+    for name, table in load_expected(paper).tables.items():
+        own_cells = [cell for cell in cells if cell.profile == "paper" and cell.table == name]
+        elsewhere = "quoted by the paper from earlier work" if own_cells else "no configuration makes this table"
+        for paper_cell in table.cells:
+            if not any(is_printed(cell, paper_cell) for cell in own_cells):
+                why = paper_cell.note if paper_cell.value is None else elsewhere
+                place = (paper_cell.row.get("base", ""), row_name(**paper_cell.row), paper_cell.column, "", "", "")
+                yield Cell(paper, name, "paper", *place, expected=paper_cell.value, why=why)
+
+
+def all_cells(
+    paper: str | None = None, # default: all
+) -> list[Cell]:
+    """Return every cell of every table and profile.
+
+    Raises `ConfigError` for an unknown paper."""
+    names = papers()
+    if paper is not None:
+        check_known("paper", paper, names, ConfigError)
+        names = [paper]
+    results = Results()
+    all_of_them = []
+    for name in names:
+        cells = [cell for one in all_experiments(name) for cell in results.load(one.name, one.profile).cells]
+        cells += list(_printed_alone(name, cells))
+        all_of_them += sorted(cells, key=_table_order)
+    return all_of_them
+
+
+def _table_order(cell: Cell) -> tuple[int, int]:
+    "Sort Table 2 before Table 11, and ours last."
+    number = "".join(filter(str.isdigit, cell.table))
+    return int(number or 99), PROFILES.index(cell.profile)

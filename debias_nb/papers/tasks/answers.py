@@ -1,0 +1,237 @@
+"""From the configuration of a run to trained model, metrics, and the record: which candidates, disturbed how, and what is written down.
+
+Two runs can only be compared when they saw the same candidates, disturbed in the same way. So what disturbs, which
+labels are switched and which texts are perturbed, belongs to the corpus and not to the run's seed. Of an evaluation
+set called `… perturbed` a character is swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the
+paper); never in the question, which all candidates share. What is not trained counts shared words.
+"""
+import operator
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from .answer_training import AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
+from .answer_training import diary_summary, evaluate_answers, train_stages
+from ...checks import ConfigError, check_known
+from ...encoders.tokens import weights_hash
+from ...encoders.loading import best_device, find_folder
+from ...measures.metrics import rank_metrics
+from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
+from ..data.answers import shared_words
+from ...data.registry import MissingData
+from ...runs.config import CorpusConfig, RunConfig
+from ...runs.tasks import Task, Tested, Trained, overlap_shares
+from ...settings import EncoderConfig
+from ...runs.training import curve_summary
+
+
+def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
+    "Return a part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
+    if not corpus.world:
+        return load_answers(key, part, require_hash=True)
+    return planted_answers(corpus.world, "iid" if part == "test" else part)
+
+
+@lru_cache(maxsize=4)
+def training_answers(
+    corpus: CorpusConfig,
+    part: str = "train", # `train`, or `dev`, which is never disturbed
+) -> Answers:
+    """Return candidates to train or to choose by; in `train`, the corpus's fraction `flip` of the labels is switched.
+
+    Raise `MissingData`, or `ConfigError` for an unknown corpus.
+    """
+    check_known("corpus", corpus.name, (*SOURCES, "answers"), ConfigError)
+    answers = _part(corpus, corpus.name, part)
+    if corpus.flip and part == "train":
+        return flip_labels(answers, corpus.flip, 0)
+    return answers
+
+
+PERTURBED_SHARE = .3 # share of candidates that are perturbed
+
+
+@lru_cache(maxsize=8)
+def evaluation_answers(
+    name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    corpus: CorpusConfig, # that a run is trained on
+) -> Answers:
+    "Return an evaluation set. Raise `MissingData`, or `ConfigError` for an unknown name."
+    plain = name.removesuffix(" perturbed")
+    if plain != name:
+        answers = evaluation_answers(plain, corpus)
+        texts = perturb(answers.answers, PERTURBED_SHARE, 0)
+        counts = answers.counts | {"perturbed candidates": sum(map(operator.ne, answers.answers, texts))}
+        return replace(answers, name=f"{answers.name} perturbed", answers=texts, counts=counts)
+    if name == "dev":
+        return training_answers(corpus, "dev")
+    names = ("iid", "neutral", "shifted") if corpus.world else tuple(SOURCES)
+    check_known("evaluation set", name, names, ConfigError)
+    if corpus.world:
+        return planted_answers(corpus.world, name)
+    if "test" not in SOURCES[name].files:
+        raise ConfigError(f"{name} has no test part")
+    return load_answers(name, "test", require_hash=True)
+
+
+def _about(answers: Answers) -> dict: # for the record
+    return {"fingerprint": answers.fingerprint, "counts": answers.counts}
+
+
+NAMES = {"wikiqa": "WikiQA", "selqa": "SelQA", "antique": "ANTIQUE"}
+PARTS = ("train", "dev", "test")
+
+
+def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
+    "Count the questions (#Q) and candidates (#A) of the parts. Raise `MissingData` if there is not one file."
+    out = {}
+    data = {}
+    names = {"answers": "planted"} if corpus.world else NAMES
+    for key, name in names.items():
+        for part in PARTS:
+            try:
+                answers = _part(corpus, key, part)
+            except MissingData as e:
+                failure = e
+                continue
+            questions = set(answers.question_ids)
+            out[f"{name} #Q {part.title()}"] = float(len(questions))
+            out[f"{name} #A {part.title()}"] = float(len(answers))
+            data[f"{part} {key}"] = _about(answers)
+    if not out:
+        raise failure
+    return out, data
+
+
+LONGEST = 400 # characters of an answer that a record keeps
+
+
+def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
+    "Return the candidate that each question gets, for case studies; of equal scores the first."
+    groups = answers.groups()
+    away = overlap_errors(answers)
+    out = []
+    for group in range(groups.max() + 1):
+        rows = np.flatnonzero(groups == group)
+        relevant = rows[answers.labels[rows] > 0]
+        if not len(relevant):
+            continue
+        top = rows[np.argmax(scores[rows])]
+        out.append({
+            "question": answers.questions[top],
+            "answer": answers.answers[top][:LONGEST],
+            "right": bool(answers.labels[top]),
+            "relevant": answers.answers[relevant[0]][:LONGEST],
+            "misled": bool(away[top]),
+        })
+    return out
+
+
+MANY = 600 # questions: larger sets do not leave the values of single questions in a record
+
+
+def _tokens(model: AnswerModel, run: RunConfig, answers: Answers) -> AnswerTokens:
+    return answer_tokens(model.encoder, answers, run.encoder.max_length)
+
+
+def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.ndarray: # (n,)
+    "Score candidates by a trained model; without one by the words they share with their question."
+    if model is None:
+        return shared_words(answers)
+    return answer_scores(model, _tokens(model, run, answers).inputs, dtype=run.encoder.dtype)
+
+
+def encoder_files(encoder: EncoderConfig) -> None:
+    "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
+    from .pair_encoders import transformer_folder
+    if not encoder.pretrain and encoder.name != "learned":
+        find = transformer_folder if encoder.kind == "cross" else find_folder
+        find(encoder)
+
+
+class AnswersTask(Task):
+    "Questions with candidate answers, ranked."
+    def data(self, run: RunConfig) -> tuple[dict[str, Answers], dict]:
+        "Return candidates to `train` on, `dev` ones to choose the best epoch, and those of a first stage, `transfer`."
+        corpus = run.corpus
+        parts = {"train": training_answers(corpus)}
+        about = {f"train {corpus.name}": _about(parts["train"])}
+        if run.training.select == "best":
+            parts["dev"] = training_answers(corpus, "dev")
+            about[f"dev {corpus.name}"] = _about(parts["dev"])
+        stage = run.training.transfer
+        if run.method.transfer and stage:
+            parts["transfer"] = load_answers(stage.corpus, stage.part, require_hash=True)
+            about[f"transfer {stage.corpus}"] = _about(parts["transfer"])
+        return parts, about
+
+    def train(self, run: RunConfig) -> Trained:
+        if not run.method.trained:
+            return Trained(None, "none: words are counted")
+        data, about = self.data(run)
+        words = None
+        if run.encoder.name == "learned":
+            texts = [data[part].questions + data[part].answers for part in ("train", "transfer") if part in data]
+            words = list(chain.from_iterable(texts))
+        model = answer_model(run, words)
+        identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
+        validate = None # the last epoch is kept
+        if "dev" in data:
+            dev = data["dev"]
+            inputs = _tokens(model, run, dev).inputs
+
+            def validate(model): # its MAP
+                scores = answer_scores(model, inputs, dtype=run.encoder.dtype)
+                ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
+                return ranking["map"]
+
+        own = _tokens(model, run, data["train"])
+        transfer = _tokens(model, run, data["transfer"]) if "transfer" in data else None
+        model.to(best_device())
+        first, last = train_stages(model, own, run, validate, transfer)
+        extra = {}
+        if last.diary:
+            extra["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
+        if first:
+            extra["first stage"] = curve_summary(first.history)
+        if last.scores:
+            extra["development MAP"] = [round(x, 5) for x in last.scores]
+        return Trained(model, identity, curve_summary(last.history), about, extra)
+
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return (counts, (run.data,)) if name == "counts" else (evaluation_answers, (name, run.data))
+
+    def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, results: Tested) -> None:
+        if name == "counts":
+            results.metrics[name], about = test
+            results.data |= about
+            return
+        answers = test
+        scores = score(model, run, answers)
+        values, results.replicates[name], each = evaluate_answers(scores, answers)
+        results.data[f"test {name}"] = _about(answers)
+        if len(each) <= MANY:
+            results.extra.setdefault("questions", {})[name] = each
+        if "known texts" in run.measure:
+            train = training_answers(run.data)
+            values |= overlap_shares(train.questions + train.answers, answers.questions, answers.answers)
+        if "cases" in run.measure:
+            results.extra.setdefault("cases", {})[name] = first_choices(scores, answers)
+        results.metrics[name] = values
+
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        if run.method.trained:
+            yield encoder_files, run.encoder
+            yield training_answers, run.corpus
+            yield training_answers, run.corpus, "dev"
+        elif "known texts" in run.measure:
+            yield training_answers, run.data
+        stage = run.training.transfer if run.method.transfer else None
+        if stage:
+            yield load_answers, stage.corpus, stage.part
+
+
+TASK = AnswersTask()

@@ -1,0 +1,443 @@
+"""From the configuration of a run to vectors of authors, metrics, and the record: which split, which loss, which settings were tried, and who is found.
+
+Queries and targets are halves of a test, drawn by the seed of the split, the same for all methods and seeds. R@8 and
+MRR are expectations over the orders of ties. An author's queries depend on each other: resamples draw authors with all
+their queries, and the values for paired tests are sums over the queries of an author, scaled so that their mean is the
+metric.
+
+Other than in the paper: a student's batches are author pairs for both bases, without which B would be 0; every method
+tries every setting of its configuration and keeps the one with the best R@8 on the validation texts, the first of
+equals, a student after its teacher has; MRR has no cut; R@8, which the paper does not define, is 1 for a query with
+some target of its author among the first eight.
+"""
+import copy
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.random import default_rng
+
+from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
+from ..data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
+from ..data.author_splits import query_target, random_split
+from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig
+from ...encoders.tokens import embed, encoder_fingerprint, tokenize, weights_hash
+from ...encoders.loading import best_device
+from ...trainer import QuietTrainer
+from ...measures.metrics import bootstrap_weights
+from ...runs.records import TrainingFailed
+from ...runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
+from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
+from ...measures.rankings import reciprocal_rank
+from .retrieval import first_hits, recall_at
+from ...runs.training import curve_summary, history_summary, train_with
+from ..worlds.planted_authors import author_words
+
+
+PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
+
+
+def _read(name: str, corpus: CorpusConfig) -> Texts:
+    return load_texts(name, "quotes" in corpus.cleaned, "signatures" in corpus.cleaned, require_hash=True)
+
+
+SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_split}
+
+
+@lru_cache(maxsize=2)
+def author_split(corpus: CorpusConfig) -> AuthorSplit:
+    """Divide the texts of a corpus into parts.
+
+    Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing.
+    """
+    check_known("corpus", corpus.name, (*author_corpora(), "authors"), ConfigError)
+    settings = corpus.split
+    if corpus.world:
+        train = planted_texts(corpus.world, "train")
+        cross = planted_texts(corpus.world, "cross", corpus.likeness)
+        tests = {"cross": cross, "iid": planted_texts(corpus.world, "iid")}
+        validation = train.take([])
+        if settings:
+            out, rest = random_parts(len(train), 1 - settings.share, [settings.seed, 5])
+            validation = train.take(out, name="authors validation")
+            train = train.take(rest)
+        split = AuthorSplit("planted authors", train, validation, tests)
+    elif settings.scheme == "published":
+        check_known("corpus published in parts", corpus.name, PUBLISHED_PARTS, ConfigError)
+        validation_name, tests = PUBLISHED_PARTS[corpus.name]
+        tests = {key: _read(name, corpus) for key, name in tests.items()}
+        texts = _read(corpus.name, corpus)
+        split = AuthorSplit(f"{corpus.name}, as published", texts, _read(validation_name, corpus), tests)
+    else:
+        divide = SCHEMES[settings.scheme]
+        texts = _read(corpus.name, corpus)
+        split = divide(texts, settings.authors, settings.topics, share=settings.share, seed=settings.seed)
+    return split
+
+
+def learned_table(
+    texts: list[str],  # its vocabulary is made of them, word by word, capitals kept
+    width: int,
+    seed: int = 0,     # of the vectors, N(0, .1²)
+):
+    "Return a SentenceTransformer that averages random word vectors; words it lacks share one."
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["[PAD]", "[UNK]", *sorted({word for text in texts for word in text.split()})]
+    vectors = default_rng([seed, 9]).normal(size=(len(words), width))
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    table = StaticEmbedding(tokenizer, embedding_weights=.1 * vectors.astype("float32"))
+    return SentenceTransformer(modules=[table], device="cpu")
+
+
+def beginning(
+    encoder: EncoderConfig,
+    corpus: CorpusConfig,
+    seed: int = 0, # of a `learned` table
+): # a new model each time
+    "Return the model as it is before any training. Raise `EncoderError` or `MissingData`."
+    if encoder.name != "learned":
+        return copy.deepcopy(base_model(encoder))
+    texts = author_split(corpus).train.text
+    return learned_table(texts, encoder.embedding, seed).to(best_device())
+
+
+@lru_cache(maxsize=6)
+def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
+    texts = author_split(corpus).parts()[part].text
+    return tokenize(beginning(encoder, corpus), texts, encoder.max_length)
+
+
+def _vectors(model, run: RunConfig, part: str): # (n, d) of the part's texts
+    return embed(model, _tokens(run.encoder, run.data, part), run.encoder.dtype)
+
+
+@lru_cache(maxsize=2)
+def topic_rows(corpus: CorpusConfig):
+    "Return rows of the topic model, TF-IDF, for the training texts, which it was fitted to."
+    texts = author_split(corpus).train.text
+    return text_rows("tfidf", texts)(texts)
+
+
+def author_loss(
+    method: AuthorsConfig,
+    model,
+    labels: np.ndarray,       # (n,) author ids of the training texts
+    temperature: float,       # tau > 0
+    rows=None,                # (n, V) of the topic model; a function that gives them
+    teacher=None,             # (n, d) vectors of the training texts, for a student
+    seed: int = 0,            # of a classifier's first weights
+):
+    "Return the loss of a method. Raise `ValueError` as the losses do."
+    if method.student == "corrected":
+        return CorrectedTeacher(model, NumberedTexts(rows(), labels), teacher, temperature, method.gamma)
+    if method.student == "arr":
+        return ARR(model, NumberedTexts(rows(), labels), teacher, temperature, method.bias, method.variant)
+    if method.gamma:
+        return ProductOfExperts(model, NumberedTexts(rows(), labels), temperature, method.gamma)
+    if method.base == "mll":
+        return MulticlassLoss(model, int(labels.max()) + 1, seed)
+    return ContrastiveAuthorLoss(model, temperature)
+
+
+def fit_authors(
+    model,              # trained in place
+    loss,               # from `author_loss`
+    tokens,             # of the training texts
+    labels: np.ndarray, # (n,) their author ids
+    run: RunConfig,     # an epoch passes over what `epoch_of` says; over the texts for `MulticlassLoss`
+):
+    """Train with sentence-transformers' trainer.
+
+    Raise `TrainingFailed` if the loss is not finite, `ValueError` if fewer than two authors have two texts.
+    """
+    sampler = {}
+    if not isinstance(loss, MulticlassLoss):
+        sampler["batch_sampler"] = AuthorTextSampler if run.training.epoch_of == "texts" else AuthorPairSampler
+    rows = {"row": range(len(labels)), "label": labels}
+    try:
+        train_with(
+            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed, run.encoder.dtype, sampler,
+            loss=loss)
+    except ValueError as e:
+        if "is not finite" in str(e): # the losses refuse cosines that are not numbers
+            raise TrainingFailed(len(loss.history) + 1, str(e)) from None
+        raise
+    for step, terms in enumerate(loss.history, 1):
+        value = float(terms["loss"])
+        if not np.isfinite(value):
+            raise TrainingFailed(step, f"the loss is {value}")
+
+
+NEAR = 8 # neighbors that are looked at
+REPLICATE_METRICS = ("r8", "mrr", "false topic share") # metrics with bootstrap replicates
+
+
+def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, np.ndarray]: # (q,) each
+    "Compute the fraction of nearest targets on the query's topic, and of those by other authors, NaN where none are."
+    topic = author_ids(np.array(texts.topic, dtype=object))
+    author = halves.author
+    nearest_texts = halves.targets[nearest.numpy()]
+    query_texts = halves.queries[:, None]
+    same = topic[nearest_texts] == topic[query_texts]
+    false = author[nearest_texts] != author[query_texts]
+    false_share = (same & false).sum(1) / false.sum(1).clip(1)
+    on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
+    return {
+        "topic share": same.mean(1),
+        "false topic share": np.where(false.any(1), false_share, np.nan),
+        "topic chance": on_topic[topic[halves.queries]] / len(halves.targets), # of all targets
+    }
+
+
+def evaluate_authors(
+    rows,                  # (n, d) of the texts, of length 1 or 0: a torch matrix, or a scipy sparse one
+    texts: Texts,
+    halves: Halves,        # of them
+    replicates: int = 100, # resamples of the authors, the same for all methods
+) -> tuple[dict[str, float], dict[str, list[float]], list[float]]: # metrics, replicates, R@8 by author who asks
+    "Compute R@8, MRR and the topics of the neighbors."
+    q = len(halves.queries)
+    nearest = min(NEAR, len(halves.targets))
+    query_rows = rows[halves.queries]
+    target_rows = rows[halves.targets]
+    hits = first_hits(query_rows, target_rows, halves.relevance(), nearest)
+    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.above, hits.tied, hits.right)}
+    if texts.topic is not None:
+        values |= neighbors(texts, halves, hits.nearest)
+
+    asks = halves.author[halves.queries]
+    weights = bootstrap_weights(q, replicates, groups=asks).astype(float)
+    metrics = {"queries": float(q), "targets": float(len(halves.targets))}
+    replicates_of = {}
+    for key, value in values.items():
+        counts = ~np.isnan(value)
+        own = weights[:, counts]
+        if not counts.any():
+            continue
+        ones = np.ones(counts.sum())
+        metrics[key] = float(ones @ value[counts] / ones.sum())
+        if key in REPLICATE_METRICS and (own.sum(1) > 0).all():
+            replicates_of[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
+    sums = np.bincount(asks, values["r8"])[np.unique(asks)]
+    by_author = sums * len(sums) / len(asks) # their mean is that of the queries
+    return metrics, replicates_of, np.round(by_author, 3).tolist()
+
+
+def attempts(run: RunConfig) -> list[RunConfig]:
+    "Return a run for each setting that a method tries, in order. The classifier of MLL has no temperature."
+    method = run.method.authors
+    training = run.training
+    temperatures = (training.temperature, *training.further_temperatures)
+    if method.base == "mll" and method.student == "none":
+        temperatures = temperatures[:1]
+    of_students = training.student_epochs if method.student != "none" else None
+    epochs = method.epochs or of_students or training.epochs
+    runs = []
+    for rate in (training.learning_rate, *training.further_rates):
+        for temperature in temperatures:
+            changes = {"learning_rate": rate, "temperature": temperature, "epochs": epochs}
+            runs.append(run.model_copy(update={"training": training.model_copy(update=changes)}))
+    return runs
+
+
+def _fit(run: RunConfig, teacher):
+    "Train a model with one setting; return it and the history of its loss. Raise `TrainingFailed`."
+    model = beginning(run.encoder, run.corpus, run.seed)
+    labels = author_ids(author_split(run.corpus).train.author)
+    tokens = _tokens(run.encoder, run.corpus, "train")
+    loss = author_loss(
+        run.method.authors, model, labels, run.training.temperature, lambda: topic_rows(run.corpus), teacher, run.seed)
+    fit_authors(model, loss, tokens, labels, run)
+    return model, loss.history
+
+
+def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of the choice
+    "Train a method with every setting it may try. Raise `TrainingFailed` if none of them ends in finite numbers."
+    teacher = None
+    about = {}
+    if run.method.authors.student != "none":
+        base, _, choice = _teacher(teacher_of(run))
+        teacher = _vectors(base, run, "train")
+        about["teacher"] = choice["setting"]
+    options = attempts(run)
+    trials = about["tried"] = []
+    best = None
+    for option in options:
+        setting = {"learning_rate": option.training.learning_rate, "temperature": option.training.temperature}
+        trials.append(setting)
+        try:
+            model, history = _fit(option, teacher)
+        except TrainingFailed as e:
+            failure = e
+            trials[-1] = setting | {"failed": str(e)}
+            continue
+        score = 0.
+        if len(options) > 1:
+            texts = author_split(run.corpus).validation
+            halves = query_target(texts, run.corpus.split.seed)
+            metrics, *_ = evaluate_authors(_vectors(model, run, "validation"), texts, halves, 2)
+            score = metrics["r8"]
+            trials[-1] = setting | {"r8": round(score, 5)}
+        if best is None or score > best[0]:
+            best = score, model, history, setting
+    if best is None:
+        raise failure
+    _, model, history, about["setting"] = best
+    return model, history, about
+
+
+_teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a table's students take in turn
+
+
+def teacher_of(run: RunConfig) -> RunConfig:
+    "Return the run of the base that a student learns from: the same for all, and for the row of that base."
+    method = MethodConfig(name="teacher", authors=AuthorsConfig(base=run.method.authors.base))
+    return run.model_copy(update={"experiment": "teacher", "method": method, "evaluate": (), "measure": ()})
+
+
+PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
+
+
+def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
+    """Count the texts, authors and topics of the parts; `leakage cross` and `leakage iid` where they can be measured.
+
+    Raise `MissingData`.
+    """
+    split = author_split(corpus)
+    parts = split.parts()
+    sizes = split.table()
+    out = {}
+    for key, name in PARTS.items():
+        texts = parts.get(key)
+        if not texts:
+            continue
+        sizes_of_part = sizes.loc[key]
+        out |= {f"{name} {what}": float(n) for what, n in sizes_of_part.items() if n}
+        if texts.topic and key != "train":
+            with suppress(ValueError): # topics that coincide with authors
+                out[f"leakage {key}"] = leakage(split.train, texts)
+    return out
+
+
+EXCERPT = 12 # words
+
+
+def excerpt(texts: list[str], words: list[str]) -> str:
+    "Return the stretch with the most of the given words, the first of several, anywhere in the texts."
+    best = " ".join(texts[0].split()[:EXCERPT])
+    most = 0
+    for text in texts:
+        tokens = text.split()
+        bare = [word.strip(".,;:!?()\"'*").lower() for word in tokens] # without the marks around it
+        for start in np.flatnonzero(among(bare, set(words))):
+            stretch = slice(start, start + EXCERPT)
+            shared = set(bare[stretch]) & set(words)
+            if len(shared) > most:
+                most = len(shared)
+                best = " ".join(tokens[stretch])
+    return best
+
+
+def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
+    "Return the pairs of topics across a split that are most alike, with an excerpt of each. Raise as `nearest_topics`."
+    split = author_split(corpus)
+    out = []
+    test = split.tests["cross"]
+    for test_topic, training_topic, cosine, shared in nearest_topics(split.train, test, 5).itertuples(index=False):
+        words = shared.split(", ")
+        leak = {"test topic": test_topic, "training topic": training_topic, "cosine": round(cosine, 4), "words": words}
+        for side, topic, texts in (("test", test_topic, test), ("training", training_topic, split.train)):
+            leak[side] = excerpt([text for text, on in zip(texts.text, texts.topic) if on == topic], words)
+        out.append(leak)
+    return out
+
+
+MOST = 2000 # authors: larger sets do not leave the values of single authors in a record
+
+
+def _about(texts: Texts) -> dict:
+    "Describe some texts for the record."
+    numbers = {**texts.counts, **describe(texts)}
+    whole = {key: value for key, value in numbers.items() if value == int(value)}
+    return {"fingerprint": texts.fingerprint, "counts": whole}
+
+
+class AuthorsTask(Task): # its models are functions: part of the split -> rows
+    "Task of texts by authors on topics, which asks who wrote a text."
+    def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
+        split = author_split(run.data)
+        return split, {f"train {run.data.name}": _about(split.train)}
+
+    def train(self, run: RunConfig) -> Trained:
+        corpus = run.data
+        split, about = self.data(run)
+        what = run.method.authors and run.method.authors.counted
+        if run.evaluate == ("counts",):
+            return Trained(None, "none: texts are counted", data=about)
+        if what: # a planted language has function words of its own
+            words = author_words(corpus.world).style.tolist() if corpus.world else None
+            rows = text_rows(what, split.train.text, words)
+            identity = f"none: {what} of the training texts"
+            return Trained(lambda part: rows(split.parts()[part].text), identity, data=about)
+        model = beginning(run.encoder, corpus, run.seed)
+        if run.encoder.name == "learned":
+            identity = weights_hash(model).hexdigest()
+        else:
+            identity = encoder_fingerprint(model)
+        curve = {}
+        extra = {}
+        if run.method.trained:
+            is_teacher = run.method.authors == teacher_of(run).method.authors
+            model, history, extra = _teacher(teacher_of(run)) if is_teacher else tune(run)
+            curve = curve_summary(history)
+            has_bias = any("B" in step for step in history)
+            summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
+            values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
+            extra = extra | {"history": values, "steps": len(history)}
+        return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
+
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return author_split, (run.data,)
+
+    def evaluate(self, model, run: RunConfig, name: str, test: AuthorSplit, results: Tested) -> None:
+        corpus = run.data
+        if name == "counts":
+            results.metrics[name] = counts(corpus)
+            return
+        parts = test.parts()
+        check_known("evaluation set", name, parts, ConfigError)
+        texts = parts[name]
+        seed = corpus.split.seed if corpus.split else 0
+        results.metrics[name], replicates, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
+        results.data[f"test {name}"] = _about(texts)
+        if "known texts" in run.measure:
+            results.metrics[name] |= overlap_shares(test.train.text, texts.text)
+        if name == "validation":
+            return
+        results.replicates[name] = replicates
+        if run.method.trained and len(by_author) <= MOST:
+            results.extra.setdefault("questions", {})[name] = by_author
+
+    def test(self, model, run: RunConfig) -> Tested:
+        results = super().test(model, run)
+        if "cases" in run.measure:
+            results.extra["leaks"] = leaks(run.data)
+        return results
+
+    def needs(self, run: RunConfig) -> Iterator[tuple]:
+        counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
+        if run.method.trained or not counts_alone:
+            yield encoder_files, run.encoder
+        yield author_split, run.data
+
+
+TASK = AuthorsTask()

@@ -1,0 +1,233 @@
+"""A title asks for the titles that belong to it. Trained on relevant pairs, tested by retrieval."""
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+
+from ...checks import ConfigError, check_known
+from ...settings import EncoderConfig
+from ...encoders.interventions import importance, word_of_token
+from ...runs.config import CorpusConfig, RunConfig, TextsConfig
+from ...runs.tasks import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
+from .regularization_texts import without_test_texts
+from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
+from .retrieval import evaluate_retrieval, top_lists
+from ..data.labeled_pairs import planted_catalog, training_texts
+from ..worlds.planted_titles import catalog_titles, change_catalog_items, mix_catalog
+from ..data.title_splits import change_items, join_titles, mix_ticks, split_titles
+from ..data.titles import TitleTask, load_titles
+from ...runs.training import PairTokens, title_tokens
+
+
+@lru_cache(maxsize=4)
+def title_split(corpus: CorpusConfig):
+    """Load the `titles.TitleSplit` of a corpus of titles.
+
+    Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing.
+    """
+    if corpus.world:
+        split = catalog_titles(planted_catalog(corpus.world))
+    else:
+        titles, *later = [load_titles(part, require_hash=True) for part in corpus.name.split("+")] # of different years
+        if later:
+            titles = join_titles(titles, *later, corpus.name)
+        iid = .2 if titles.published is None else None
+        split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
+    if not corpus.holdout:
+        return split
+    train = split.train
+    out, rest_rows = random_parts(len(train.queries), corpus.holdout, [0, 9]) # by the corpus, not the seed of a run
+    every = np.arange(len(train.items))
+    rest = replace(train, **train.part(rest_rows, every))
+    frequency = rest.relevance.getnnz(0)
+    held_out = TitleTask(f"{train.name} heldout", categories=None, frequency=frequency, **train.part(out, every))
+    return replace(split, train=rest, tests=split.tests | {"heldout": held_out})
+
+
+@lru_cache(maxsize=4)
+def title_mix(corpus: CorpusConfig) -> list:
+    "Return the test set in distribution, joined tick by tick by the shifted titles (Figure 5)."
+    if not corpus.ticks:
+        raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
+    if corpus.world:
+        return mix_catalog(planted_catalog(corpus.world), corpus.ticks)
+    return mix_ticks(title_split(corpus), corpus.ticks)
+
+
+@lru_cache(maxsize=4)
+def changed_items(corpus: CorpusConfig) -> dict:
+    "Return the test set in distribution with candidates that change, by how."
+    return change_catalog_items(planted_catalog(corpus.world)) if corpus.world else change_items(title_split(corpus))
+
+
+COMPOSED = ("mix", "items") # evaluation sets of several tests each, with queries of `iid`
+
+
+def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
+    "Return the retrieval tasks of an evaluation set. Raise as `title_split`, and `ConfigError` for an unknown name."
+    if name == "mix":
+        return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
+    if name == "items":
+        return {f"[{how}]": task for how, task in changed_items(corpus).items()}
+    tests = title_split(corpus).tests
+    check_known("evaluation set", name, [*tests, *COMPOSED], ConfigError)
+    return {"": tests[name]}
+
+
+def unpaired_titles(
+    name: str, # of a kind: `ood`, in a planted world of any split
+    corpus: CorpusConfig,
+) -> list[str]:
+    """Return titles of that kind that are in no pair, neither as query nor as item.
+
+    In a synthetic dataset as of `training_texts`. Raise as `title_split`, and `ConfigError` for another name.
+    """
+    if corpus.world:
+        return training_texts(name, corpus.world)
+    check_known("titles to hold", name, ("ood",), ConfigError)
+    return title_split(corpus).unpaired
+
+
+@lru_cache(maxsize=8)
+def unlabeled_titles(
+    config: TextsConfig,
+    evaluate: tuple[str, ...], # names of evaluation sets
+    corpus: CorpusConfig,
+) -> tuple[str, ...]:
+    "Return the titles that a run is regularized on, of `without_test_texts`. Raise as `unpaired_titles`."
+    texts = [unpaired_titles(name, corpus) for name in config.corpora]
+    tasks = [task for name in evaluate for task in title_tasks(name, corpus).values()]
+    test_texts = [task.queries + task.items for task in tasks]
+    return without_test_texts(config, chain(*texts), chain(*test_texts))
+
+
+def _embed(model, tasks: list, encoder: EncoderConfig) -> list[tuple]:
+    "Embed the queries (n, d) and items (m, d) of retrieval tasks, each text once."
+    texts = []
+    for task in tasks:
+        texts += task.queries + task.items
+    both = vectors(model, texts, encoder)
+    out = []
+    for task in tasks:
+        n = len(task.queries)
+        queries, items, both = both.tensor_split([n, n + len(task.items)])
+        out.append((queries, items))
+    return out
+
+
+def relevant_pairs(task: TitleTask) -> tuple[list[str], list[str]]: # queries, and what is relevant to them
+    "Return the relevant pairs of titles."
+    rows, columns = task.relevance.nonzero()
+    return [task.queries[row] for row in rows], [task.items[column] for column in columns]
+
+
+def cases(
+    model,
+    run: RunConfig,
+    name: str, # an evaluation set
+) -> list[dict]: # query, tokens, importance, top, relevant; causal in a planted world
+    """Return token importance and top five items of some queries, the same for every method.
+
+    They are the first ones of the set, without accessories.
+    """
+    task = title_tasks(name, run.data)[""]
+    rows_of_queries = np.arange(len(task.queries))
+    if task.accessory is not None:
+        rows_of_queries = rows_of_queries[~task.accessory]
+    rows_of_queries = rows_of_queries[:MOST]
+    queries, items = _embed(model, [task], run.encoder)[0]
+    tops = top_lists(queries, items, task, rows_of_queries.tolist(), 5)
+    distinct, rows = text_tokens(run.encoder, tuple(task.queries[i] for i in rows_of_queries))
+    tokens = distinct[rows]
+    importances = importance(model, tokens, dtype=run.encoder.dtype).spelled
+    out = []
+    for i, top, of_tokens in zip(rows_of_queries, tops, importances):
+        words, shares = zip(*of_tokens)
+        relevant = task.relevance[i].indices[:3]
+        out.append({
+            "query": task.queries[i],
+            "top": [[task.items[item], right] for item, _, right in top],
+            "relevant": [task.items[item] for item in relevant],
+            "tokens": list(words),
+            "importance": [round(share, 4) for share in shares],
+        })
+    if run.data.world: # whether each ordinary token is of a word that causes relevance
+        queries_of_world = planted_catalog(run.data.world).split(name).queries
+        queries_of_world = [queries_of_world[i] for i in rows_of_queries]
+        owner = word_of_token(model, [list(query.words) for query in queries_of_world], tokens)
+        for case, query, words in zip(out, queries_of_world, owner):
+            case["causal"] = [bool(query.causal[word]) for word in words[words >= 0]]
+    return out
+
+
+@lru_cache(maxsize=4)
+def _tokens(encoder: EncoderConfig, corpus: CorpusConfig) -> PairTokens:
+    return title_tokens(base_model(encoder), title_split(corpus).train, encoder.max_length)
+
+
+class TitlesTask(PairTask):
+    "Task of titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
+    def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
+        split = title_split(run.corpus)
+        about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
+        return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": about}
+
+    def test_set(self, run: RunConfig, name: str) -> tuple:
+        return title_tasks, (name, run.data)
+
+    def evaluate(self, model, run: RunConfig, name: str, test: dict[str, TitleTask], results: Tested) -> None:
+        values = {}
+        replicates_of = {}
+        embeddings = _embed(model, list(test.values()), run.encoder)
+        for (suffix, task), (queries, items) in zip(test.items(), embeddings):
+            metrics, replicates = evaluate_retrieval(queries, items, task)
+            recorded_metrics = self._recorded_metrics(metrics, task, run, name, suffix)
+            values |= {new: metrics[old] for new, old in recorded_metrics.items()}
+            main = _main(recorded_metrics.values())
+            parts = "mix" in run.evaluate or run.data.by == "category" # where a table shows parts of a set
+            for new, old in recorded_metrics.items():
+                is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
+                if (old == main or is_part) and np.isfinite(replicates[old]).all():
+                    most = None if new == main else KEPT_RESAMPLES
+                    replicates_of[new] = np.round(replicates[old][:most], 4).tolist()
+            results.data[f"test {name}{suffix}"] = task.info
+        if "known texts" in run.measure:
+            values |= overlap_shares(chain(*relevant_pairs(title_split(run.data).train)), *relevant_pairs(task))
+        if name not in COMPOSED:
+            queries = task.queries
+            if run.data.world and name != "heldout": # a split of the world, whose words have roles
+                queries = planted_catalog(run.data.world).split(name).queries
+            values |= importance_shares(model, run.encoder, queries)
+        results.metrics[name] = values
+        results.replicates[name] = replicates_of
+
+    def _recorded_metrics(self, metrics, task, run, name, suffix) -> dict[str, str]: # name in the record -> metric
+        "Choose the metrics that a record keeps. Categories are of interest where they are held out."
+        if suffix:
+            return {f"p1{suffix}": _main(metrics)}
+        categories = set()
+        if task.categories is not None and (name == "iid" or run.data.by == "year"):
+            categories = {f"p1[{category}]" for category in task.categories}
+        return {key: key for key in metrics if key not in categories}
+
+    def test(self, model, run: RunConfig) -> Tested:
+        results = super().test(model, run)
+        if "cases" in run.measure:
+            without = ("iid", *COMPOSED, *results.missing)
+            names = [name for name in run.evaluate if name not in without]
+            results.extra["cases"] = {name: cases(model, run, name) for name in names}
+        return results
+
+    def unlabeled(self, run: RunConfig) -> tuple[str, ...]:
+        return unlabeled_titles(run.method.texts, run.evaluate, run.corpus)
+
+    load = staticmethod(title_split)
+
+
+def _main(metrics) -> str:
+    "Return the metric that counts: accessories are left out where there are any."
+    return "p1[ordinary]" if "p1[ordinary]" in metrics else "p1"
+
+
+TASK = TitlesTask()

@@ -1,0 +1,1 @@
+"Synthetic data with what the papers ask about planted in them."

@@ -1,0 +1,330 @@
+"The rules that make one sentence of all tests: what is shipped, which method is used, and when nothing can be told."
+import json
+from dataclasses import replace
+from itertools import product
+
+import made
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+
+from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
+from debias_nb.diagnosis.comparison import Comparison
+from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
+from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.evidence import flat_scores
+from debias_nb.diagnosis.evidence import below_chance, doubts
+from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
+from debias_nb.diagnosis.methods import Method, settings_for
+from debias_nb.diagnosis.page import cell, coded
+from debias_nb.diagnosis.recommendation import recommend, trade_points
+from debias_nb.diagnosis.test_sets import as_test
+
+BETTER, WORSE, NONE, UNSURE = (.05, .02, .08), (-.05, -.08, -.02), (0., -.004, .004), (.02, -.03, .07)
+WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "cannot tell"}
+
+
+def result(test, figures, **about):
+    return Result(test, WORDS[figures], *figures, **{"found": .04, "cases": 500, "like": test == "like"} | about)
+
+
+def share_with(**tests): # of each test change, low and high
+    return Averaged(.25, .5, [result(test, figures) for test, figures in tests.items()])
+
+
+FIT = share_with(like=BETTER, new=NONE)
+
+
+@pytest.mark.parametrize("like, new, share, call, words", [
+    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share 0.25."),
+    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `like`."),
+    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `new`."),
+    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to be better on any test."),
+    (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
+    (NONE, NONE, FIT, "either", "Ship either"),
+    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging the weights does not repair it"),
+    (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell", "Cannot tell yet: `like` and `new` are too small."),
+])
+def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
+    WORDS.setdefault(like, "cannot tell")
+    decision = decide([result("like", like), result("new", new)], [share])
+    assert decision.call == call and words in decision.heading
+    assert (decision.share is not None) == (call == "ship averaged")
+    assert "with 95% confidence" not in decision.reason and (decision.share is None or "looks better there than it is" in decision.reason)
+
+
+def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
+    results = [result("like", BETTER), replace(result("new", UNSURE), low=-.015)]
+    assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
+    excluded = "On `new` a loss of more than 3.0 points is excluded; "
+    chosen = "500 labels chosen by `debias-nb label` would detect a change of about "
+    for found, words in ((.04, f"{excluded}{chosen}4 points; to detect a change of 1 point takes about 7,500 more pairs."),
+                         (.004, f"{excluded}to detect a change of 1 point takes more pairs."),
+                         (1.2, "`new` has too few pairs to tell; to detect a change of 1 point takes about 7,199,500 more pairs."),
+                         (np.nan, "`new` has too few pairs to tell; to detect a change of 1 point takes more pairs.")):
+        told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
+        assert told.endswith(words) and "about -" not in told
+
+
+def test_who_has_too_few_labels_is_told_which_to_get_and_asked_once_what_matters():
+    few = [result("like", BETTER), result("new", UNSURE, found=.24, cases=60)]
+    reason = decide(few, [], has_metric=False).reason
+    assert "200 labels chosen by `debias-nb label` would detect a change of about 11 points; to detect" in reason
+    assert reason.endswith(QUESTION) and reason.count("--metric") == 1
+    assert QUESTION not in decide(few, []).reason # whose metric was chosen
+    others = [replace(result("new", WORSE), metric="ap")]
+    assert decide(few, [], others=others, has_metric=False).reason.count("--metric") == 1
+    for counted in ("labels", "queries"): # these were chosen already, or are none
+        assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)], []).reason
+
+
+def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():
+    row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell", "counted": "queries", "found": 1.16}
+    assert _change_sentence(row).endswith("; too few queries to tell") and cell(row, "found") == "too few to tell"
+    assert _change_sentence(row | {"found": .5}).endswith("detectable change (80% power): 50.0 points")
+
+
+@pytest.mark.parametrize("part, blocks", [(.03, False), (LARGE - .01, False), (LARGE, True), (.9, True)])
+def test_a_small_part_is_not_asked_what_it_may_have_lost(part, blocks):
+    "Of both commands; what got worse counts at any size."
+    own = [result("like", BETTER), result("like", UNSURE, part=NEW, share=part), result("new", NONE)]
+    assert (decide(own, []).call == "ship") != blocks and fits(own, .01) != blocks
+    assert (recommend({"plain": own}, {"plain": .5}).call == "use a method") != blocks
+    assert (decide([result("like", NONE), *own[1:]], []).call == "cannot tell") == blocks
+    lost = [own[0], replace(own[1], word="worse", low=-.2, high=-.01), own[2]]
+    assert decide(lost, []).heading.startswith("Do not ship. `like` without texts of training got worse.")
+    assert recommend({"plain": lost}, {"plain": .5}).call == "your call"
+
+
+@pytest.mark.parametrize("change, size", [(.05, "slightly"), (.052, "much"), (.09, "much")])
+def test_a_change_beyond_five_points_is_a_large_one(change, size):
+    both = [replace(result("like", BETTER), change=change), replace(result("new", WORSE), change=-change)]
+    assert f"made the encoder {size} better on `like` and {size} worse on `new`" in decide(both, []).reason
+
+
+def record_sets(cases):
+    "A comparison whose test shares texts with training; on the rest, forty noisy pairs, no change can be told."
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed, (name, change) in product(range(4), (("base", 0.), ("plain", .1))):
+        for test, part, level, noise in (("like", WHOLE, .5 + change, .002), ("like", NEW, .5, .05), ("new", WHOLE, .5 + change, .002)):
+            resampled = level + rng.normal(0, noise, 200)
+            rows.append(made.result(name, seed, test, "auc05", level + rng.normal(0, 1e-4), resampled, part))
+    facts = {"cases": {"like": 2_000, "like, no text of training": cases, "new": 900}}
+    return Comparison(pd.DataFrame(rows), [Method(name, name) for name in ("base", "plain")], settings_for("static"), facts)
+
+
+def test_a_method_fits_on_record_sets_which_share_texts_by_design():
+    few, most = record_sets(60), record_sets(1_500)
+    assert few.recommendation.call == "use a method" and few.verdict().startswith("VERDICT: better |")
+    assert most.recommendation.call == "cannot tell" and "may have lost" in most.recommendation.heading and "`like`" in most.recommendation.heading
+    assert most.verdict().startswith("VERDICT: cannot-tell |") and most.verdict().endswith("| test=like without texts of training | method=plain")
+
+
+def pairs_with(name, base, tuned, labels):
+    frame = pd.DataFrame({side: [f"{side} {i}" for i in range(len(labels))] for side in ("left", "right")} | {"label": labels})
+    frame["line"] = range(len(labels))
+    return as_test(name, PairFile(name, frame, ""), {"base": base, "tuned": tuned})
+
+
+def test_a_heading_says_what_any_metric_shows():
+    "Far below the first 5% of false positives matches fall on one test, and rise on another; a third stays as it is."
+    rng = np.random.default_rng(3)
+    labels = (np.arange(360) % 3 == 0).astype(int)
+    base = 1.5 * labels + rng.normal(size=360)
+    low = (labels == 1) & (base < np.quantile(base[labels == 0], .8))
+    tests = [pairs_with("shoes", base, base - 3 * low, labels), pairs_with("hats", base - 3 * low, base, labels), pairs_with("rugs", base, 2 * base, labels)]
+    found = verdicts(tests)
+    decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
+    assert {one.word for one in decides} <= {"cannot tell", "within the margin"}
+    decision = decide(decides, [], others=others)
+    assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
+    assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
+    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], others=others)
+    assert "That is by" not in swapped.heading, "both say that it got worse"
+    shipped = decide([replace(decides[2], word="better", low=.01)], [], others=others)
+    assert shipped.heading == "Ship the tuned encoder. That is by AUC(0.05); by average precision `shoes` got worse."
+    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, others={"plain": [replace(result("new", WORSE), metric="ap")]})
+    assert used.heading == "Use plain. That is by AUC(0.05); by average precision `new` got worse."
+
+
+def test_both_commands_have_one_word_for_what_nobody_can_tell():
+    "And no loss is claimed that none is shown of, nor the base recommended where all is open."
+    open_ones = {"plain": [result("like", BETTER), result("new", WORSE)], "wise-ft": [result("like", BETTER), result("new", UNSURE)]}
+    means = {"plain": .6, "wise-ft": .5}
+    said = recommend(open_ones, means)
+    assert (said.call, said.method, said.side) == ("cannot tell", "wise-ft", "")
+    assert said.heading == "Cannot tell yet: wise-ft is better on `like`, and may have lost up to 3.0 points on `new`."
+    nothing = recommend({name: [result("new", UNSURE)] for name in means}, means)
+    assert nothing.call == decide([result("new", UNSURE)], []).call == "cannot tell" and nothing.side == ""
+    same = recommend({name: [result("new", NONE)] for name in means}, means)
+    assert same.call == decide([result("new", NONE)], []).call == "either"
+    lost = recommend({name: [result("new", WORSE)] for name in means}, means)
+    assert (lost.call, lost.side) == ("keep the base", "worse")
+
+
+def test_names_stand_in_code_font_and_agree_with_their_verb():
+    both = [result("like", UNSURE), result("like", UNSURE, part=NEW)]
+    assert named(both, be=True) == "`like` is" and named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
+    assert coded("`<b>` got worse & `new` too") == "<code>&lt;b&gt;</code> got worse &amp; <code>new</code> too"
+
+
+def test_a_method_is_beaten_by_one_that_is_as_good_in_one_and_better_in_the_other():
+    def at(like, new):
+        return [Result("like", "better", like, like - .01, like + .01, like=True), Result("new", "better", new, new - .01, new + .01)]
+
+    points = trade_points({"a": at(.05, .01), "b": at(.05, .03), "c": at(.02, .03), "d": at(.01, .06)})
+    assert [point["name"] for point in points if point["joined"]] == ["d", "b"]
+
+
+def test_shares_are_measured_on_large_parts_too():
+    labels = (np.arange(300) % 2 == 0).astype(int)
+    rng = np.random.default_rng(0)
+    base, noise = rng.normal(size=(2, 300))
+    scores = {"base": 2 * labels + base, "half": 2 * labels + base + .1 * noise, "tuned": 2 * labels + noise}
+    test = pairs_with("like", scores["base"], scores["tuned"], labels)
+    test.scores = scores
+    for size, measured in ((200, True), (100, False)):
+        (half,) = averaged([test], {"half": .5}, {"like": np.arange(300) < size})
+        assert [one.part for one in half.results] == ["all", NEW][: 1 + measured]
+
+
+# ---- what makes a test void, or is no fine-tuning
+
+
+@pytest.mark.parametrize("tuned, said", [
+    (lambda base: .5 + 1e-5 * base, {"tuned": "all scores of the tuned model lie within"}),
+    (lambda base: base - .1, {}),
+    (lambda base: 0 * base, {"tuned": "all scores are the same in the tuned model"}),
+    (lambda base: 1e-3 * base + base.round(1), {}),
+])
+def test_scores_that_say_nothing_are_told(tuned, said):
+    base = np.random.default_rng(0).uniform(-.3, .9, 120)
+    test = pairs_with("new", base, tuned(base), (np.arange(120) % 2).astype(int))
+    found = flat_scores(test)
+    assert found.keys() == said.keys() and all(words in found[model] for model, words in said.items())
+    test.scores = {"base": test.scores["tuned"], "tuned": test.scores["base"]}
+    assert flat_scores(test).keys() == {"base"} & {"base" for _ in said}
+    assert flat_scores(test, []).keys() == {"base"} & {"base" for words in said.values() if "the same" in words}, "where the order alone counts"
+
+
+def scored(form, base, tuned):
+    "Thirty queries of four candidates, the first of them right, with scores of two models, in each form of a test."
+    labels, query = np.tile([1, 0, 0, 0], 30), np.repeat(np.arange(30), 4)
+    test = pairs_with("new", base, tuned, labels)
+    if form == "pairs":
+        return test
+    frame = test.file.frame.assign(query=query, document=np.arange(120), query_id=query.astype(str), left=[f"query {one}" for one in query])
+    if form == "candidates":
+        return as_test("new", replace(test.file, frame=frame, form=form), test.scores)
+    texts = frame.right.tolist()
+    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval", corpus=texts, ids=pd.Index(map(str, range(120))))
+    runs = {}
+    for model, scores in test.scores.items():
+        rows = zip(query.tolist(), range(120), scores.tolist())
+        run = {}
+        for one, place, score in rows:
+            run.setdefault(str(one), {})[str(place)] = score
+        runs[model] = run
+    test = as_test("new", file)
+    score_test(test, find_scores(runs, {"new": file}), Remarks())
+    return test
+
+
+FORMS = ["pairs", "candidates", "retrieval"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_distances_and_labels_the_other_way_round_are_told_in_each_form(form):
+    rng = np.random.default_rng(0)
+    labels = np.tile([1, 0, 0, 0], 30)
+    good, far, noise = labels + .5 * rng.normal(size=(3, 120)) * [[1], [1], [9]]
+    both, one, none = (below_chance(scored(form, *scores)) for scores in ((-good, -far), (-good, far), (noise, good)))
+    assert both.keys() == {"base", "tuned"} and one.keys() == {"base"} and none == {} and max(both.values()) < .3
+    test = scored(form, -good, -far)
+    found = verdicts([test])
+    decision = decide(results_of(found[found.decides]), [], **_unusable([test], {}, {}, []))
+    assert decision.call == "cannot tell" and "The scores are distances, or labels the other way round?" in decision.heading
+    assert decision.heading.startswith("Cannot tell. new: by base and tuned ") and decision.verdict().startswith("VERDICT: cannot-tell |")
+    assert decision.failing(True, .01) == ["new"] and decision.failing(False, .01) == [], "as the line says"
+    (warning,) = doubts(scored(form, -good, far), 0)
+    assert warning.startswith("new: by base ") and "?" not in warning and _unusable([scored(form, -good, far)], {}, {}, []) == {"unusable": {}, "broken": False}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.])
+def test_given_scores_count_by_their_order_alone(form, scale):
+    "Probabilities over a batch are small and no cosines; one score for all candidates of a query orders nothing."
+    base, tuned = np.random.default_rng(0).normal(size=(2, 120))
+    whole, small = (verdicts([scored(form, base, tuned * by)]) for by in (1, scale))
+    assert small[["tuned", "change", "verdict"]].equals(whole[["tuned", "change", "verdict"]])
+    assert flat_scores(scored(form, base, tuned * scale), []) == {}
+    flat = np.full(120, .5) if form == "pairs" else np.repeat(np.random.default_rng(1).normal(size=30), 4)
+    assert [*flat_scores(scored(form, base, flat * scale), [])] == ["tuned"] and [*flat_scores(scored(form, flat * scale, base), [])] == ["base"]
+
+
+def test_the_line_and_the_exit_have_one_source():
+    better = [result("like", BETTER), result("new", NONE)]
+    broken = decide(better, [], unusable={"new": "new: all scores are the same."}, broken=True)
+    assert broken.verdict().startswith("VERDICT: worse |") and broken.failing(False, .01) == broken.failing(True, .01) == ["new"]
+    lost = decide([result("like", WORSE)], [], unusable={"like": "like: all of its pairs also occur in the training file."})
+    assert lost.verdict().startswith("VERDICT: cannot-tell |") and (lost.failing(False, .01), lost.failing(True, .01)) == ([], ["like"])
+
+
+def saved(folder, name, change):
+    model = SentenceTransformer(str(made.table(folder / name)), device="cpu")
+    with torch.no_grad():
+        change(model[0])
+    model.save(str(folder / name / "changed"), create_model_card=False)
+    return str(folder / name / "changed")
+
+
+def another_tokenizer(static):
+    told = json.loads(static.tokenizer.to_str())
+    told["normalizer"]["lowercase"] = False
+    static.tokenizer = Tokenizer.from_str(json.dumps(told))
+
+
+def collapsed(static):
+    static.embedding.weight[:] = static.embedding.weight.mean(0) + 4e-3 * static.embedding.weight
+
+
+@pytest.mark.parametrize("change, words, shown", [
+    (another_tokenizer, "This is no fine-tuning: no weight differs, and the two models cut texts into different tokens. ", False),
+    (collapsed, "Do not ship. new: all scores of the tuned model lie within ", True),
+])
+def test_the_first_screen_says_what_is_no_fine_tuning_or_broken(tmp_path, change, words, shown):
+    base = saved(tmp_path, "base", lambda static: None)
+    pairs = made.some_pairs()
+    pairs["left"] = pairs.left.str.title()
+    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs}, progress=False)
+    assert found.decision.heading.startswith(words)
+    screen = found.html().partition('<nav aria-label="Parts of this page">')[0]
+    assert words.strip() in screen and words.strip() in repr(found) and words.strip() in found._repr_html_()
+    assert not shown or found.decision.call == "do not ship"
+
+
+def test_another_tokenizer_with_other_weights_is_told(tmp_path):
+    def both(static):
+        another_tokenizer(static)
+        static.embedding.weight *= torch.linspace(.5, 2, len(static.embedding.weight))[:, None]
+
+    base = saved(tmp_path, "base", lambda static: None)
+    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()}, progress=False)
+    assert any(note.startswith("The two models cut texts into different tokens, and a part of each change may come from that") for note in found.notes)
+
+
+def test_what_makes_a_test_void_comes_first(tmp_path):
+    pairs = made.some_pairs()
+    for side in ("left", "right"):
+        pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
+    base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(
+        torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
+    decision = diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision
+    assert decision.heading.startswith("Cannot tell. snow: 120 of 120 pairs have a text with at least half of its tokens outside the vocabulary")
+    pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
+    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision.heading, "a third of them"

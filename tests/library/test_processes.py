@@ -1,0 +1,266 @@
+"Two processes with half the batch take the steps of one with the whole batch, or say why they cannot."
+import copy
+import os
+import random
+import socket
+import subprocess
+import sys
+import textwrap
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.sentence_transformer import losses
+
+import made
+from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
+from debias_nb.encoders.tokens import embed_texts, tokenize
+from debias_nb.trainer import QuietTrainer, training_arguments
+from debias_nb.processes import gather_rows
+from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
+from debias_nb.runs import training as companion
+from debias_nb.runs.config import MethodConfig, TrainConfig
+from debias_nb.losses.scan_loss import SCAN
+from test_author_losses import AUTHORS, TEXTS
+from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
+from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
+
+pytestmark = pytest.mark.slow
+TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ
+STEP = 1e-3      # what the same steps change in one weight at least
+
+
+def steps(size, **changes):
+    "Settings of a training whose order of sums is all that may differ."
+    settings = dict(per_device_train_batch_size=size, num_train_epochs=1, optim="sgd", learning_rate=.1, seed=3, use_cpu=True)
+    return settings | changes
+
+
+# ---------------------------------------------------------------- what is trained: name -> (weights before, and after)
+
+METHODS = {
+    "plain": dict(),
+    "outreg": dict(regularizer="outreg", weight=3.),
+    "itvreg": dict(regularizer="itvreg", weight=30., mask_share=.5),
+    "maskreg": dict(regularizer="maskreg", weight=3., mask_share=.5),
+    "l2sp": dict(regularizer="l2sp", weight=.1),
+    "itvaug": dict(augmentation="itvaug", mask_share=.5),
+    "worddropout": dict(augmentation="worddropout", mask_share=.5),
+}
+TUNED = [
+    ("plain", "bert"), ("outreg", "bert"), ("itvreg", "bert"), ("itvreg", "table"), ("maskreg", "table"), ("l2sp", "bert"),
+    ("itvaug", "bert"), ("worddropout", "table"),
+]
+
+
+def pairs_of(model):
+    "Sixteen pairs; the first ten queries have one word, which no intervention can take."
+    dice = random.Random(1)
+    left = [dice.choice(made.WORDS) if i < 10 else " ".join(dice.choices(made.WORDS, k=4)) for i in range(16)]
+    right = [" ".join(dice.choices(made.WORDS, k=3)) for _ in left]
+    return companion.pair_tokens(model, left, right, [dice.random() for _ in left])
+
+
+def fine_tuned(folder, method, size):
+    "As the companion trains, but for the optimizer."
+    model = without_dropout(made.load(folder))
+    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
+    before = copy.deepcopy(model)
+    settings = TrainConfig(learning_rate=.1, epochs=1, batch_size=size)
+    companion.OPTIMIZERS["adam"] = torch.optim.SGD
+    try:
+        companion.fine_tune(model, base, pairs_of(model), MethodConfig(name=method, **METHODS[method]), settings, seed=3)
+    finally:
+        companion.OPTIMIZERS["adam"] = torch.optim.Adam
+    return before.state_dict(), model.state_dict()
+
+
+AUTHOR_LOSSES = {
+    "cl": lambda model, teacher, topics: ContrastiveAuthorLoss(model),
+    "mll": lambda model, teacher, topics: MulticlassLoss(model, 8),
+    "arr": lambda model, teacher, topics: ARR(model, NumberedTexts(topics), teacher),
+    "arr by text": lambda model, teacher, topics: ARR(model, TEXTS, teacher),
+    "experts by pairs": lambda model, teacher, topics: ProductOfExperts(model, TEXTS),
+}
+
+
+def authors_told(folder, out, name, size):
+    model = without_dropout(made.load(folder))
+    before = copy.deepcopy(model)
+    teacher = embed_texts(moved(made.load(folder), .05), TEXTS)
+    loss = AUTHOR_LOSSES[name](model, teacher, text_rows("tfidf", TEXTS)(TEXTS))
+    own = {"train_dataset": Dataset.from_dict({"text": TEXTS, "label": AUTHORS})}
+    more = {"batch_sampler": AuthorPairSampler}
+    if "by pairs" in name:
+        own = {"train_dataset": Dataset.from_dict({"anchor": TEXTS[::4], "positive": TEXTS[1::4]})}
+        more = {}
+        size //= 2
+    elif "by text" not in name:
+        own = {
+            "train_dataset": Dataset.from_dict({"row": range(len(TEXTS)), "label": AUTHORS}),
+            "data_collator": AuthorCollator(tokenize(model, TEXTS), AUTHORS),
+        }
+    args = training_arguments(out, **steps(size, **more))
+    QuietTrainer(model=model, args=args, loss=loss, **own).train()
+    weights = [before.state_dict(), model.state_dict()]
+    if name == "mll":
+        weights[0] |= {"classifier": MulticlassLoss(before, 8).classifier.weight.detach()}
+        weights[1] |= {"classifier": loss.classifier.weight.detach()}
+    return weights
+
+
+def answers_told(folder, out, size):
+    model = CrossEncoder(str(folder), num_labels=1, device="cpu")
+    torch.manual_seed(int(os.environ.get("RANK", 0))) # weights of its own would begin apart
+    loss = SCAN(model, memory=6)
+    before = copy.deepcopy(loss)
+    data = Dataset.from_dict({"question": QUESTIONS * 2, "answer": ANSWERS[::-1] + ANSWERS, "label": LABELS * 2})
+    args = CrossEncoderTrainingArguments(
+        str(out), report_to="none", save_strategy="no", disable_tqdm=True, **steps(size, num_train_epochs=2))
+    trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=data, loss=loss)
+    trainer.train()
+    after = {f"debiasing.{key}": value for key, value in loss.debiasing.state_dict().items()}
+    after |= {"memory": loss.memory.features, "weights": loss.memory.weights}
+    return before.model.state_dict(), model.state_dict() | after
+
+
+def regularized(folder, out, size):
+    "Two steps with a loss of sentence-transformers, which gathers from all processes."
+    model = without_dropout(made.load(folder))
+    before = copy.deepcopy(model)
+    base_loss = losses.MultipleNegativesRankingLoss(model, gather_across_devices=True)
+    base = moved(made.load(folder), .5 if folder.name == "table" else .05)
+    others = [OutReg(3., texts=OTHERS), ITVReg(300., texts=OTHERS, texts_per_batch=size // 2)]
+    loss = Regularized(model, base_loss, [OutReg(3.), ITVReg(300.), MaskReg(30., .5, columns=1), *others], base=base)
+    how = dict(per_device_train_batch_size=size, max_steps=2, optim="sgd", learning_rate=.1)
+    if "RANK" in os.environ:
+        how["ddp_backend"] = "gloo"
+    trained(model, loss, rows(PAIR), out, **how)
+    return before.state_dict(), model.state_dict()
+
+
+def apart(name):
+    "Batches of two and of three rows."
+    try:
+        gather_rows(torch.zeros(2 + int(os.environ["RANK"])))
+    except ValueError as error:
+        return str(error)
+
+
+def everything(folder, out, size):
+    "Every case by its name: weights before and after, or the error."
+    cases = {f"{method}, {kind}": (fine_tuned, folder / kind, method, size) for method, kind in TUNED}
+    cases |= {f"{name}, bert": (authors_told, folder / "bert", out, name, size) for name in AUTHOR_LOSSES}
+    cases |= {f"regularized, {kind}": (regularized, folder / kind, out, size) for kind in ("bert", "table")}
+    cases["scan"] = (answers_told, folder / "cross", out, size)
+    if "RANK" in os.environ:
+        cases["apart"] = (apart, "apart")
+    found = {}
+    for name, (work, *given) in cases.items():
+        try:
+            found[name] = work(*given)
+        except Exception:
+            found[name] = traceback.format_exc()
+    return found
+
+
+SCRIPT = """
+import gc
+import sys
+sys.path[:0] = {tests!r}
+import os
+from pathlib import Path
+import test_processes as t
+gc.collect()
+gc.freeze() # each of many trainings begins with a collection of garbage
+found = t.everything(Path({folder!r}), Path({out!r}), 4)
+t.torch.save(found, {saved!r} + os.environ["RANK"])
+"""
+
+
+def can_meet():
+    "Why processes cannot train together here; None if they can."
+    if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+        return "this torch has no gloo"
+    try:
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+    except OSError as error:
+        return f"no process can listen on this machine ({error})"
+    return None
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    "What one process gives, and what each of two does."
+    if can_meet():
+        pytest.skip(can_meet())
+    folder = tmp_path_factory.mktemp("processes")
+    made.bert(folder)
+    made.table(folder)
+    cross_encoder(folder / "cross", dropout=0.)
+    names = dict(tests=[str(Path(__file__).parent), str(Path(made.__file__).parent)], folder=str(folder), out=str(folder / "two"), saved=str(folder / "saved"))
+    script = folder / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    two = [torch.load(folder / f"saved{rank}", weights_only=False) for rank in range(2)]
+    return everything(folder, folder / "one", 8), *two
+
+
+NAMES = [f"{method}, {kind}" for method, kind in TUNED] + [f"{name}, bert" for name in AUTHOR_LOSSES] + ["scan"]
+REGULARIZED = ["regularized, bert", "regularized, table"]
+
+
+def largest(a, b, keys=None):
+    return max(float((a[key].float() - b[key].float()).abs().max()) for key in keys or a)
+
+
+def check_same_steps(both, name, moved_by, tolerance):
+    "One process with twice the batch moves, and each of two ends where it does."
+    alone, first, second = (found[name] for found in both)
+    for result in (alone, first, second):
+        assert not isinstance(result, str), result
+    before, after = alone
+    assert largest(before, after) > moved_by
+    for one in (first, second):
+        assert largest(after, one[1]) < tolerance
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_take_the_steps_of_one_with_twice_the_batch(both, name):
+    check_same_steps(both, name, STEP, TOLERANCE)
+
+
+@pytest.mark.parametrize("name", REGULARIZED)
+def test_a_regularized_loss_takes_the_steps_of_one_with_twice_the_batch(both, name):
+    check_same_steps(both, name, 1e-3, 1e-6)
+
+
+def test_batches_of_different_sizes_are_refused(both):
+    for found in both[1:]:
+        assert "processes with batches of 2, 3 rows" in found["apart"]
+
+
+# ---------------------------------------------------------------- what cannot span processes
+
+@pytest.fixture
+def in_two(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return made.load(made.table(tmp_path_factory.mktemp("table")))
+
+
+def test_the_hinge_is_refused(table, in_two):
+    features = [table.preprocess(["red kettle", "old lamp"]) for _ in range(2)]
+    with pytest.raises(ValueError, match="the hinge cannot be trained in 2 processes: .*gather_across_devices=True"):
+        Hinge(table)(features, torch.eye(2, dtype=torch.bool))
+    LeastSquares(table)(features, torch.ones(2))

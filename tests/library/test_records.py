@@ -1,0 +1,611 @@
+"Run records: what is one, how one is written and read, and what is published."
+import errno
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from datetime import datetime, timedelta, timezone
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from debias_nb import files
+from debias_nb.settings import EncoderConfig, WorldConfig
+from debias_nb.data.corpora import CorpusConfig, FilesConfig
+from debias_nb.runs.config import OWN, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs import origin, parquet as parquets
+from debias_nb.runs.publish import publish, unfounded
+from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
+from debias_nb.runs.records import run_or_load
+from debias_nb.runs.schema import RecordError, encode
+
+CONFIG = RunConfig(
+    paper="itvreg", experiment="demo", profile="small",
+    encoder=EncoderConfig(name="minilm", kind="transformer"), corpus=CorpusConfig(name="quora"),
+    method=MethodConfig(name="ERM"), training=TrainConfig(learning_rate=1e-4, epochs=1, batch_size=2),
+    evaluate=("quora",),
+)
+PLACE = "itvreg/demo.small"
+PACKAGE = str(Path(__file__).parents[2])
+
+
+def finish(config, auc=.5, **own):
+    start = origin.Start(time.monotonic() - 90, datetime.now(timezone.utc) - timedelta(seconds=90))
+    where = dict(start=start, data={}, encoder={"name": "minilm"}, device="cpu", dtype="fp32", peak_memory=1, curve=[])
+    return make_record(config, {"quora": {"auc": auc}}, **where | own)
+
+
+def seeded(seed):
+    return CONFIG.model_copy(update={"seed": seed})
+
+
+@cache
+def base():
+    "Made once: a record asks git and the system where it is made."
+    return finish(CONFIG)
+
+
+TIME = "2026-01-31T12:00:00+00:00"
+
+
+def small(i, **own):
+    "The record of the run with seed i, the same each time."
+    run = seeded(i)
+    whose = {"id": run.id, "seed": i, "config": run.model_dump(mode="json")}
+    fixed = {"started": TIME, "finished": TIME, "environment": {"commit": None, "dirty": None}, "extra": {"ü": i}}
+    return base() | whose | fixed | own
+
+
+def seeds_in(store):
+    "Of the records of a folder in which all is well."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return sorted(one["seed"] for one in store.all())
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "records")
+
+
+# writers that race, die, or find no room
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def write_many(folder, first, barrier):
+    barrier.wait()
+    for i in [*range(first, first + 60), *range(5)]: # some that all write
+        Store(folder).append(small(i, curve=list(range(2000))))
+
+
+def test_concurrent_processes_lose_nothing_and_readers_see_whole_records(store):
+    barrier = SPAWN.Barrier(4)
+    workers = [SPAWN.Process(target=write_many, args=(store.folder, 1000 * k, barrier)) for k in range(1, 4)]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    while any(worker.is_alive() for worker in workers):
+        seeds_in(store)
+    assert [worker.exitcode for worker in workers] == [0] * 3
+    assert seeds_in(store) == [*range(5), *(1000 * k + i for k in range(1, 4) for i in range(60))]
+
+
+def child(code, *args):
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], env=os.environ | {"PYTHONPATH": PACKAGE})
+
+
+CLAIM = """
+import sys
+from debias_nb.runs.records import Store
+
+with Store(sys.argv[1]).claimed("a run") as mine:
+    sys.exit(mine)
+"""
+
+
+def test_a_run_is_claimed_by_one_process_at_a_time(store):
+    with store.claimed("a run") as mine:
+        assert mine
+        assert child(CLAIM, store.folder).wait(60) == 0, "not claimed"
+    assert child(CLAIM, store.folder).wait(60) == 1, "claimed"
+
+
+def die_at(step): # how many lines of `write_whole` are executed before
+    left = [step]
+
+    def inside(frame, event, arg):
+        left[0] -= event == "line"
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return inside
+
+    sys.settrace(lambda frame, event, arg: inside if frame.f_code is files.write_whole.__code__ else None)
+
+
+@pytest.mark.parametrize("old", [None, .25], ids=["a first record", "a newer record"])
+def test_a_writer_killed_at_any_step_leaves_the_old_record_or_the_new_one(store, old):
+    found = []
+    code = -signal.SIGKILL
+    while code:
+        if old is None:
+            store.file(small(3)).unlink(missing_ok=True)
+        else:
+            store.append(metric(old))
+        pid = os.fork()
+        if pid == 0:
+            die_at(len(found))
+            store.append(metric(.75))
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert code in (0, -signal.SIGKILL)
+        found += [next((one["metrics"]["quora"]["auc"] for one in store.all()), None)]
+    count = found.count(old)
+    assert found == [old] * count + [.75] * (len(found) - count), "from some step on the new one"
+    assert 5 < count < len(found)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_full_disk_leaves_what_was_there(store, monkeypatch, error):
+    for seed in (0, 1):
+        store.append(small(seed))
+    store.publish(PLACE)
+    store.append(small(1, curve=[1.]))
+    before = {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()}
+
+    def fails(fd):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "fsync", fails)
+    for write in (partial(store.append, small(1)), partial(store.append, small(2)), partial(store.publish, PLACE)):
+        with pytest.raises(RecordError, match=f"demo.small.* could not be written: {os.strerror(error)}"):
+            write()
+    assert {path: path.read_bytes() for path in store.folder.rglob("*.*") if path.is_file()} == before
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    store = Store(tmp_path / "file")
+    with store.claimed("a run") as mine:
+        assert mine and store.find(seeded(0)) is None
+    with pytest.raises(RecordError, match="file/itvreg/demo.small/.*json could not be written: Not a directory"):
+        store.append(small(0))
+
+
+# what is no record
+
+
+def metric(value):
+    return small(3, metrics={"quora": {"auc": value}})
+
+
+def setting(**changes):
+    return small(3, config=small(3)["config"] | changes)
+
+
+def text(record):
+    return json.dumps(record).encode()
+
+
+ODD = [ # what a file holds, and the beginning of what is said
+    (b"", "damaged"),
+    (b"<<<<<<< HEAD\n", "damaged"),
+    (b"[" * 100_000, "damaged"),
+    (encode(small(3))[:-1], "damaged"),
+    (b"17\n", ""),
+    (text(small(3, status="almost")), "Input tag 'almost' found using 'status'"),
+    (text(small(3, extra={"loss": [math.inf]})), "damaged"),
+    (text(metric(math.nan)), "damaged"),
+    (text(metric(1.)).replace(b'"auc": 1.0', b'"auc": 1e999'), "metrics.quora.auc: "),
+    (text(metric(10**400)), "metrics.quora.auc: "),
+    (text(metric(7.)), "metrics: quora: auc is 7, "),
+    (text(small(3, environment={"commit": "../../x", "dirty": False})), "environment.commit: "),
+    (text(setting(paper="../../x")), "config.paper: "),
+    (text(setting(seed=7)), "its configuration is that of demo-small-minilm-quora-erm-s7"),
+    (text(small(3, seed=4)), "seed: 4, "),
+    (text(small(3, peak_memory_bytes=10**19)), "peak_memory_bytes: "),
+    (text(small(3, started="yesterday")), "started: Invalid isoformat string: 'yesterday'"),
+    (text(small(3, started="2026-01-31T12:00:00")), "started: a time without its zone"),
+    (encode(metric(.5)).replace(b'"auc": 0.5', b'"auc": 0.6'), "changed since it was written: its checksum does not fit"),
+    (text(small(4)), "the record in it belongs into "),
+    *((text(small(3, schema=number)), "schema: ") for number in (True, 10, 0, 1.0, "1")),
+    (text(small(3, environment={"commit": "a" * 40, "dirty": None})), "environment: `commit` and `dirty` are known together"),
+    (text(small(3))[:-1] + b', "seconds": 3.0}', "damaged (the key 'seconds' stands twice)"),
+    (text(metric(.5)).replace(b'"auc"', b'"auc": 0.9, "auc"'), "damaged (the key 'auc' stands twice)"),
+]
+
+
+@pytest.mark.parametrize("bad, says", ODD)
+def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says):
+    for seed in (1, 3):
+        store.append(small(seed))
+    path = store.file(small(3))
+    path.write_bytes(bad)
+    with pytest.warns(UserWarning) as said:
+        assert store.all() == [small(1)] and store.find(seeded(3)) is None
+        rows, left_out = store.publish(PLACE)
+    assert str(said[0].message).startswith(f"{path} is left out: {says}"), str(said[0].message)
+    assert rows == 1 and left_out[0].startswith(f"{path} is left out, and stays: {says}")
+    assert path.read_bytes() == bad
+
+
+def trial(**own):
+    "The record of a trial of `compare`."
+    corpus = CorpusConfig(name="files", task="files", files=FilesConfig(train="a" * 64, tests=["b" * 64]))
+    run = seeded(3).model_copy(update={"profile": OWN, "corpus": corpus})
+    return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | own
+
+
+@pytest.mark.parametrize("change", [
+    {"metrics": {"quora": {"auc": .9}}}, {"metrics": {"quora": {"auc": None}}}, {"replicates": {"quora": {"auc": [.5]}}}, {"extra": {}}, {"seconds": 7.}])
+def test_a_trial_that_was_changed_is_left_out_whatever_its_numbers(store, change):
+    "Also where its checksum was taken off."
+    path = store.file(store.append(trial()))
+    assert store.all() == [trial()]
+    stored = json.loads(path.read_text())
+    without = {name: value for name, value in stored.items() if name != "checksum"}
+    for changed in (stored | change, without | change):
+        path.write_bytes(text(changed))
+        with pytest.warns(UserWarning, match="changed since it was written"):
+            assert store.all() == []
+
+
+def test_a_record_of_a_version_without_checksums_is_read(store):
+    path = store.file(store.append(small(3)))
+    path.write_bytes(text(small(3)))
+    assert store.all() == [small(3)]
+
+
+def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
+    "In a process of its own, which would wait for ever."
+    store.append(small(1))
+    os.mkfifo(store.file(small(3)))
+    os.mkfifo(store.folder / "itvreg/other.small.parquet")
+    code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered_files()\n" \
+        "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
+    done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: a file is expected\n"), done.stderr
+    assert "other.small.parquet is left out: a file is expected" in done.stderr
+
+
+@pytest.mark.parametrize("field, changes", {
+    r"metrics\.quora\.auc: ": {"metrics": {"quora": {"auc": math.nan}}},
+    r"replicates\.quora\.auc\.1: ": {"replicates": {"quora": {"auc": [.5, math.inf]}}},
+    "curve: ": {"curve": {"loss": [math.nan]}},
+    "extra: ": {"extra": {"half a character": "\ud83d"}},
+    "peak_memory_bytes: ": {"peak_memory_bytes": 10**19},
+    r"config\.paper: ": {"config": CONFIG.model_copy(update={"paper": "../x"}).model_dump(mode="json")},
+}.items())
+def test_what_is_no_record_is_not_written(store, field, changes):
+    with pytest.raises(RecordError, match=field):
+        store.append(small(0, **changes))
+    assert not store.folder.exists()
+
+
+# runs
+
+
+def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
+    calls = []
+
+    def train(config):
+        calls.append(config.seed)
+        return finish(config, config.seed / 10)
+
+    first = [run_or_load(seeded(s), train, store) for s in range(3)]
+    assert [run_or_load(seeded(s), train, store) for s in range(3)] == first
+    assert calls == [0, 1, 2]
+    other = CONFIG.model_copy(update={"experiment": "other"})
+    run_or_load(other, train, store)
+    assert store.find(other)["config"]["experiment"] == "other" and len(store.places()) == 2
+    run_or_load(seeded(1), lambda config: finish(config, .75), store, fresh=True)
+    assert store.find(seeded(1))["metrics"] == {"quora": {"auc": .75}}
+
+    def interrupted(config):
+        raise KeyboardInterrupt
+
+    def diverges(config):
+        raise TrainingFailed(3, "the loss is nan")
+
+    for train, error in ((interrupted, KeyboardInterrupt), (diverges, TrainingFailed), (partial(finish, auc=math.nan), TrainingFailed)):
+        with pytest.raises(error):
+            run_or_load(CONFIG, train, store, fresh=True)
+        assert store.find(CONFIG) == first[0], "the newest that finished"
+    for wrong in (failed_record(CONFIG, origin.Start(), "x"), small(7)):
+        with pytest.raises(RecordError, match=CONFIG.id):
+            run_or_load(CONFIG, lambda config, wrong=wrong: wrong, store, fresh=True)
+
+
+def test_the_newest_finished_record_counts_and_a_failure_where_none_finished():
+    for stati, newest in (("finished finished failed", 1), ("failed finished", 1), ("finished failed failed", 0), ("failed failed", 1)):
+        found = [{"id": "a", "status": status, "n": n} for n, status in enumerate(stati.split())]
+        assert latest(found) == {"a": found[newest]}, stati
+
+
+def test_a_record_has_the_whole_configuration_its_time_all_digits_of_metrics_and_five_of_replicates():
+    record = json.loads(encode(finish(CONFIG, 1 / 3, replicates={"quora": {"auc": np.array([1 / 3, 2e-9 / 3])}})))
+    assert record["metrics"]["quora"]["auc"] == 1 / 3
+    assert record["replicates"]["quora"]["auc"] == [.33333, 6.6667e-10]
+    assert record["config"].keys() == RunConfig.model_fields.keys()
+    assert RunConfig.model_validate(record["config"]) == CONFIG
+    times = [datetime.fromisoformat(record[name]) for name in ("started", "finished")]
+    assert abs(times[1] - times[0] - timedelta(seconds=90)) < timedelta(seconds=5)
+    assert 90 <= record["seconds"] < 95
+
+
+def test_repeats_are_compared_to_the_last_digit_without_times_and_machine():
+    record = small(0, curve={"loss": [1., .5], "seconds": 3.})
+    elsewhere = {"seconds": 9., "device": "another", "environment": {}, "curve": {"loss": [1., .5], "seconds": 7.}}
+    assert comparable(record | elsewhere) == comparable(record)
+    assert comparable(metric(math.nextafter(.5, 1))) != comparable(metric(.5))
+
+
+# what is published
+
+
+def in_world(seed):
+    run = CONFIG.model_copy(update={
+        "corpus": CorpusConfig(name="catalogue", world=WorldConfig(seed=seed)), "eval_world": WorldConfig(seed=seed)})
+    questions = {"extra": {"questions": {"iid": [.5]}, "training": {}}, "replicates": {"quora": {"auc": [.1]}}}
+    return small(0) | {"id": run.id, "seed": 0, "config": run.model_dump(mode="json")} | questions
+
+
+@pytest.fixture
+def parquet(store):
+    "A published file of two runs."
+    for record in (small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}}), small(1)):
+        store.append(record)
+    store.publish(PLACE)
+    return store.folder / "itvreg/demo.small.parquet"
+
+
+def test_what_is_published_is_the_same_to_the_last_digit_and_records_are_added_to_it(store, parquet):
+    first, further = in_world(0), in_world(3)
+    failed = failed_record(seeded(9), origin.Start(), "the loss is nan\nin two lines", 3)
+    newer = small(1, metrics={"quora": {"auc": .75}})
+    assert list(parquet.parent.iterdir()) == [parquet]
+    for record in (first, further, failed, newer, small(2)):
+        store.append(record)
+    assert store.find(seeded(1)) == newer, "before it is published, too"
+    assert store.publish(PLACE) == (6, [])
+    found = {record["id"]: record for record in store.all()}
+    assert store.find(seeded(1)) == newer
+    assert found[small(0)["id"]] == small(0, replicates={"quora": {"auc": [.1, 1e-7, .33333]}})
+    assert found[first["id"]] == first and found[failed["id"]] == failed and found[small(2)["id"]] == small(2)
+    assert found[further["id"]] == further | {"replicates": {}, "extra": {"training": {}}}
+
+
+def test_an_experiment_may_publish_the_first_resamples_of_each_test_alone(store):
+    drawn = {"quora": {"auc": [.3, .1, .2]}, "news": {"auc": [.4]}}
+    store.append(small(3, replicates=drawn))
+    for _ in range(2): # again, the same
+        store.publish(PLACE, resamples=2)
+        kept = store.find(seeded(3))
+        assert kept["replicates"] == {"quora": {"auc": [.3, .1]}, "news": {"auc": [.4]}}
+        assert kept | {"replicates": drawn} == small(3, replicates=drawn), "all else is as it was"
+        store.append(small(4))
+
+
+def test_a_record_that_is_written_while_it_is_published_stays(store, parquet, monkeypatch):
+    newer = small(1, metrics={"quora": {"auc": .75}})
+
+    def write_published(*given):
+        parquets.write_published(*given)
+        store.append(newer)
+
+    store.append(small(1))
+    monkeypatch.setattr("debias_nb.runs.records.write_published", write_published)
+    store.publish(PLACE)
+    assert store.find(seeded(1)) == newer
+
+
+def test_a_flipped_bit_never_reads_as_other_or_fewer_records(store, parquet):
+    good = parquet.read_bytes()
+    whole = store.all()
+    draw = random.Random(0)
+    refused = 0
+    for _ in range(400):
+        place = draw.randrange(len(good))
+        parquet.write_bytes(good[:place] + bytes([good[place] ^ 1 << draw.randrange(8)]) + good[place + 1:])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = store.records(PLACE)
+        if found != whole:
+            refused += 1
+            assert all(record in whole for record in found) and str(said[0].message).startswith(f"{parquet}"), place
+            with pytest.raises(RecordError, match="nothing is added"):
+                store.publish(PLACE)
+    assert refused > 50
+
+
+def rewritten(path, name, change):
+    "The same file with other values in a column, and checksums that fit."
+    table = pq.read_table(path)
+    values = [change(n, value) for n, value in enumerate(table[name].to_pylist(), 1)]
+    table = table.set_column(table.column_names.index(name), name, pa.array(values, table[name].type))
+    pq.write_table(table, path, write_page_checksum=True)
+
+
+@pytest.mark.parametrize("column, value, says", [
+    ("metrics", '{"quora": {"auc": 1' + 400 * "0" + "}}", "metrics.quora.auc: "),
+    ("metrics", '{"quora": {"auc": 7.5}}', "metrics: quora: auc is 7.5"),
+    ("metrics", '{"quora": {"auc": 0.5}},"error":"x"', "metrics: damaged"),
+    ("config", "{", "config: damaged"),
+    ("config", json.dumps(small(7)["config"]), "its configuration is that of "),
+    ("id", small(7)["id"], "its configuration is that of "),
+    ("id", small(0)["id"], f"{small(0)['id']} stands in several rows"),
+    ("seed", 7, "seed: 7"),
+    ("seconds", math.inf, "seconds: "),
+    ("dtype", "<script>", "dtype: "),
+])
+def test_a_row_that_is_no_record_is_named_and_nothing_is_added_to_its_file(store, parquet, column, value, says):
+    first = store.all()[0]
+    rewritten(parquet, column, lambda n, old: value if n == 2 else old)
+    with pytest.warns(UserWarning) as said:
+        assert [record for record in store.all() if record != first] == []
+    assert f": row 2 is left out: {says}" in str(said[-1].message), str(said[-1].message)
+    with pytest.raises(RecordError, match="nothing is added"):
+        store.publish(PLACE)
+
+
+def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
+    table = pq.read_table(parquet)
+    about = table.schema.metadata
+    for changed, says in (
+        (table.drop_columns(["curve"]), "another schema: curve"),
+        (table.replace_schema_metadata({}), "another program, or another version"),
+        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 2}'}), "another program, or another version"),
+        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 12}'}), "another program, or another version"),
+    ):
+        pq.write_table(changed, parquet)
+        with pytest.warns(UserWarning, match=f"demo.small.parquet is left out: {says}"):
+            assert store.all() == []
+    pq.write_table(table.replace_schema_metadata({"debias-nb": '{"schema": 1, "rows": 2, "columns": {}}'}), parquet)
+    assert len(store.all()) == 2, "as earlier versions wrote them"
+    parquet.rename(parquet.with_name("a.b.c.small.parquet"))
+    with pytest.warns(UserWarning, match="a.b.c.small is not called"):
+        assert store.all() == []
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone in which a run was named, made and published, and a folder for its records. Its history: a commit before, that
+    of the run, and a newer one that names it, too."""
+    config = tmp_path / "configs/itvreg/demo.small.yaml"
+    config.parent.mkdir(parents=True)
+    one = CONFIG.model_dump(mode="json", exclude_defaults=True)
+    block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0], "evaluate": ["quora"]}
+    said = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration", "scale": "made up",
+            "encoders": [one["encoder"]], "methods": [one["method"]], "blocks": [block | {"training": one["training"]}]}
+    for seeds in ([1], [0], [0, 2]):
+        block["seeds"] = seeds
+        said["blocks"] = [block | {"training": one["training"]}]
+        config.write_text(json.dumps(said))
+        commit(tmp_path)
+    before, of_run, newer = reversed(origin.history(tmp_path))
+    store = Store(tmp_path / "results")
+    store.append(finish(CONFIG) | {"environment": {"commit": of_run, "dirty": False}})
+    store.publish(PLACE)
+    return tmp_path, before, newer
+
+
+def found_in(root):
+    return [told.removeprefix(f"{root}/results/") for told in unfounded(root, origin.history(root))]
+
+
+PARQUET = "itvreg/demo.small.parquet"
+
+
+def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
+    root, _, _ = clone
+    path = root / "results" / PARQUET
+    assert found_in(root) == []
+    rewritten(path, "metrics", lambda n, old: old.replace("0.5", "0.51"))
+    altered = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
+    assert found_in(root) == altered and unfounded(root, origin.history(root), "arr") == []
+    with pytest.raises(RecordError, match=f"nothing is published\n.*{altered[0]}"):
+        publish("itvreg/demo", "small", root)
+    path.rename(path.with_name("other.small.parquet"))
+    assert len(found_in(root)) == 3, "one that is gone, one that is new, and what is in it was never named"
+
+
+def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeypatch):
+    root, _, _ = clone
+    mine = Store(root / "_runs")
+    monkeypatch.setattr("debias_nb.runs.publish.own_store", lambda: mine)
+    there, = Store(root / "results").all()
+    other = there | {"metrics": {"quora": {"auc": .75}}}
+    mine.append(there)
+    assert publish("itvreg/demo", "small", root) == ([], [there["id"]])
+    mine.append(other)
+    with pytest.raises(RecordError, match="another record is there; --replace takes this one"):
+        publish("itvreg/demo", "small", root)
+    assert publish("itvreg/demo", "small", root, replace=True) == ([there["id"]], [])
+    assert Store(root / "results").find(CONFIG) == other
+    mine.append(there | {"environment": {"commit": "b" * 40, "dirty": False}, "metrics": {"quora": {"auc": .8}}})
+    with pytest.raises(RecordError, match="its records name the commit bbbbbbbb"):
+        publish("itvreg/demo", "small", root, replace=True)
+
+
+def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_fit(clone):
+    root, before, newer = clone
+    path = root / "results" / PARQUET
+    good = path.read_bytes()
+    tale = origin.history(root) | {newer: origin.history(root)[newer] + 3600}
+
+    def found(column, change):
+        path.write_bytes(good)
+        rewritten(path, column, lambda n, old: change(old))
+        digest = files.sha256_file(path)
+        (root / "results/sha256.txt").write_text(f"{digest}  {PARQUET}\n")
+        return [told.partition(".parquet: ")[2] for told in unfounded(root, tale)]
+
+    def of(commit, dirty=False):
+        return lambda old: json.dumps({"commit": commit, "dirty": dirty})
+
+    assert found("environment", str) == []
+    assert found("environment", of(before)) == [
+        f"1 records are of runs that the configuration did not name at their commit, {before[:8]}"]
+    assert found("environment", of(newer)) == [f"1 records ended before their commit, {newer[:8]}, was made"]
+    assert found("environment", of("b" * 40)) == ["1 records name the commit bbbbbbbb, which is not in this history"]
+    assert found("environment", of(newer, True)) == ["1 records were made with changes that stand in no commit"]
+    assert "ended before their commit" in found("started", lambda old: old.replace("202", "201"))[0]
+    assert "'yesterday', which is no time" in found("started", lambda old: "yesterday")[0]
+
+
+def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch):
+    began = {"commit": "a" * 40, "dirty": False}
+
+    def stops(config):
+        monkeypatch.setattr(origin, "git_state", lambda: {"commit": "b" * 40, "dirty": True})
+        raise TrainingFailed(2, "the loss is nan")
+
+    monkeypatch.setattr(origin, "git_state", lambda: began)
+    start = origin.Start()
+    with pytest.raises(TrainingFailed):
+        run_or_load(CONFIG, stops, store)
+    [failed] = store.all()
+    for record in (failed, finish(CONFIG, start=start)):
+        assert {name: record["environment"][name] for name in began} == began
+        assert abs(datetime.fromisoformat(record["started"]) - start.time) < timedelta(seconds=60)
+
+
+# where a run was made
+
+
+def commit(folder):
+    for step in ("init", "add .", "-c user.name=x -c user.email=x@example.org commit --no-verify --no-gpg-sign -m first"):
+        origin.git(folder, *step.split())
+
+
+def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatch):
+    nothing = {"commit": None, "dirty": None}
+    assert origin.git_state(tmp_path) == nothing and origin.history(tmp_path) is None
+    code = ["debias_nb/a.py", "configs/a.yaml", "expected/a.yaml", "requirements/cpu.lock", "pyproject.toml"]
+    names = [*code, "nbs/papers/a.ipynb", "README.md"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    commit(tmp_path)
+    clean = origin.git_state(tmp_path)
+    assert set(origin.history(tmp_path)) == {clean["commit"]} and clean["dirty"] is False
+    assert origin.git_state(tmp_path / "nbs") == nothing, "a repository that merely surrounds the project says nothing of it"
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nbs"))
+    assert origin.git_state(tmp_path) == clean, "inside a hook"
+    dirty = []
+    for name in names:
+        (tmp_path / name).write_text("2")
+        if origin.git_state(tmp_path)["dirty"]:
+            dirty.append(name)
+        (tmp_path / name).write_text("1")
+    assert dirty == code, "a notebook that was opened, or executed, is the same code"

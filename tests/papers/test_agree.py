@@ -1,0 +1,104 @@
+"""What is computed with other instructions says the same: one planted run of each task, twice, each time in a process of
+its own. Not asked without AVX2, where torch draws other normal numbers."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from debias_nb.papers.reproduce import apart, why_not_compared
+from made import experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+# A run of each task, and of the small transformer: experiment, encoder, method.
+RUNS = {
+    "pairs": ("itvreg/table14", "tiny-static", "ITVReg"),
+    "titles": ("itvreg/table09", "tiny-static", "ITVReg"),
+    "transformer": ("itvreg/table03", "tiny", "Finetuned"),
+    "authors": ("arr/table02", "learned", "CL + ARR"),
+    "answers": ("scan/table07", "learned", "SCAN, ours"),
+}
+# These runs with less to train on: each takes some seconds.
+SMALLER = {
+    "train_pairs": 200, "broad_pairs": 1000, "queries": 60, "items": 200, # of a catalogue
+    "questions": 200, "tests": 60,                                        # of answers
+    "authors": 60, "test_authors": 40,
+}
+# Sums in another order: torch's own kernels where there are wider ones than AVX2, MKL, oneDNN, and NumPy's OpenBLAS.
+OTHERWISE = {
+    "ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    "ONEDNN_MAX_CPU_ISA": "SSE41", "OPENBLAS_CORETYPE": "Nehalem",
+}
+PROGRAM = """
+import json, sys
+import numpy as np, torch
+from debias_nb.runs.config import RunConfig, load_experiment
+from debias_nb.runs.runner import execute, quiet
+quiet()
+runs, smaller = map(json.loads, sys.argv[1:])
+
+
+def shorter(run):
+    said = run.model_dump()
+    for world in (said["encoder"]["world"], said["corpus"]["world"], said["eval_world"]):
+        if world:
+            world |= {name: count for name, count in smaller.items() if name in world}
+    if said["encoder"]["pretrain"]:
+        said["encoder"]["pretrain"]["steps"] = 20
+    return RunConfig(**said)
+
+
+a = torch.randn(300, 300, generator=torch.Generator().manual_seed(0))
+said = {"drawn": a.double().sum().item(), "sums": [(a @ a).double().sum().item(), float((a.numpy() @ a.numpy()).sum(dtype=float))]}
+for name, (experiment, encoder, method) in runs.items():
+    all_runs = load_experiment(experiment, "planted").runs()
+    run = next(run for run in all_runs if (run.encoder.name, run.method.name, run.seed) == (encoder, method, 0))
+    said[name] = execute(shorter(run))
+print(json.dumps(said, default=lambda value: value.tolist()))
+"""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    "What the runs say with all instructions of this machine, and with others."
+    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+        pytest.skip("this machine has no AVX2: torch draws other normal numbers there")
+    running = []
+    for changed in ({}, OTHERWISE):
+        environment = {name: value for name, value in os.environ.items() if name not in OTHERWISE}
+        environment |= changed | {"DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache")), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", PROGRAM, json.dumps(RUNS), json.dumps(SMALLER)]
+        running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True))
+    said = [json.loads(process.communicate(timeout=900)[0]) for process in running]
+    assert said[0]["drawn"] == said[1]["drawn"]
+    if said[0]["sums"] == said[1]["sums"]:
+        pytest.skip("no setting changes how this machine adds up")
+    return said
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_other_instructions_say_the_same(both, name):
+    here, there = (said[name] for said in both)
+    there["environment"]["cpu"] = "with other instructions"
+    why = why_not_compared(here, there)
+    if why:
+        pytest.skip(why)
+    found = apart({name: here}, {name: there})
+    assert len(found) >= 2
+    assert not found.apart.any(), found[found.apart].to_string()
+
+
+@pytest.mark.parametrize("loss, is_apart", [("mse", True), ("hinge", False)])
+def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
+    run, = experiment(["Finetuned"], [0]).runs()
+    run = run.model_copy(update={"training": run.training.model_copy(update={"loss": loss})})
+
+    def record(value):
+        return {"run": run, "metrics": {"iid": {"p1": value}}}
+
+    assert apart({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
+    assert apart({"a": record(.5)}, {"a": record(.511)}).apart.item()

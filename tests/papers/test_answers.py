@@ -1,0 +1,326 @@
+"""Training on answers: methods share their start, weights reach the loss, checkpoints hold everything, runs repeat, bad
+input is told."""
+
+import numpy as np
+import pytest
+import torch
+
+import made
+from debias_nb.checks import ConfigError
+from debias_nb.papers.tasks import answers as task
+from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer_model, answer_tokens
+from debias_nb.papers.tasks.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
+from debias_nb.papers.tasks.answer_training import train_stages
+from debias_nb.settings import AnswersWorldConfig, EncoderConfig
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
+from debias_nb.runs.runner import absent, execute, run_all
+from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
+from debias_nb.runs.records import Store, TrainingFailed
+from debias_nb.data.registry import MissingData
+
+WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
+CORPUS = CorpusConfig(name="answers", task="answers", world=WORLD)
+SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
+TRAINING = TrainConfig(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
+TOO_FAST = TRAINING.model_copy(update={"learning_rate": 1e38})
+PLAIN, SCAN = MethodConfig(name="Finetuned"), MethodConfig(name="SCAN", scan=ScanConfig(debias="paper"))
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def train():
+    return planted_answers(WORLD, "train")
+
+
+@pytest.fixture(scope="module")
+def tokens(train):
+    "The answers as an untrained encoder reads them."
+    return answer_tokens(model_for(PLAIN, train).encoder, train)
+
+
+def model_for(method, answers, **changes):
+    return answer_model(run_of(method, **changes), answers.questions + answers.answers)
+
+
+def fitted(method, answers, **changes):
+    "A trained model, and its trainer."
+    model = model_for(method, answers, **changes)
+    return model, fit_answers(model, answer_tokens(model.encoder, answers), run_of(method, **changes))
+
+
+def with_scan(**settings):
+    return MethodConfig(name="x", scan=ScanConfig(**settings))
+
+
+def run_of(method, **changes):
+    settings = {
+        "paper": "scan", "experiment": "demo", "profile": "planted", "encoder": SMALL, "method": method,
+        "evaluate": ("iid", "shifted")}
+    own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
+    return RunConfig(**(settings | own | changes))
+
+
+# the same steps on every processor
+
+def noisy(dtype, noise, train, method=SCAN):
+    "The weights after a training in which a sum differs in its last bits, as it does on another processor."
+    encoder = SMALL.model_copy(update={"dtype": dtype})
+    model = model_for(method, train, encoder=encoder)
+    model.encoder.aggregate.weight.register_hook(lambda gradient: gradient * (1 + noise))
+    model.encoder.vectors.weight.register_hook(lambda gradient: gradient * (1 - noise))
+    fit_answers(model, answer_tokens(model.encoder, train), run_of(method, encoder=encoder))
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+@pytest.mark.slow
+def test_in_double_precision_the_last_bits_of_a_sum_change_nothing(train):
+    plain = noisy("fp64", 0., train)
+    assert plain.dtype == torch.float64
+    assert torch.equal(plain, noisy("fp64", 1e-15, train))
+    single = noisy("fp32", 0., train)
+    assert not torch.equal(single, noisy("fp32", 1e-7, train)) # the last bit of single precision
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1., 1e30])
+def test_gradients_are_rounded_to_the_same_share_of_their_largest_whatever_its_size(scale):
+    weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    weight.grad = scale * torch.tensor([.9, .3, 1e-9], dtype=torch.float64)
+    exact = weight.grad.clone()
+    round_gradients(torch.optim.SGD([weight]))
+    assert weight.grad[2] == 0
+    apart = (weight.grad - exact).abs()
+    assert 0 < apart.max() <= exact[0] * 2**-20
+
+
+# what training begins with
+
+def weights_of(module):
+    return torch.cat([weight.detach().flatten() for weight in module.parameters()])
+
+
+def test_the_seed_alone_decides_and_methods_share_their_start(train):
+    first = model_for(PLAIN, train)
+    torch.rand(7)
+    assert torch.equal(weights_of(first), weights_of(model_for(PLAIN, train)))
+    assert torch.equal(weights_of(first.encoder), weights_of(model_for(SCAN, train).encoder))
+    assert not torch.equal(weights_of(first.encoder), weights_of(model_for(PLAIN, train, seed=1).encoder))
+
+
+def test_batches_of_like_length_in_an_order_that_seed_and_epoch_alone_decide():
+    lengths = np.random.default_rng(0).integers(5, 128, 990)
+    sampler = EpochSampler(7, lengths.tolist(), seed=0)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    second = list(sampler)
+    sampler.set_epoch(0)
+    assert list(sampler) == first != second
+    assert sorted(first) == sorted(second) == list(range(990))
+    batches = lengths[first[:987]].reshape(-1, 7) # the last one is shorter
+    assert batches.std(1).mean() < .2 * lengths.std()
+    assert abs(np.corrcoef(np.arange(35), batches[:35].max(1))[0, 1]) < .5, "transformers' own go from long to short"
+
+
+# what the weights do to the loss
+
+@pytest.mark.parametrize("settings", [
+    {}, {"weights": "oracle"}, {"weights": "shuffled"}, {"weights": "uniform", "debias": "paper"},
+    {"weights": "uniform", "debias": "released"}])
+def test_learned_weights_and_debiasing_change_the_encoder(train, settings):
+    plain, other = (fitted(method, train)[0].encoder.state_dict() for method in (PLAIN, with_scan(**settings)))
+    assert any(not torch.equal(values, plain[name]) for name, values in other.items())
+
+
+def test_contrast_zero_leaves_the_second_classification_loss(train):
+    def history(contrast):
+        return fitted(with_scan(weights="uniform", debias="paper", contrast=contrast), train)[1].history
+
+    contrasted, without = history(1.), history(0.)
+    assert set(without[0]) == {"sw", "ce", "cl"}
+    assert without[0] == contrasted[0] and without[-1] != contrasted[-1]
+
+
+def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
+    model = model_for(PLAIN, train)
+    data, rows = answer_tokens(model.encoder, train), torch.arange(120)
+    hidden, labels = model(data.inputs.batch(rows)).detach(), data.labels[rows]
+    learned, shuffled = (
+        Weigher(ScanConfig(weights=kind), data)(hidden, labels, rows) for kind in ("learned", "shuffled"))
+    for label in (0, 1):
+        of_class = labels == label
+        assert torch.equal(learned[of_class].sort()[0], shuffled[of_class].sort()[0])
+    assert not torch.equal(learned, shuffled)
+
+
+def test_the_batch_before_stands_beside_a_batch(tokens):
+    hidden, labels, rows = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40], torch.arange(40)
+    weigher = Weigher(ScanConfig(memory="queue"), tokens)
+    weigher(hidden, labels, rows)
+    alone = Weigher(ScanConfig(memory="queue"), tokens)
+    alone.generator.set_state(weigher.generator.get_state())
+    assert not torch.equal(weigher(hidden + 1, labels, rows), alone(hidden + 1, labels, rows))
+
+
+def test_the_oracle_makes_overlap_say_nothing(tokens):
+    "Half of each class's weight is on candidates that share many words."
+    weights = Weigher(ScanConfig(weights="oracle"), tokens).oracle
+    for label in (0, 1):
+        of_class = tokens.labels == label
+        share = weights[of_class & tokens.overlap].sum() / weights[of_class].sum()
+        assert float(share) == pytest.approx(.5)
+
+
+def test_positive_weight_counts_right_answers_more(train):
+    def first_loss(weight):
+        training = TRAINING.model_copy(update={"positive_weight": weight})
+        return fitted(PLAIN, train, training=training)[1].history[0]["sw"]
+
+    assert first_loss(3.) > 1.1 * first_loss(1.)
+
+
+# bad input
+
+def test_a_loss_that_is_not_finite_stops_training_with_its_step(train):
+    with pytest.raises(TrainingFailed) as error:
+        fitted(PLAIN, train, training=TOO_FAST)
+    assert error.value.step >= 1 and "the loss is" in str(error.value)
+
+
+def as_printed(rate):
+    "The paper's weights, learned at a rate."
+    return MethodConfig(name="SCAN", scan=ScanConfig(variant="paper", class_mass="free", memory="ema", rate=rate))
+
+
+def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(train, tmp_path):
+    with pytest.raises(TrainingFailed, match="`rate`") as error:
+        fitted(as_printed(1000.), train)
+    assert error.value.step == 0
+    with pytest.raises(TrainingFailed, match="`rate`"):
+        fitted(as_printed(1.), train)
+    with pytest.raises(TrainingFailed, match="representations"):
+        fitted(SCAN, train, training=TOO_FAST)
+    lost, store = run_of(as_printed(1000.)), Store(tmp_path)
+    out = run_all([lost, run_of(PLAIN)], store, workers=1, progress=False)
+    assert "`rate`" in out.failed[lost.id] and len(out.records) == 1
+    failed, finished = sorted(store.all(), key=lambda record: record["status"])
+    assert failed["status"] == "failed" and "`rate`" in failed["error"]
+    assert finished["status"] == "finished" and "`rate`" not in finished.get("error", "")
+
+
+def test_what_does_not_fit_is_refused_by_name(train):
+    tanda = MethodConfig(name="TANDA", transfer=True)
+    stage = TransferConfig(corpus="qnli", part="dev", learning_rate=1e-3, epochs=1)
+    model = model_for(PLAIN, train)
+    data = answer_tokens(model.encoder, train)
+    staged = TRAINING.model_copy(update={"transfer": stage})
+    another_loss = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=2)
+    for refused, named in (
+        (lambda: train_stages(model, data, run_of(tanda), transfer=data), "TANDA"),
+        (lambda: train_stages(model, data, run_of(tanda, training=staged)), "TANDA"),
+        (lambda: fitted(PLAIN, train, training=another_loss), "mse"),
+        (lambda: task.training_answers(CorpusConfig(name="wikiq", task="answers")), "wikiqa"),
+        (lambda: task.evaluation_answers("shiftet", CORPUS), "shifted"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            refused()
+
+
+def test_the_first_stage_knows_nothing_of_scan(train):
+    "Debiasing and weights begin with the second stage, from the same weights as without them."
+    stage = TransferConfig(corpus="elsewhere", learning_rate=1e-2, epochs=1)
+    training = TRAINING.model_copy(update={"transfer": stage})
+
+    def stages(scan):
+        method = MethodConfig(name="x", transfer=True, scan=scan)
+        model = model_for(method, train, training=training)
+        data = answer_tokens(model.encoder, train)
+        first, last = train_stages(model, data, run_of(method, training=training), transfer=data)
+        assert set(first.history[0]) == {"sw"}
+        assert ("cl" in last.history[0]) == (scan is not None)
+        assert (model.head.debiasing is None) == (scan is None)
+        return first
+
+    assert stages(None).history == stages(ScanConfig(debias="paper")).history
+
+
+def test_questions_without_a_right_answer_are_excluded_and_counted():
+    ids, questions = ["1", "1", "2", "2", "3"], ["q"] * 2 + ["r"] * 2 + ["s"]
+    toy = Answers("toy", ids, questions, list("abcde"), np.array([1, 0, 0, 0, 1]))
+    values, resampled, each = evaluate_answers(np.array([1., 0, 1, 0, 3]), toy)
+    assert values["excluded"] == 1 and len(each) == 2 and values["map"] == 1.
+    assert set(resampled) >= {"map", "mrr", "p1"}
+
+
+def test_questions_are_split_by_whether_counting_words_misleads():
+    answers = planted_answers(WORLD, "iid")
+    values, _, each = evaluate_answers(shared_words(answers), answers)
+    away = values["misled"]
+    assert values["map"] == pytest.approx(away * values["map[misled]"] + (1 - away) * values["map[led]"])
+    assert np.mean(each) == pytest.approx(values["map"], abs=1e-4)
+    assert values["map[led]"] > values["map[misled]"]
+
+
+def test_a_diary_tells_nothing_where_nothing_was_seen():
+    assert diary_summary([{"a": float("nan")}] * 3, 2) == {"a": [None, None]}
+    assert diary_summary([{"a": 1.}, {"a": 2.}, {"a": 4.}, {"a": float("nan")}], 2) == {"a": [1.5, 4.]}
+    assert diary_summary([]) == {}
+
+
+# scores
+
+# runs
+
+def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests():
+    noisy = CORPUS.model_copy(update={"flip": .2})
+    for part, share in (("train", .2), ("dev", 0)):
+        clean, switched = (task.training_answers(corpus, part).labels for corpus in (CORPUS, noisy))
+        assert (clean != switched).sum() == round(share * len(clean))
+    whole, bent = (task.evaluation_answers(name, CORPUS) for name in ("iid", "iid perturbed"))
+    apart = sum(one != other for one, other in zip(whole.answers, bent.answers))
+    assert apart == bent.counts["perturbed candidates"] == round(.3 * len(whole))
+    assert whole.questions == bent.questions and (whole.labels == bent.labels).all()
+    counted, _ = task.counts(CORPUS)
+    assert counted["planted #Q Train"] == WORLD.questions and counted["planted #A Test"] == WORLD.tests * WORLD.candidates
+
+
+def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
+    with pytest.raises(MissingData):
+        task.training_answers.__wrapped__(CorpusConfig(name="asnq", task="answers"))
+    nowhere = EncoderConfig(name="nowhere", kind="cross", max_length=64)
+    assert "nowhere" in absent(run_of(PLAIN, encoder=nowhere))
+    counting = run_of(MethodConfig(name="Word overlap", trained=False), encoder=nowhere)
+    assert absent(counting) is None, "counting words needs no encoder"
+    metrics = execute(counting)["metrics"]
+    assert metrics["iid"]["map"] > metrics["shifted"]["map"]
+
+
+def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
+    few = Answers("test", ["1", "1", "2"], ["q", "Q ", "new"], ["a", "new one", "new two"], np.array([1, 0, 1]))
+    monkeypatch.setattr(task, "training_answers", lambda corpus: Answers("train", ["1"], ["q"], ["A"], np.array([1])))
+    monkeypatch.setattr(task, "evaluation_answers", lambda name, corpus: few)
+    counting = run_of(MethodConfig(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
+    found = execute(counting)["metrics"]["iid"]
+    assert [found[what] for what in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
+
+
+def test_the_weights_have_a_learning_rate_of_their_own(tokens):
+    rows, hidden = torch.arange(24), torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
+
+    def spread(**settings):
+        weigher = Weigher(ScanConfig(memory="none", **settings), tokens, 0)
+        return float(weigher(hidden, tokens.labels[rows], rows).std())
+
+    assert spread(rate=1e-3) < .1 * spread()
+    assert spread(rate=.1) == spread()
+
+
+def test_a_run_and_its_answers_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    run = made.experiment().runs()[0]
+    with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
+        execute(run)
+    training = TrainConfig(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
+    run = run.model_copy(update={"training": training})
+    with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
+        fit_answers(None, None, run)

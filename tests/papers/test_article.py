@@ -1,0 +1,131 @@
+"The article as it is printed, the artifact without names, and when its statements were written down."
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
+
+from needs import lacks
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "nbs/papers/report.ipynb"
+sys.path.insert(0, str(ROOT / "tools"))
+spec = importlib.util.spec_from_file_location("article", ROOT / "tools" / "article.py")
+tool = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = tool
+spec.loader.exec_module(tool)
+sys.path.remove(str(ROOT / "tools"))
+
+
+def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
+    text = "[a page](./arr/claims.ipynb#b1) [a file](../../results/authors_code.json) [a reference](https://a.example/b) [here](#x)"
+    output = new_output("display_data", {"text/markdown": "[findings](./findings.ipynb)"})
+    cells = [new_markdown_cell(f"# A title\n\n{text}"), new_code_cell("secret = 1", outputs=[output]), new_raw_cell("---\nskip_exec: true\n---")]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "book.ipynb")
+    html = tool.article(tmp_path / "book.ipynb", "https://r.example/blob/main")
+    for address in ("reports/arr/claims.md#b1", "results/authors_code.json", "reports/FINDINGS.md"):
+        assert f'href="https://r.example/blob/main/{address}"' in html
+    assert 'href="https://a.example/b"' in html and 'href="#x"' in html
+    assert "<title>A title</title>" in html and "skip_exec" not in html and "secret" not in html
+
+
+def test_names_are_taken_from_texts_and_binary_files_stay():
+    own = tool.settings()
+    text = f"{own['git_url']}/blob/main by {own['author']}, {own['author_email']}; {own['doc_host']}{own['doc_baseurl']}; {own['copyright']}"
+    hidden = tool.without_names(text.encode()).decode()
+    assert "github" not in hidden and own["author"].lower() not in hidden.lower() and hidden.count(tool.ANONYMOUS) == 2
+    assert tool.without_names(b"\xff\xfe" + text.encode()) == b"\xff\xfe" + text.encode()
+
+
+@pytest.mark.slow
+def test_the_artifact_has_all_files_and_no_name(tmp_path):
+    own = tool.settings()
+    names_of_us = [own["git_url"].removeprefix("https://"), own["doc_host"], own["author_email"]]
+    tool.pack_anonymous(tmp_path / "a.tar.gz")
+    committed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True, check=True)
+    with tarfile.open(tmp_path / "a.tar.gz") as files:
+        names = [file.name.removeprefix("artifact/") for file in files if file.isfile()]
+        assert set(committed.stdout.splitlines()) == set(names)
+        for file in files:
+            content = files.extractfile(file).read() if file.isfile() else b""
+            assert not any(name.encode() in content for name in names_of_us), file.name
+
+
+@pytest.mark.slow
+def test_the_article_is_printed_on_eight_pages_at_most(tmp_path, capsys):
+    if tool.browser() is None:
+        lacks("there is no Chromium on the path")
+    tool.main(["--out", str(tmp_path)]) # exits where there are more
+    assert " pages" in capsys.readouterr().out and (tmp_path / "article.pdf").stat().st_size > 50_000
+    html = (tmp_path / "article.html").read_text("utf-8")
+    assert "skip_exec" not in html and 'href="./' not in html and 'href="../' not in html
+
+
+def test_without_a_browser_there_is_the_html_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tool, "browser", lambda: None)
+    tool.main(["--out", str(tmp_path)])
+    assert "no Chromium" in capsys.readouterr().out and [path.name for path in tmp_path.iterdir()] == ["article.html"]
+
+
+def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "browser", lambda: "a browser")
+    monkeypatch.setattr(tool, "print_pages", lambda *args: tool.MOST + 1)
+    with pytest.raises(SystemExit, match="at most 8 pages"):
+        tool.main(["--out", str(tmp_path)])
+
+
+def statements() -> list:
+    "The statements of the article, without what they need of the records."
+    wanted = ("Statement", "CLAIMS_OF_A", "STATEMENTS")
+    for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if "STATEMENTS = [" in source:
+            body = [node for node in ast.parse(source).body if getattr(node, "name", "") in wanted
+                    or isinstance(node, ast.Assign) and node.targets[0].id in wanted]
+            names = {"dataclass": dataclass}
+            exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
+            return names["STATEMENTS"]
+    raise AssertionError("no cell has STATEMENTS")
+
+
+def of_git(*arguments: str) -> str | None:
+    "What git says; None for what is not there."
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, env=os.environ | {"TZ": "UTC"})
+    return done.stdout if done.returncode == 0 else None
+
+
+@pytest.mark.parametrize("one", statements(), ids=lambda one: one.about)
+def test_each_statement_was_written_down_by_the_commit_that_is_named(one):
+    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", one.commit)
+    if date is None:
+        pytest.skip(f"the history does not reach {one.commit}")
+    before = of_git("show", f"{one.commit}^:{one.file}") or ""
+    assert one.phrase in of_git("show", f"{one.commit}:{one.file}") and one.phrase not in before
+    assert date.strip() == one.written
+
+
+def shares_after_statements(article: str) -> dict[str, float]:
+    "Read what share of the runs began after each statement was written down, from the article's table."
+    rows = [line.strip("| ").split(" | ") for line in article.splitlines() if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
+    counts = {row[1]: [int(number.replace(",", "")) for number in row[-1].split(" of ")] for row in rows}
+    return {about: after / total for about, (after, total) in counts.items()}
+
+
+def test_questions_that_findings_call_asked_before_the_runs_were():
+    shares = shares_after_statements((ROOT / "reports/REPORT.md").read_text("utf-8"))
+    assert len(shares) == len(statements())
+    assert min(shares.values()) >= .9 # as the page of findings says
+
+
+def test_a_question_written_down_late_is_seen():
+    row = "| 5 | the topic model against none | f2ca6e78 | 2026-11-20 to 2026-11-22 | 1,215 of 2,240 |"
+    assert shares_after_statements(row) == {"the topic model against none": 1215 / 2240}

@@ -1,0 +1,147 @@
+"""The settings that the papers print: each has a place in its text, is read where the runs have it, and has a reason where it differs."""
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from debias_nb.checks import ConfigError
+from debias_nb.files import load_yaml, project_root
+from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, deviations, faults, in_short, is_printed, unmet
+from debias_nb.papers.pages.expected import PrintedSetting, load_expected
+from debias_nb.papers.pages.frame import papers
+from debias_nb.papers.pages.report import page_path
+from debias_nb.runs.config import load_experiment
+
+ROOT = project_root(Path(__file__).parent)
+NOTEBOOKS = sorted((ROOT / "nbs/papers").glob("*/table*.ipynb")) + sorted((ROOT / "nbs/papers").glob("*/figure*.ipynb"))
+
+
+@pytest.fixture(scope="module", params=papers())
+def paper(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def compared(paper):
+    return comparisons_of(paper)
+
+
+def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(compared):
+    assert faults(compared) == []
+    assert any(one.differing for one in compared)
+
+
+def test_at_the_papers_own_profile_nothing_differs_but_what_is_marked(compared):
+    "What is marked is listed on the page, with its reason."
+    assert {one.setting.name for one in unmet(compared)} == {one.setting.name for one in compared if one.setting.unmet}
+
+
+def test_every_table_of_a_paper_has_settings_and_every_reader_is_used(paper, compared):
+    notebooks = {path.stem for path in NOTEBOOKS if path.parent.name == paper}
+    with_settings = {one.experiment for one in compared}
+    assert {name for name in notebooks if name.startswith("table")} <= with_settings
+    of_all = {setting.read for name in papers() for setting in load_expected(name).settings}
+    assert READERS.keys() <= of_all
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    "A copy of the settings and configurations of all papers, which is the current project."
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    for folder in ("configs", "expected"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def replaced(path, old, new):
+    "Replace a text that a file has."
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
+@pytest.mark.parametrize("profile, fault", [
+    ("planted", "batch size of table06: differs at planted without a reason"),
+    ("paper", "batch size of table06: differs at paper without a reason"),
+])
+def test_a_made_up_difference_is_found(copy, profile, fault):
+    batch = {"planted": 64, "paper": 250}[profile]
+    replaced(copy / f"configs/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
+    setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size" and "table06" in one.experiments)
+    changed = setting.model_copy(update={"experiments": ("table06",), "why": {}})
+    found = [one.setting.name for one in comparisons_of("itvreg", ["table06"]) if profile in one.differing]
+    assert "batch size" in found
+    experiments = [load_experiment("itvreg/table06", profile)]
+    assert faults([compare(changed, experiments)]) == [fault]
+
+
+def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
+    replaced(copy / "configs/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
+    differing = {one.setting.name for one in unmet(comparisons_of("arr", ["table02"])) if not one.setting.unmet}
+    assert differing == {"learning rates that are tried"}
+
+
+def test_a_reason_that_explains_nothing_is_found(compared):
+    one = next(one for one in compared if is_printed(one) and not one.differing and "small" in one.here)
+    setting = one.setting.model_copy(update={"why": {"small": "a reason"}})
+    changed = replace(one, setting=setting)
+    names = ", ".join(setting.experiments)
+    assert faults([changed]) == [f"{setting.name} of {names}: a reason for small, where nothing differs"]
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("experiments: [table06]", "experiments: [table60]", "table60"),
+    ("read: training.margin", "read: training.margins", "margin"),
+    ("where: {data.by: [year]}", "where: {data.by: [decade]}", "last year of training: no run of itvreg/table02 has it"),
+])
+def test_a_made_up_place_is_refused(copy, old, new, message):
+    replaced(copy / "expected/itvreg.yaml", old, new)
+    with pytest.raises(ConfigError, match=message):
+        comparisons_of("itvreg")
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"place": "somewhere"}, "place"),
+    ({"read": None}, "either `read` or `told`"),
+    ({"told": "250"}, "either `read` or `told`"),
+    ({"value": None, "why": {"small": "a reason"}}, "say it in `note`"),
+    ({"experiments": ()}, "experiments"),
+])
+def test_a_setting_says_where_it_is_printed_and_where_it_is_read(changes, message):
+    setting = {"name": "batch size", "experiments": ("table03",), "value": 250, "place": "Supplement H.2", "read": "training.batch_size"}
+    PrintedSetting(**setting)
+    with pytest.raises(ValidationError, match=message):
+        PrintedSetting(**setting | changes)
+
+
+def test_a_setting_stands_once(copy):
+    line = re.search(r"  - \{name: margin,.*\n", (copy / "expected/itvreg.yaml").read_text("utf-8"))[0]
+    again = re.sub(r", why: .*", "}", line)
+    replaced(copy / "expected/itvreg.yaml", line, line + again)
+    with pytest.raises(ConfigError, match="'margin' of table02 stands twice"):
+        load_expected("itvreg")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_page_of_a_table_tells_its_deviations_below_its_answer(path):
+    name = f"{path.parent.name}/{path.stem}"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells]
+    place, = (number for number, source in enumerate(sources) if f'show(deviations("{name}"))' in source)
+    assert "**Answer.**" in sources[place - 1]
+    page = (ROOT / "reports" / page_path(name)).read_text("utf-8")
+    told = deviations(name)
+    assert told.count("\n| ") == page.partition("\n## ")[0].partition("as_printed.md")[0].rpartition("<details")[2].count("\n| ")
+    assert re.search(r"<summary>.*(settings that the paper prints|prints no setting).*</summary>", page)
+
+
+def test_the_article_names_what_differs_on_public_data(paper):
+    said = in_short(paper)
+    differing = {one.setting.name for one in comparisons_of(paper) if is_printed(one) and {"small", "paper"} & {*one.differing}}
+    assert all(name in said for name in differing)
+    assert load_yaml(ROOT / "expected" / f"{paper}.yaml")["settings"]

@@ -1,0 +1,567 @@
+"""The command line from outside: what is refused before a kernel starts, how it ends where something fails, and what
+status, pages and agreement say."""
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import papermill
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from debias_nb.papers import notebooks
+from debias_nb.runs import runner
+from debias_nb.commands.cli import app
+from debias_nb.checks import ConfigError
+from debias_nb.data.pairs import load_questions
+from debias_nb.data.registry import UnknownData
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.origin import processor
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, failed_record, make_record
+from debias_nb.papers.pages.cells import row_name
+from debias_nb.papers.pages.report import all_cells
+from debias_nb.runs.tasks import lacking
+from made import STATIC, experiment
+
+ROOT = Path(__file__).parents[2]
+ENV = os.environ | {
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+    "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
+PARAMETERS = 'profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False'
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "lambda.ipynb", "report.ipynb", "known_texts.ipynb", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+
+def shell(*args):
+    "The command line in this process."
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def run_python(code, *args, cwd=ROOT, **env):
+    command = [sys.executable, "-c", code, *args]
+    return subprocess.run(command, cwd=cwd, env=ENV | env, capture_output=True, text=True)
+
+
+def notebook(*cells):
+    kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+    return nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
+
+
+class Project:
+    "A project of toy notebooks, one code cell each."
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.notebooks = folder / "nbs/papers/toy"
+        self.executed = folder / "_runs/notebooks/toy"
+        self.notebooks.mkdir(parents=True)
+        (folder / "configs/toy").mkdir(parents=True)
+        shutil.copy(ROOT / "settings.ini", folder)
+
+    def add(self, name, body="", parameters=PARAMETERS, tags=("parameters",), copies=1):
+        code = nbformat.v4.new_code_cell
+        declared = [code(parameters, metadata={"tags": list(tags)}) for _ in range(copies)]
+        nbformat.write(notebook(*declared, code(body)), self.notebooks / f"{name}.ipynb")
+        self.configure(name)
+
+    def configure(self, name, profile="planted", **changes):
+        settings = SETTINGS | {"paper": "toy", "experiment": name, "profile": profile} | changes
+        (self.folder / f"configs/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(settings))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    "Whoever starts a notebook fails the test."
+    monkeypatch.setattr(papermill, "execute_notebook", lambda *a, **k: pytest.fail("a kernel was about to start"))
+
+
+# refused before a kernel starts
+
+@pytest.fixture(scope="module")
+def odd_notebooks(tmp_path_factory):
+    "A project in which one notebook is good, and others are wrong in one way each."
+    project = Project(tmp_path_factory.mktemp("odd"))
+    project.add("good")
+    project.configure("good", "small")
+    project.add("doubled", copies=2)
+    project.add("computed", parameters="seed: int = open(3)")
+    project.add("damaged")
+    (project.notebooks / "damaged.ipynb").write_text('{"cells": [')
+    project.add("mistyped")
+    project.configure("mistyped", titel="A toy")
+    other = project.folder / "nbs/papers/other"
+    other.mkdir()
+    shutil.copy(project.notebooks / "good.ipynb", other)
+    return project
+
+
+@pytest.mark.parametrize("args, name", [
+    (["toy/good", "-p", "sedes=[1]"], "'seeds'"),
+    (["toy/good", "--workers", "2"], "'workers'"),
+    (["toy/good", "-p", "weight=much"], "'much'"),
+    (["toy/good", "-p", "weight=true"], "weight"),
+    (["toy/good", "-p", "seeds=[1.0]"], "seeds"),
+    (["toy/good", "-p", "seeds"], "'seeds'"),
+    (["toy/good", "-p", "seeds=[1"], "seeds"),
+    (["toy/good", "--seeds", "1,two"], "'1,two'"),
+    (["toy/good", "--seeds", "-1"], "'-1'"),
+    (["toy/good", "--seeds", "9" * 5000], "--seeds"),
+    (["toy/good", "-p", "seeds=[1]", "--seeds", "2"], "seeds"),
+    (["toy/good", "-p", "profile=small"], "such as --profile small"),
+    (["toy/good", "--seeds", "1,4294967296"], "--seeds must be a whole number from 0 to 4294967295, got 4294967296"),
+    (["toy/good", "--profile", "paper"], "'toy/good."),
+    (["godo"], "'other/good' or 'toy/good'"),
+    (["toy/godo"], "'toy/good'"),
+    (["../secrets"], "'../secrets'"),
+    (["toy/doubled"], "doubled.ipynb"),
+    (["toy/computed"], "'open'"),
+    (["toy/damaged"], "damaged.ipynb"),
+    (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel"),
+])
+def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
+    monkeypatch.chdir(odd_notebooks.folder)
+    done = shell("run", *args)
+    assert done.exit_code == 2 and done.stdout == "", done.output
+    assert name in done.stderr
+    assert not (odd_notebooks.folder / "_runs").exists()
+
+
+@pytest.mark.parametrize("variable", ["DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"])
+def test_a_folder_that_is_not_there_is_said(project, no_kernel, monkeypatch, variable):
+    project.add("good")
+    nowhere = project.folder / "nope"
+    monkeypatch.setenv(variable, str(nowhere))
+    for command in (["run", "toy/good"], ["batch"]):
+        done = shell(*command)
+        assert done.exit_code == 2 and f"{variable} names {nowhere}" in done.stderr
+    assert not (project.folder / "_runs").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "itvreg/table03"], ["batch"], ["report"], ["status"], ["agree"]], ids=lambda c: c[0])
+def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, no_kernel, command):
+    "The package is that of the clone, and the current folder is not in it."
+    monkeypatch.chdir(tmp_path)
+    done = shell(*command)
+    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
+    assert done.stdout == "" and not list(tmp_path.iterdir())
+
+
+# running, failing, going on
+
+def text(path):
+    "What the cells of an executed notebook have printed or shown as Markdown."
+    found = []
+    for cell in nbformat.read(path, 4).cells:
+        for output in cell.get("outputs", []):
+            said = output.get("text") or output.get("data", {}).get("text/markdown")
+            if said:
+                found.append(said)
+    return found
+
+
+def register_broken_kernel(folder):
+    "Another kernel under the name that notebooks ask for."
+    kernel = folder / "kernels/python3/kernel.json"
+    kernel.parent.mkdir(parents=True)
+    spec = {"argv": ["/bin/false", "{connection_file}"], "display_name": "another", "language": "python"}
+    kernel.write_text(json.dumps(spec))
+
+
+@pytest.mark.slow
+def test_parameters_reach_the_notebook_and_its_kernel_is_this_python(project, monkeypatch):
+    "Whatever kernel somebody has registered under the name that the notebook asks for."
+    register_broken_kernel(project.folder / "jupyter")
+    monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
+    project.add("good", "import os, sys; print(sys.executable, os.getcwd(), seeds, weight, fresh, profile)")
+    template = (project.notebooks / "good.ipynb").read_bytes()
+    (project.folder / "deep/down").mkdir(parents=True)
+    monkeypatch.chdir(project.folder / "deep/down")
+
+    done = shell("run", "toy/good", "--seeds", "7,8", "-p", "weight=1e-1", "--fresh")
+    assert done.exit_code == 0
+    said = f"{sys.executable} {project.folder} [7, 8] 0.1 True planted\n"
+    (executed,) = project.executed.glob("good.planted.*.ipynb")
+    assert text(executed) == [said]
+    assert (project.notebooks / "good.ipynb").read_bytes() == template
+
+
+@pytest.mark.slow
+def test_a_batch_goes_on_after_failures(project):
+    "A notebook gets the parameters that it declares, and no others."
+    project.add("a_raises", "print('before'); raise ValueError('the loss of nerve'); print('after')")
+    project.add("b_untagged", tags=())
+    project.add("c_dies", "import os; os._exit(3)")
+    project.add("d_mistyped")
+    project.configure("d_mistyped", titel="A toy")
+    project.add("y_seeds", "print(seeds)")
+    project.add("z_good", "print('it ran')", parameters='profile: str = "planted"')
+
+    done = shell("batch", "--seeds", "3", "--workers", "2")
+    assert done.exit_code == 1 and "2 of 6 notebooks at profile planted executed" in done.stdout, done.stderr
+    failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
+    expected = [
+        "toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError",
+        "toy/d_mistyped: configs/toy/d_mistyped.planted.yaml"]
+    assert len(failed) == 4, done.stderr
+    for line, words in zip(failed, expected):
+        assert words in line
+    assert text(project.executed / "z_good.planted.ipynb") == ["it ran\n"]
+    for name, printed in {"y_seeds": "[3]\n", "a_raises": "before\n"}.items():
+        (executed,) = project.executed.glob(f"{name}.planted.*.ipynb")
+        assert text(executed)[-1] == printed
+    assert not (project.executed / "b_untagged.planted.ipynb").exists()
+    done = shell("run", "toy/c_dies")
+    assert done.exit_code == 1 and "toy/c_dies at planted failed: DeadKernelError" in done.stderr
+
+
+def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, no_kernel, monkeypatch):
+    for name in ("a", "b"):
+        project.add(name)
+    (project.folder / "configs/other").mkdir()
+    settings = SETTINGS | {"paper": "other", "experiment": "c", "profile": "planted"}
+    (project.folder / "configs/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
+    asked = []
+    failed, missing = {}, {}
+    monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
+    monkeypatch.setattr(runner, "run_all", lambda *args: runner.Outcome({}, missing, failed, []))
+    done = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
+    assert done.exit_code == 0 and done.stdout == "", done.output
+    assert asked[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
+    failed["toy-s0"] = "the loss is nan"
+    done = shell("batch", "--runs")
+    assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
+    missing["toy-s1"] = "a file is missing"
+    done = shell("batch", "--runs")
+    assert done.exit_code == 1 and "not run: a file is missing" in done.stderr and "not one run at profile planted" in done.stderr
+    for args, name in (
+        (["--profile", "small"], "small"), (["--profile", "plantd"], "'planted'"), (["toy/d"], "'toy/d'"),
+        (["--seeds", "0,two"], "'0,two'"),
+    ):
+        done = shell("batch", *args)
+        assert done.exit_code == 2 and name in done.stderr, "before anything is run"
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition, process, seconds=300):
+    "Waits while the process is at work; minutes, where much else runs."
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(.005)
+
+
+def wait_until_none(condition, seconds=30):
+    "Waits for what takes a second where nothing else runs; whether it has come true."
+    deadline = time.monotonic() + seconds
+    while condition() and time.monotonic() < deadline:
+        time.sleep(.05)
+    return not condition()
+
+
+# a background process of a shell starts with SIGINT ignored
+STOPPABLE = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+COMMAND_LINE = STOPPABLE + "import sys\nfrom debias_nb.commands.cli import app\napp(sys.argv[1:])"
+SLEEPER = r"import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\n'); time.sleep(300)"
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_kernel_too(project):
+    project.add("a", SLEEPER)
+    pid = project.folder / "pid"
+    process = subprocess.Popen([sys.executable, "-c", COMMAND_LINE, "batch"], cwd=project.folder, env=ENV, **PIPES)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted; finished runs are kept" in err
+    assert wait_until_none(lambda: alive(int(pid.read_text())))
+
+
+# experiments that are stopped, or run by several
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    "A cache of its own for the planted encoders of these experiments."
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setenv("DEBIAS_NB_CACHE", str(folder))
+        yield folder
+
+
+def ids(runs):
+    return [run.id for run in runs]
+
+
+@pytest.mark.slow
+def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
+    fails = experiment(["Finetuned"], [0], learning_rate=1e38).runs()
+    others = experiment(["Finetuned"], [1, 2]).runs()
+    out = runner.run_all([*fails, *others], Store(tmp_path), workers=2, progress=False)
+    assert out.failed == {fails[0].id: "step 1: the loss is nan"}
+    assert set(out.trained) == set(ids(others))
+
+
+def test_runs_whose_records_are_there_import_no_task(monkeypatch):
+    monkeypatch.setattr(runner, "task_of", lambda run: pytest.fail(f"{run.task} is imported"))
+    runs = runner.narrow(load_experiment("arr/table01", "planted"), seeds=[0]).runs()
+    out = runner.run_all(runs, Store(ROOT / "results"), progress=False)
+    assert list(out.records) == ids(runs) and out.trained == []
+
+
+@pytest.mark.parametrize("asked, name", [
+    ({"seeds": []}, "seeds"), ({"seeds": [-1]}, "-1"), ({"seeds": [10**23]}, "seeds"), ({"seeds": [1, 1]}, "seeds"),
+    ({"methods": []}, "methods"), ({"encoders": []}, "encoders"),
+    ({"weight": float("nan")}, "weight"), ({"weight": float("inf")}, "weight"), ({"weight": -1.}, "weight"),
+])
+def test_what_asks_for_no_runs_is_refused(asked, name):
+    with pytest.raises(ConfigError, match=name):
+        runner.narrow(load_experiment("itvreg/table03", "planted"), **asked)
+
+
+# status and report
+
+@pytest.mark.slow
+def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
+    once = functools.cache(all_cells) # they are all that `status` prints
+    monkeypatch.setattr("debias_nb.papers.pages.report.all_cells", once)
+    done = shell("status", "itvreg")
+    assert once.cache_info().misses == 1
+    cells = once("itvreg")
+    assert once.cache_info().hits == 1
+    assert done.exit_code == 0 and {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
+    printed = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text())["tables"]
+    for table, known in printed.items():
+        mine = {}
+        for cell in cells:
+            if (cell.profile, cell.table) == ("paper", table):
+                mine[cell.row, cell.column] = cell.expected
+                assert (cell.value is None) == (cell.status in ("not run", "failed"))
+                assert cell.value is not None or cell.why
+        expected = {}
+        for cell in known["cells"]:
+            row = f"{cell['row'].get('base', 'MSMARCO')} · {row_name(**cell['row'])}"
+            expected[row, cell["column"]] = cell["value"]
+        assert mine == expected and len(mine) > 3, table
+    assert all(cell.expected is None for cell in cells if cell.profile != "paper"), "reduced runs are another thing"
+    assert all(cell.command for cell in cells if cell.table == "table3")
+
+
+WITHOUT_TORCH = """
+import sys
+from debias_nb.commands.cli import app
+app(sys.argv[1:], standalone_mode=False)
+print("torch" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["list", "report scan/table01 --out PAGES"])
+def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
+    done = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
+    assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
+
+
+def invented(run, metrics, **details):
+    "A record of a run that nobody made."
+    about = {
+        "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
+        "start": Start(), "device": "cpu", "dtype": "fp32", "peak_memory": 1, "curve": {}}
+    return make_record(run, metrics, **(about | details))
+
+
+def made_up_numbers(run, i, rng):
+    "A record of an invented run; every third has failed."
+    if i % 3 == 1:
+        return failed_record(run, Start(), "the loss is nan", 7)
+    tests = [test for test in run.evaluate if test != "superuser"]
+    curve = {"step": [1, 2], "erm": [.2, .1]}
+    if run.method.regularizer != "none":
+        curve |= {"raw": [.1, .1], "weighted": [.01, .01]}
+    metrics = {test: {"auc05": rng.random(), "auc": rng.random()} for test in tests}
+    replicates = {test: {"auc05": rng.random(20).tolist()} for test in tests}
+    return invented(run, metrics, curve=curve, replicates=replicates)
+
+
+@pytest.mark.slow
+def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
+    "Invented numbers of methods without what they are compared with: a page says what is there and what failed."
+    shutil.copytree(ROOT / "expected", tmp_path / "expected")
+    shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    for name in (
+        "configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "configs/itvreg/known_texts.small.yaml",
+        "configs/device/costs.yaml", "bench/aims.yaml",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    store = Store(tmp_path / "results")
+    runs = [run for run in load_experiment("itvreg/table03", "small").runs() if run.method.name not in ("Base", "Finetuned")]
+    rng = np.random.default_rng(0)
+    for i, run in enumerate(runs[::2]):
+        store.append(made_up_numbers(run, i, rng))
+
+    done = shell("report", "--out", "pages")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "pages").glob("*.md")} == {"COST.md", "README.md", "SPEED.md"}
+    page = (tmp_path / "pages/itvreg/table03.md").read_text()
+    cells = [cell for cell in all_cells() if cell.profile == "small"]
+    finished = {record["id"] for record in store.all() if record["status"] == "finished"}
+    assert {name for cell in cells for name in cell.records} == finished
+    assert f"{len(finished)} runs, " in page
+    assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
+    assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
+    assert str(tmp_path) not in page and str(ROOT) not in page
+    failed = [cell.why for cell in cells if cell.status == "failed"]
+    assert any("training stopped: the loss is nan" in why for why in failed)
+
+
+# agreement
+
+@pytest.fixture
+def nothing_run(tmp_path, monkeypatch):
+    "A project without configurations and records."
+    (tmp_path / "configs").mkdir()
+    shutil.copy(ROOT / "settings.ini", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
+    return tmp_path
+
+
+def agreed(folder, run, committed, here, cpu=None): # cpu: that the record was made on; None: this one
+    "What `agree` says of a run that has some metrics in its record, and others here."
+    recorded = invented(run, {"iid": committed})
+    recorded["environment"]["cpu"] = cpu or processor()
+    Store(folder / "results").append(recorded)
+    Store(folder / "_runs").append(invented(run, {"iid": here}))
+    return shell("agree")
+
+
+@pytest.mark.parametrize("committed, here, exit_code", [
+    ({"auc05": .5}, {"auc05": .50009}, 0), ({"auc05": .5}, {"auc05": .5002}, 1), ({"map": .5}, {"map": .6}, 1),
+    ({"queries": 13.}, {"queries": 14.}, 1), ({"auc05": .5, "auc": .8}, {"auc05": .5}, 1),
+], ids=["near", "apart", "another metric", "a count", "absent"])
+def test_agreement_fails_on_wrong_values(nothing_run, committed, here, exit_code):
+    run = experiment(["Finetuned"], [0]).runs()[0]
+    done = agreed(nothing_run, run, committed, here, "another")
+    assert done.exit_code == exit_code and "1 of 1 committed planted runs" in done.stdout
+    assert (f"{run.id}, iid, " in done.stdout) == bool(exit_code)
+
+
+@pytest.mark.parametrize("parts, cpu, difference, exit_code, compared", [
+    ({"kind": "transformer"}, "another", .009, 0, 1),
+    ({"kind": "transformer"}, "another", .011, 1, 1),
+    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm"}, "another", .011, 1, 1),
+    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, "another", .3, 1, 0),
+    ({"kind": "transformer", "pretrain": None, "world": None, "name": "minilm", "dtype": "bf16"}, None, .3, 1, 1),
+    ({"kind": "alignment", "units": 8, "dtype": "fp64"}, "another", .0002, 1, 1),
+    ({"kind": "alignment", "units": 8}, "another", .3, 1, 1),
+    ({"kind": "alignment", "units": 8}, None, .3, 1, 1),
+])
+def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, exit_code, compared):
+    run = experiment(["Finetuned"], [0]).runs()[0]
+    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=parts)})
+    done = agreed(nothing_run, run, {"auc05": .5}, {"auc05": .5 + difference}, cpu)
+    assert done.exit_code == exit_code, done.stdout
+    assert f"{compared} of 1 committed planted runs were made here too" in done.stdout
+    assert ("1 runs are not compared: " in done.stdout) == (not compared)
+
+
+# one run alone
+
+def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch):
+    asked = experiment(["Finetuned"], [0, 1])
+    wanted = asked.runs()[1].id
+    monkeypatch.setattr("debias_nb.runs.config.load_experiment", lambda name, profile: asked)
+    made = []
+    monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
+    assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
+    done = shell("run", "toy/a", "--only", wanted[:-1])
+    assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr
+    assert shell("run", "toy/a", "--only", wanted, "--fresh").exit_code == 0 and made == [wanted, wanted]
+
+
+@pytest.mark.parametrize("ignored", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",), ("--workers", "2")])
+def test_what_changes_nothing_in_one_run_is_refused(project, ignored):
+    done = shell("run", "toy/a", "--only", "an-id", *ignored)
+    assert done.exit_code == 2 and f"leave out {ignored[0]}" in done.stderr
+
+
+# exit codes
+
+def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    assert shell("data").exit_code == 0
+    (tmp_path / "quora").mkdir()
+    (tmp_path / "quora/nlx-quora_test.tsv").write_text("1\ta\tb\n")
+    done = shell("data")
+    assert done.exit_code == 1
+    assert "quora/nlx-quora_test.tsv" in done.stderr
+
+
+def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
+    "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
+    monkeypatch.setattr(notebooks, "execute_notebook", lambda *args: tmp_path / "executed.ipynb")
+    monkeypatch.setattr(notebooks, "make_runs", lambda *args: None)
+    done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
+    assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
+    assert "| Finetuned" not in done.output
+
+
+# data that nobody can tell from others
+
+@pytest.fixture
+def own_superuser(tmp_path, monkeypatch):
+    "Somebody's own pairs as SuperUser."
+    folder = tmp_path / "data/superuser"
+    folder.mkdir(parents=True)
+    for file, item in (("train.tsv", "lamp"), ("test.tsv", "chair")):
+        lines = [f"{i % 2}\t{item} number {i}\t{item} of kind {i}\n" for i in range(40)]
+        (folder / file).write_text("".join(lines))
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    lacking.cache_clear()
+    yield
+    lacking.cache_clear()
+
+
+def test_pairs_placed_under_a_name_become_no_row_of_it(own_superuser, tmp_path):
+    "Nothing is trained, nothing is written, and it is said why."
+    assert len(load_questions("superuser", "train")) == 40, "a reader takes them"
+    small = load_experiment("itvreg/table03", "small", ROOT).runs()
+    runs = [run for run in small if run.corpus and run.corpus.name == "superuser"]
+    runs = [run.model_copy(update={"encoder": STATIC}) for run in runs] # one that is at hand everywhere
+    assert runs
+    store = Store(tmp_path / "records")
+    out = runner.run_all(runs[:2], store, workers=1, progress=False)
+    assert not out.records and not out.trained and store.all() == []
+    for why in out.missing.values():
+        assert "superuser/train.tsv is not used" in why and "no hash of this file is known" in why
+    with pytest.raises(UnknownData):
+        runner.execute(runs[0])
+    assert store.all() == []

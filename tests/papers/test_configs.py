@@ -1,0 +1,328 @@
+"What the committed configurations and records say of each other and of the paper."
+import math
+import re
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from debias_nb.checks import ConfigError, check_range
+from debias_nb.files import parse_yaml, project_root
+
+from debias_nb.runs.config import AuthorsConfig, BlockConfig, CorpusConfig, MethodConfig, RunConfig, ScanConfig
+from debias_nb.runs.config import TrainConfig, load_experiment
+from debias_nb.runs.records import Store, latest
+from debias_nb.papers.pages.cells import COMPLETE
+from debias_nb.encoders.loading import encoder_cards
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
+from debias_nb.runs.runner import narrow
+
+ROOT = project_root(Path(__file__).parent)
+PROFILES = ("planted", "small")
+
+
+def may_be_lacking(cell):
+    "MiniLM takes hours of a CPU, and is made over several days."
+    return cell.encoder.startswith("MiniLM") and cell.status in ("partial", "not run")
+
+
+def lacking(cells):
+    """Return the cells without all of their runs. A method none of whose runs is there is new: its row is in no page before
+    its first runs are published."""
+    begun = {cell.method for cell in cells if cell.status != "not run"}
+    return [cell for cell in cells if cell.method in begun and cell.status not in COMPLETE and not may_be_lacking(cell)]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_committed_grid_is_complete(profile):
+    table = [cell for cell in Results().load("itvreg/table03", profile).cells if cell.table == "table3"]
+    cells = [cell for cell in table if "superuser" not in (cell.corpus, cell.evaluate)]
+    incomplete = lacking(cells)
+    assert {cell.method for cell in cells} >= {"Base", "Finetuned", "ITVReg"}
+    assert not incomplete, [(cell.row, cell.column, cell.status) for cell in incomplete]
+
+
+def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
+    cells = [cell for cell in Results().load("itvreg/table03", "planted").cells if cell.table == "table3"]
+    assert lacking([replace(cells[0], status="not run"), *cells[1:]]) == [replace(cells[0], status="not run")]
+    new = [replace(cell, method="MeanZero", status="not run") for cell in cells]
+    assert lacking([*cells, *new]) == []
+
+
+RECORDS = Store(ROOT / "results")
+
+
+def test_all_committed_records_are_published():
+    assert RECORDS.unpublished() == [], "files of runs in results/ go into its Parquet files: debias-nb publish"
+
+
+@pytest.mark.parametrize("place", RECORDS.places())
+def test_committed_records_are_those_of_their_runs_and_of_this_configuration(place):
+    "What is no record would be left out with a warning."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        records = RECORDS.records(place)
+    assert records
+    asked = {run.id: run for run in load_experiment(*place.rsplit(".", 1)).runs()}
+    for run_id, record in latest(records).items():
+        assert run_id in asked, f"{run_id}: no configuration asks for this record"
+        config = RunConfig.model_validate(record["config"])
+        assert config.as_recorded() == asked[run_id].as_recorded(), "settings added since have defaults that mean: as before"
+        assert config.id == run_id
+
+
+# What a row of the answer-selection paper runs: the paper's formulas, these with its random functions matched one to one,
+# its public code, or our own weights.
+
+FORMS = {
+    "": {"variant": "paper", "pairs": "each", "class_mass": "free", "debias": "paper"},
+    ", matched": {"variant": "paper", "pairs": "matched", "class_mass": "free", "debias": "paper"},
+    ", released": {"variant": "released", "class_mass": "free", "debias": "released"},
+    ", ours": {"variant": "fixed", "class_mass": "keep", "debias": "paper"},
+}
+SCAN = [found for found in all_experiments("scan") if any(method.scan for method in found.methods)]
+SCAN_METHODS = [(found, method) for found in SCAN for method in found.methods if method.scan]
+
+
+PARTS = { # what of a form a row runs
+    "SCAN": lambda form: form | {"weights": "learned", "memory": "ema"},
+    "w/o LD": lambda form: form | {"weights": "learned", "memory": "ema", "debias": "none"},
+    "w/o FD": lambda form: {"weights": "uniform", "debias": form["debias"]},
+}
+NOT_THERE = {("w/o LD", ", matched"), ("w/o FD", ", matched"), ("w/o FD", ", ours")} # without its weights ours is the printed one
+
+
+def check_scan(method, wanted):
+    assert {key: getattr(method.scan, key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("part", PARTS)
+def test_a_row_named_after_the_papers_method_runs_it(part, form):
+    "Or what is left of it; a data set or settings may stand behind its name, in brackets, or that right answers are weighed."
+    name = re.compile(rf"{part}{form}( \(.+\)|, weighted)?")
+    rows = [method for _, method in SCAN_METHODS if name.fullmatch(method.name)]
+    assert rows or (part, form) in NOT_THERE
+    for method in rows:
+        check_scan(method, PARTS[part](FORMS[form]))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_tables_use_the_settings_that_the_search_chose(profile):
+    search = load_experiment("scan/settings", profile)
+    results = Results()
+    assert len(results.records(search, results.store(profile))) == len(search.runs())
+    tried = search.by_name("methods")
+    tables = [load_experiment(name, profile) for name in ("scan/table02", "scan/weights")]
+    used = {method.name: method.scan for table in tables for method in table.methods}
+    rows = results.study_of(search, results.store(profile))["settings"]
+    by_setting = rows.groupby("method").value.agg(["mean", "min", "max"])
+    noise = by_setting["max"] - by_setting["min"] # of two seeds
+    for form, name in best_settings(rows).items():
+        if used[form] != tried[name].scan: # chosen from runs in single precision, and no worse than seeds differ
+            assert profile == "planted"
+            own = next(other for other, one in tried.items() if one.name == form and one.scan == used[form])
+            assert by_setting["mean"][name] - by_setting["mean"][own] < min(noise[name], noise[own])
+
+
+def test_rows_that_were_renamed_find_their_records():
+    results = Results()
+    found = results.records(load_experiment("scan/table02", "small"), results.store("small"))
+    names = {run_id: record["run"].method.name for run_id, record in found.items()}
+    assert {*names.values()} >= {"SCAN, ours", "w/o LD, ours", "w/o FD", "w/o LD, released"}
+    for run_id, record in found.items():
+        assert record["id"] == run_id
+    renamed = [run_id for run_id, name in names.items() if name == "w/o LD, released"]
+    assert renamed and all("-fd-released-s" in run_id for run_id in renamed)
+
+
+# files of the repository
+
+TEXTS = (".py", ".ipynb", ".md", ".yaml", ".yml", ".toml", ".cff", ".ini", ".jsonl", ".csv", ".tex")
+
+
+def git_files(*options):
+    "The lines of `git ls-files`."
+    out = subprocess.run(["git", "ls-files", *options], cwd=ROOT, capture_output=True, text=True)
+    if out.returncode:
+        pytest.skip("not a git checkout")
+    return out.stdout.splitlines()
+
+
+def test_nothing_committed_is_a_link_or_large_or_knows_this_machine():
+    assert not [line for line in git_files("-s") if line.startswith("120000")]
+    home = re.compile(r"/(?:home|root|Users|work)/\w")
+    paths = [ROOT / file for file in git_files("-co", "--exclude-standard")]
+    for path in filter(Path.is_file, paths):
+        largest = 3_000_000 if path.suffix == ".parquet" else 1_000_000
+        assert path.stat().st_size <= largest, f"{path}: {path.stat().st_size:,} bytes"
+        if path.suffix in TEXTS and path != Path(__file__):
+            assert not home.search(path.read_text("utf-8")), path
+
+
+# further planted worlds
+
+def test_further_worlds_are_drawn_with_the_first_seed_and_in_the_full_grid_alone():
+    table = load_experiment("arr/table02", "planted")
+    block = next(block for block in table.blocks if block.worlds)
+    worlds = {}
+    for run in table.block_runs(block):
+        worlds.setdefault(run.data.world.seed, set()).add(run.seed if run.training else None)
+    assert worlds[0] >= set(block.seeds) and set(worlds) == {0, *range(1, block.worlds + 1)}
+    assert all(seeds <= {block.seeds[0], None} for world, seeds in worlds.items() if world)
+    quick = narrow(table, full=False)
+    assert {run.data.world.seed for run in quick.runs()} == {0}, "`make reports` stays quick"
+
+
+def test_another_world_is_another_run_with_everything_of_that_world():
+    runs = load_experiment("itvreg/table03", "planted").runs()
+    run = next(run for run in runs if run.training and run.encoder.pretrain)
+    other = run.in_world(7)
+    assert other.id != run.id and run.in_world(run.corpus.world.seed).id == run.id
+    seeds = (other.corpus.world.seed, other.eval_world.seed, other.encoder.world.seed, other.encoder.pretrain.seed)
+    assert seeds == (7, 7, 7, 7) and other.seed == run.seed
+
+
+@pytest.mark.parametrize("corpus, worlds", [
+    ({"name": "quora"}, 1),
+    ({"name": "authors", "task": "authors", "world": {"name": "authors", "seed": 1}}, 1),
+])
+def test_worlds_that_cannot_be_are_refused(corpus, worlds):
+    with pytest.raises(ValidationError, match="worlds"):
+        BlockConfig(
+            encoders=["x"], corpora=[corpus], methods=["y"], training=PLAIN, seeds=[0], evaluate=["iid"], worlds=worlds)
+
+
+PLAIN = {"learning_rate": 1e-3, "epochs": 1, "batch_size": 8}
+MASKED = {"regularizer": "itvreg", "mask_share": .5}
+
+
+@pytest.mark.parametrize("kind, settings, field", [
+    (CorpusConfig, {"name": "catalogue"}, "world"),
+    (CorpusConfig, {"name": "quora", "world": {"name": "catalogue"}}, "world"),
+    (CorpusConfig, {"name": "catalogue", "world": {"name": "catalogue"}, "task": "answers"}, "task"),
+    (CorpusConfig, {"name": "quora", "flip": .1}, "flip"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles"}, "by"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles", "by": "year"}, "until"),
+    (CorpusConfig, {"name": "aan_citations", "task": "titles", "by": "category"}, "held_out"),
+    (CorpusConfig, {"name": "quora", "ticks": 2}, "ticks"),
+    (CorpusConfig, {"name": "newsgroups20_authors", "task": "authors"}, "split"),
+    (CorpusConfig, {"name": "quora", "split": {}}, "split"),
+    (CorpusConfig, {"name": "quora", "likeness": .5}, "likeness"),
+    (CorpusConfig, {"name": "askubuntu", "duplicates": 5}, "`duplicates`"),
+    (CorpusConfig, {"name": "askubuntu", "negatives": 5}, "`duplicates`"),
+    (CorpusConfig, {"name": "askubuntu", "duplicates": 5, "negatives": 5, "share": .5}, "`duplicates`"),
+    (ScanConfig, {"pairs": "each"}, "pairs"),
+    (AuthorsConfig, {"counted": "bow", "student": "arr"}, "counted"),
+    (AuthorsConfig, {"bias": 0}, "bias"),
+    (AuthorsConfig, {"student": "corrected"}, "gamma"),
+    (AuthorsConfig, {"base": "mll", "gamma": 1}, "gamma"),
+    (MethodConfig, {"name": "x", "regularizer": "itvreg", "weight": 1}, "mask_share"),
+    (MethodConfig, {"name": "x", "mask_share": .5}, "mask_share"),
+    (MethodConfig, {"name": "x", "regularizer": "outreg", "trained": False}, "not trained"),
+    (MethodConfig, {"name": "x", **MASKED, "augmentation": "itvaug"}, "augmentation"),
+    (MethodConfig, {"name": "x", "weight": 1}, "weight"),
+    (MethodConfig, {"name": "x", "rows": .5}, "rows"),
+    (MethodConfig, {"name": "x", "texts": {"corpora": ["quora"]}}, "`texts`"),
+    (MethodConfig, {"name": "x", "texts": {"corpora": ["quora"]}, "regularizer": "outreg", "rows": .5}, "`texts` belongs"),
+    (MethodConfig, {"name": "x", "authors": {"counted": "bow"}}, "counted"),
+    (TrainConfig, {**PLAIN, "loss": "hinge"}, "margin"),
+    (TrainConfig, {**PLAIN, "temperature": 1}, "temperature"),
+    (TrainConfig, {**PLAIN, "loss": "authors"}, "temperature"),
+    (TrainConfig, {**PLAIN, "further_rates": (1e-2,)}, "further_rates"),
+    (TrainConfig, {**PLAIN, "positive_weight": 3}, "positive_weight"),
+    (TrainConfig, {**PLAIN, "epoch_of": "items"}, "epoch_of"),
+    (TrainConfig, {**PLAIN, "loss": "hinge", "margin": 1, "hardest": 1, "epoch_of": "texts"}, "epoch_of"),
+])
+def test_settings_that_do_not_belong_together_are_refused(kind, settings, field):
+    with pytest.raises(ValidationError, match=field):
+        kind(**settings)
+
+
+def test_a_record_that_says_settings_of_before_is_read_with_the_value_that_they_always_had():
+    run = load_experiment("arr/table02", "planted").runs()[0]
+    said = run.model_dump(mode="json")
+    said["training"] = (said["training"] or {**PLAIN}) | {"threads": 1, "weight_decay": 0.}
+    said["corpus"] = (said["corpus"] or {"name": "quora"}) | {"share_seed": 0, "noise_seed": 0}
+    read = RunConfig.model_validate(said)
+    assert not {"threads", "weight_decay"} & read.training.model_dump().keys()
+    for part, name in (("training", "weight_decay"), ("corpus", "noise_seed")):
+        with pytest.raises(ValidationError, match=f"{part}.{name}"):
+            RunConfig.model_validate(said | {part: said[part] | {name: .5}})
+
+
+def test_a_setting_that_is_spelled_otherwise_now_is_read_and_keeps_its_name_in_records_and_ids():
+    run = next(run for run in load_experiment("itvreg/table03", "small").runs() if run.method.regularizer == "outreg")
+    said = run.model_dump(mode="json")
+    assert said["method"]["regulariser"] == "outreg" and "regularizer" not in said["method"]
+    assert RunConfig.model_validate(said) == run
+    with pytest.raises(ValidationError, match=r"regulariser\s+unknown key"): # of two values one would be ignored
+        MethodConfig(name="x", regularizer="outreg", regulariser="simcse", weight=1.)
+
+
+@pytest.mark.parametrize("opened", ["[", "- ", "? ", "{a: "])
+def test_brackets_within_brackets_end_no_process(opened):
+    "libyaml reads them by recursion, and the process would be gone; so the deepest are read in one of their own."
+    with pytest.raises(ConfigError, match="here: line 1: more than 50"):
+        parse_yaml(opened * 60, "here")
+    code = f"from debias_nb.files import parse_yaml\nparse_yaml({opened!r} * 50_000, 'here')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "ConfigError: here: line 1: more than 50" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["12:30:45", "1:30", "1:30.5", "010", "0x10", "0b11", "-190:20"])
+def test_a_number_that_yaml_would_read_as_another_is_refused(value):
+    with pytest.raises(ConfigError, match=f"here: {value!r} is no number in decimal digits"):
+        parse_yaml(f"weight: {value}", "here")
+    assert parse_yaml(f"weight: '{value}'", "here") == {"weight": value}
+
+
+def test_decimal_numbers_are_read():
+    assert parse_yaml("[0, -7, +12, 1_000, 0.5, .5, 1., 2e-2, 1e3, -1.5e+3, .inf]", "here") == [
+        0, -7, 12, 1000, .5, .5, 1., .02, 1e3, -1500., math.inf]
+
+
+def test_an_untrained_encoder_has_the_corpus_that_its_pairs_are_told_apart_by():
+    asked = load_experiment("itvreg/known_texts", "small")
+    base = [run for run in asked.runs() if not run.method.trained]
+    assert {run.eval_corpus.name for run in base} == {corpus.name for block in asked.blocks for corpus in block.corpora}
+    assert all(run.eval_corpus is None for run in load_experiment("itvreg/table03", "small").runs())
+    block = asked.blocks[0]
+    before = block.model_copy(update={"measure": ()})
+    assert [run.eval_corpus for run in asked.block_runs(before) if not run.method.trained] == [None, None]
+
+
+def test_a_copy_has_an_id_and_runs_of_its_own():
+    "Both are made once of each configuration, and kept."
+    experiment = load_experiment("itvreg/table03", "planted")
+    run = experiment.runs()[-1]
+    other = run.model_copy(update={"seed": 77})
+    assert run.id != other.id == RunConfig.model_validate(other.model_dump()).id
+    asked = narrow(experiment, seeds=[77], full=False)
+    assert {one.seed for one in asked.runs() if one.training} == {77}
+    assert experiment.runs() == load_experiment("itvreg/table03", "planted").runs()
+
+
+@pytest.mark.parametrize("closed, low_is_in, high_is_in, ends", [
+    ("both", True, True, "[2, 3]"), ("left", True, False, "[2, 3)"), ("right", False, True, "(2, 3]"), ("neither", False, False, "(2, 3)")])
+def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_in, ends):
+    check_range("share", 2.5, 2, 3, closed)
+    for value, is_in in ((2, low_is_in), (3, high_is_in), (1.9, False), (3.1, False)):
+        if is_in:
+            check_range("share", value, 2, 3, closed)
+        else:
+            with pytest.raises(ConfigError) as e:
+                check_range("share", value, 2, 3, closed)
+            assert str(e.value) == f"share must lie in {ends}, got {value}"
+
+
+def test_every_encoder_that_a_configuration_names_has_a_card():
+    cards = encoder_cards()
+    named = {
+        encoder.name for paper in papers() for experiment in all_experiments(paper) for encoder in experiment.encoders
+        if not encoder.pretrain and encoder.name != "learned"}
+    assert named and named <= cards.keys(), "`debias-nb data` lists the cards"

@@ -1,0 +1,319 @@
+"Corpora placed by hand: from a miniature of the published files to a run of the paper profile that lacks no data."
+import gzip
+import json
+import os
+import warnings
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from debias_nb.files import load_yaml
+from debias_nb.papers.data import answers, authors
+from debias_nb.data import pairs, registry
+import corpora
+from corpora import CONVERTERS, PRINTED, compared, convert
+from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.tasks import lacking, task_of
+from dry import stand_in
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    "An empty folder of data."
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(folder))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    lacking.cache_clear()
+    yield folder
+    lacking.cache_clear()
+
+
+def put(folder, files):
+    "Files by name: a text, a list of objects (JSON lines), packed where the name ends in .gz."
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        if not isinstance(content, str):
+            content = "".join(json.dumps(row) + "\n" for row in content)
+        raw = content.encode()
+        (folder / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return folder
+
+
+def forum(folder, negatives=100):
+    "Shah et al.: questions, and one duplicate to many other pairs."
+    texts = [f"question number {i}" for i in range(250)]
+    files = {"corpus.tsv.gz": "".join(f"{i}\t{text}\tbody\n" for i, text in enumerate(texts))}
+    for part, first in (("train", 0), ("dev", 0), ("test", 120)):
+        files[f"{part}.pos.txt"] = f"{first} {first + 1}\n"
+        files[f"{part}.neg.txt"] = "".join(f"{first} {first + i}\n" for i in range(2, 2 + negatives))
+    return put(folder, files)
+
+
+def glue(folder):
+    "QQP: 4 duplicates to 7 others, and a line that is broken in two."
+    head = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    files = {}
+    for part in ("train", "dev"):
+        rows = [f"{i}\t{i}\t{i}\twhat is {part} {i}\twhy is {part} {i}\t{int(i < 4)}\n" for i in range(11)]
+        files[f"{part}.tsv"] = head + "".join(rows) + "12\t3\t4\tbroken\n"
+    return put(folder, files | {"test.tsv": "id\tquestion1\tquestion2\n1\ta\tb\n"})
+
+
+def extreme(folder):
+    "The extreme classification repository; the name of the folder makes the titles."
+    labels = [{"uid": f"L{i}", "title": f"item {i}", "content": ""} for i in range(6)]
+    files = {"lbl.json.gz": labels, "filter_labels_train.txt": "0 5\n", "filter_labels_test.txt": ""}
+    for part, n in (("trn", 8), ("tst", 4)):
+        files[f"{part}.json.gz"] = [
+            {"uid": f"{part}{i}", "title": f"{folder.name} {part} {i}", "target_ind": [i % 5], "target_rel": [1.]}
+            for i in range(n)]
+    held_out = load_experiment("itvreg/table02", "paper").blocks[1].corpora[0].held_out
+    names = [*held_out, "Books"] * 2
+    files["categories.tsv"] = "".join(
+        f"{part}{i}\t{names[i]}\n" for part, n in (("trn", 8), ("tst", 4)) for i in range(n)) + "tst9\tBooks\n"
+    files["categories.tsv"] = files["categories.tsv"].replace("tst0\t" + names[0], "tst0\tBooks")
+    return put(folder, files)
+
+
+def pan(folder, first=0):
+    "PAN: pairs, and who wrote them."
+    pairs, truth = [], []
+    for i in range(first, first + 3):
+        pairs.append({"id": f"p{i}", "fandoms": [f"f{i}", f"g{i}"], "pair": [f"text {i} one", f"text {i} two"]})
+        truth.append({"id": f"p{i}", "same": True, "authors": [str(i), str(i)]})
+    name = "pan20-authorship-verification-training-small"
+    return put(folder, {f"{name}.jsonl": pairs, f"{name}-truth.jsonl": truth})
+
+
+def reviews(folder):
+    "Amazon 2018: a file a category; the first author and the first topics have the most texts."
+    files = {}
+    for c, name in enumerate(["Books_5", "Toys_and_Games_5", "Software", "Prime_Pantry", "Luxury_Beauty"]):
+        rows = []
+        for who in range(10):
+            for n in range(12 - c if who == 0 else 4):
+                text = f"review {n} of {who} on {name}"
+                rows.append({"reviewerID": f"A{who}", "asin": "B0", "overall": 5., "reviewText": text,
+                             "unixReviewTime": 1514764800})
+        files[f"{name}.json.gz"] = [*rows, {"reviewerID": "A1", "asin": "B1", "overall": 1., "unixReviewTime": 1}]
+    return put(folder, files)
+
+
+def posts(folder):
+    "Pushshift: submissions and comments."
+    subs = ["art", "bread", "cars", "dogs", "eggs"]
+    rows = [{"author": f"u{who}", "subreddit": sub, "selftext": f"post {n} of {who} in {sub}", "created_utc": "1514764800"}
+            for s, sub in enumerate(subs) for who in range(10) for n in range(12 - s if who == 0 else 4)]
+    gone = [{"author": "[deleted]", "subreddit": "art", "selftext": "[removed]", "created_utc": 1}]
+    comments = [{"author": "u3", "subreddit": "art", "body": "a comment", "created_utc": 1514764800}]
+    return put(folder, {"RS_2018-01": rows + gone, "RC_2018-01": comments})
+
+
+def asnq(folder):
+    lines = [f"who {q} ?\tsentence {i} of {q} .\t{i}\n" for q in range(2) for i in range(1, 5)]
+    return put(folder / "data" / "asnq", {"train.tsv": "".join(lines) + "who 1 ?\t \t1\n"})
+
+
+MADE = {
+    "askubuntu_shah": forum, "superuser": forum, "qqp": glue, "lf_amazontitles131k": extreme,
+    "lf_amazontitles1_3m": extreme, "asnq": asnq, "pan20_train": pan, "pan20_test": lambda folder: pan(folder, 10),
+    "pan21_test": lambda folder: pan(folder, 20), "amazon2018_reviews": reviews, "reddit_pushshift": posts,
+}
+
+
+def converted(name, tmp_path):
+    made = MADE[name](tmp_path / name)
+    return convert(name, tmp_path / name if name == "asnq" else made)
+
+
+def test_every_corpus_without_an_address_has_a_converter():
+    known = load_registry().datasets
+    without = {name for name, about in known.items() if not any(entry.url or entry.is_pinned for entry in about.files)}
+    assert set(CONVERTERS) == without == set(MADE)
+
+
+RUNS = [ # corpora, a table, what tells the run
+    (["askubuntu_shah", "qqp", "superuser"], "itvreg/table03", ()),
+    (["qqp"], "itvreg/table06", ()),
+    (["lf_amazontitles131k", "lf_amazontitles1_3m"], "itvreg/table02", ()),
+    (["amazon2018_reviews"], "arr/table02", ("Amazon",)),
+    (["reddit_pushshift"], "arr/table02", ("Reddit",)),
+    (["pan20_train", "pan20_test", "pan21_test"], "arr/table02", ("Fanfiction",)),
+]
+
+
+@pytest.mark.parametrize("names, table, labels", RUNS)
+def test_a_converted_corpus_makes_the_papers_runs(names, table, labels, tmp_path):
+    runs = [r for r in load_experiment(table, "paper").runs() if not labels or r.data and r.data.display in labels]
+    runs = {r.data: r.model_copy(update={"encoder": stand_in(r.encoder)}) for r in runs if r.corpus}
+    assert runs
+    assert all(names[0].split("_")[0] in task_of(r).lacks(r) for r in runs.values() if r.data.name.startswith(names[0]))
+    lacking.cache_clear()
+    for name in names:
+        converted(name, tmp_path)
+    with warnings.catch_warnings(): # a miniature has its balance
+        warnings.simplefilter("error")
+        for run in runs.values():
+            assert task_of(run).lacks(run) is None
+
+
+def test_asnq_is_what_a_run_of_paper_c_lacked(tmp_path, monkeypatch):
+    def nothing(*_):
+        raise MissingData("no net")
+
+    monkeypatch.setattr(registry, "_download", nothing) # nor is the run's own corpus here
+    run = next(r for r in load_experiment("scan/table02", "paper").runs() if r.method.name == "TANDA")
+    run = run.model_copy(update={"encoder": stand_in(run.encoder)})
+    assert "asnq-train.tsv is missing" in task_of(run).lacks(run)
+    lacking.cache_clear()
+    made = converted("asnq", tmp_path)
+    assert task_of(run).lacks(run) == "no net"
+    assert made.counts == {
+        "train questions": 2, "train candidates": 8, "train positives": 2, "blank candidates, left out": 1}
+    assert answers.load_answers("asnq", "train").labels.tolist() == [0, 0, 0, 1] * 2
+
+
+def test_what_is_read_is_what_was_there(tmp_path):
+    made = converted("askubuntu_shah", tmp_path)
+    train = pairs.load_questions("askubuntu_shah", "train")
+    assert (len(train), train.labels.sum()) == (101, 1)
+    assert {said for what, *_, said in compared(made) if "negatives" in what} == {"as printed"}
+    assert "not as printed" in {said for *_, said in compared(made)} # a million pairs
+
+    posted = converted("reddit_pushshift", tmp_path)
+    found = authors.load_texts("reddit_pushshift")
+    assert len(found) == posted.counts["texts"] == posted.counts["texts read"] - 1
+    assert "a comment" in found.text and set(found.date) == {"2018-01-01"}
+    (tmp_path / "data/reddit_pushshift/texts.jsonl").unlink()
+    half = convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5)
+    assert 60 < half.counts["texts"] < 180
+    assert convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5).files == half.files, "drawn the same each time"
+    with pytest.raises(ValueError, match="share"):
+        convert("asnq", tmp_path, .5)
+
+
+def test_the_hubs_parquet_is_the_archive(tmp_path):
+    here = convert("qqp", glue(tmp_path / "archive")).files
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    for part, name in (("train", "train-00000-of-00001"), ("dev", "validation-00000-of-00001")):
+        frame = pd.read_csv(tmp_path / f"archive/{part}.tsv", sep="\t").dropna()
+        frame = frame.rename(columns={"is_duplicate": "label"}).astype({"label": int})
+        frame[["question1", "question2", "label", "id"]].to_parquet(hub / f"{name}.parquet")
+    assert convert("qqp", hub).files == here
+
+
+def test_what_changes_later_is_refused(tmp_path, data):
+    made = converted("qqp", tmp_path)
+    rows = {row["file"]: row for row in inventory() if row["dataset"] == "qqp"}
+    assert {row["status"] for row in rows.values()} == {"here"}
+    path = data / "qqp" / "test.tsv"
+    assert rows["test.tsv"]["sha256"] == made.files["test.tsv"].sha256
+    path.write_bytes(path.read_bytes() + b"0\ta\tb\n")
+    with pytest.raises(ChangedData, match="test.tsv"):
+        locate("qqp", "test.tsv")
+    with pytest.raises(DataError, match="test.tsv is there already"):
+        convert("qqp", tmp_path / "qqp") # and what is there is not lost
+    assert path.read_bytes().endswith(b"0\ta\tb\n")
+    (data / "qqp" / CONVERSION_FILE).write_text("{}")
+    with pytest.raises(DataError, match=CONVERSION_FILE):
+        locate("qqp", "test.tsv")
+
+
+@pytest.mark.parametrize("name, file, change, told", [
+    ("askubuntu_shah", "train.pos.txt", "0\n", "train.pos.txt:1: "),
+    ("askubuntu_shah", "train.neg.txt", "0 1\n0 999\n", "train.neg.txt:2: .*'999'"),
+    ("askubuntu_shah", "corpus.tsv.gz", "no tab\n", "corpus.tsv.gz:1: "),
+    ("askubuntu_shah", "test.pos.txt", None, "test.pos.txt"),
+    ("qqp", "train.tsv", "id\tq1\tq2\n", "train.tsv:1: .*'is_duplicate'"),
+    ("qqp", "dev.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n", "dev.tsv:2: 'yes'"),
+    ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], "trn.json.gz:1: target_ind"),
+    ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
+    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}], "small-truth.jsonl:1: "),
+    ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),
+    ("amazon2018_reviews", "Books.json.gz", [], "Books"),
+    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "subreddit": "b"}], "RS_2018-01:1: .*'selftext'"),
+    ("reddit_pushshift", "RS_2018-02.zst", "x", "RS_2018-02.zst:1: "),
+    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "selftext": "b", "created_utc": 1e300}], "RS_2018-01:1: created_utc"),
+    ("reddit_pushshift", "RS_2018-01", '{"author": "a", "body": "b", "created_utc": NaN}\n', "RS_2018-01:1: created_utc"),
+    ("amazon2018_reviews", "Books_5.json.gz", [{"reviewerID": "a", "unixReviewTime": 10**17}], "Books_5.json.gz:1: unix"),
+    ("askubuntu_shah", "corpus.tsv.gz", "0\ta\tb\n0\tc\td\n", "corpus.tsv.gz:2: .*'0' stands twice"),
+    ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n", "train.tsv:1: 2 columns .*'question1'"),
+])
+def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):
+    folder = MADE[name](tmp_path / name)
+    if change is None:
+        (folder / file).unlink()
+    else:
+        put(folder, {file: change})
+    with pytest.raises(DataError, match=told):
+        convert(name, tmp_path / name)
+    assert list(data.iterdir()) == []
+
+
+GOOD = {"label": [1, 0], "question1": ["a", "b"], "question2": ["c", "d"]}
+
+
+@pytest.mark.parametrize("change, told", [
+    ({"question1": ["a", None]}, "train.parquet:2: question1: a text is expected, found None"),
+    ({"question2": ["a", "b\0"]}, "train.parquet:2: question2: a text"), ({"label": [1, -1]}, "train.parquet:2: '-1' is not a label"),
+    ({"question1": None}, "train.parquet: columns: 'question1' must be there once"), ("junk", "train.parquet: "),
+])
+def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
+    folder = tmp_path / "qqp"
+    folder.mkdir()
+    pd.DataFrame(GOOD).to_parquet(folder / "validation.parquet")
+    if change == "junk":
+        (folder / "train.parquet").write_text("PAR1 junk")
+    else:
+        pd.DataFrame({name: column for name, column in (GOOD | change).items() if column}).to_parquet(folder / "train.parquet")
+    with pytest.raises(DataError, match=told):
+        convert("qqp", folder)
+
+
+def test_what_cannot_be_converted_is_told_before_anything_is_read(tmp_path, data):
+    folder = MADE["qqp"](tmp_path / "qqp")
+    for name, share in (("qqp", .5), ("qqp", 0), ("reddit_pushshift", float("nan"))):
+        with pytest.raises(DataError, match="share"):
+            convert(name, folder, share)
+    (data / "qqp").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="a link to a folder that is not there"):
+        convert("qqp", folder)
+    posts = MADE["reddit_pushshift"](tmp_path / "posts")
+    for ending in ("json", "jsonl"):
+        put(posts, {f"RS_1.{ending}": [{"author": "a", "subreddit": "s", "selftext": "b"}]})
+    with pytest.raises(DataError, match="RS_1.jsonl: the same posts as RS_1.json"):
+        convert("reddit_pushshift", posts)
+
+
+def test_the_command_says_counts_and_hashes(tmp_path):
+    command = typer.Typer()
+    command.command()(corpora.main)
+    shell = CliRunner()
+    done = shell.invoke(command, ["qqp", str(glue(tmp_path / "qqp"))])
+    assert done.exit_code == 0, done.output
+    for part in ("1.75", "as printed", "sha256", "train.tsv", "dev.tsv"):
+        assert part in done.output
+    assert shell.invoke(command, ["qpq", str(tmp_path)]).exit_code == 2
+    assert shell.invoke(command, ["qqp", str(tmp_path / "nowhere")]).exit_code == 2
+
+
+def test_printed_numbers_are_those_of_the_papers_table():
+    cells = load_yaml("expected/arr.yaml")["tables"]["table1"]["cells"]
+    printed = {c["column"]: c["value"] for c in cells if c["row"]["method"] == "Fanfiction"}
+    for name, part in (("pan20_train", "Training"), ("pan21_test", "Cross-topic test")):
+        kinds = {"texts": "samples", "authors": "authors", "topics": "topics"}
+        assert PRINTED[name] == {what: printed[f"{part} {kind}"] for what, kind in kinds.items()}
+
+
+@pytest.mark.parametrize("name", ["train.tsv", "zero.tsv"])
+def test_what_never_ends_is_no_corpus(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    (tmp_path / "zero.tsv").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "train.tsv") # nobody ever writes into it
+    with pytest.raises(DataError, match=f"{name}: a file is expected"):
+        convert("asnq", tmp_path / name)

@@ -1,0 +1,401 @@
+"""Reading, cleaning, splitting and drawing pairs of questions and of product offers.
+
+Odd bytes, properties on random data, and the task on made-up offers. The notebook has the published files.
+"""
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+
+from debias_nb.checks import ConfigError
+from debias_nb.data import pairs as q
+from debias_nb.papers.data import products
+from debias_nb.data import registry as r
+from debias_nb.data.registry import DataError, UnknownData
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.papers.tasks import pairs as task
+from debias_nb.runs.tasks import lacking
+from made import STATIC, pin
+
+
+def pairs(*rows, name="made"):
+    labels, left, right = zip(*rows)
+    return q.QuestionPairs(name, list(left), list(right), np.array(labels))
+
+
+def questions(p, hard=True):
+    return {q.fold(t, hard) for t in p.left + p.right}
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+# ---- reading
+
+
+@pytest.mark.parametrize("data, left, right", [
+    (b"1\ta\tb", ["a"], ["b"]),                         # no line end at the end
+    (b"1\ta\tb\r\n0\tc\td\r\n", ["a", "c"], ["b", "d"]), # CRLF
+    (b"1\ta\tb\n0\tc\td\r\n", ["a", "c"], ["b", "d"]),   # one stray CR
+    (b"1\ta\r \tb\r\r\n", ["a\r "], ["b\r"]),            # only one CR belongs to the line end
+    (b'1\t"a\tb"\n', ['"a'], ['b"']),                    # quotation marks are text
+    # none of these ends a line; nothing is stripped
+    ("1\ta\u2028\x85\x0b\x0c\x1c z\t b \n".encode(), ["a\u2028\x85\x0b\x0c\x1c z"], [" b "]),
+])
+def test_files_are_read_to_the_letter(tmp_path, data, left, right):
+    got = q.read_pairs(write(tmp_path / "a.tsv", data))
+    assert got.left == left
+    assert got.right == right
+
+
+@pytest.mark.parametrize("line, words", [
+    ("", "1 columns"),
+    ("1\ta\tb\tc", "4 columns"),
+    ("1\t\tb", "left"),
+    ("1\ta\t \u00a0", "right"),
+    ("Duplicate\ta\tb", "Duplicate"),
+    ("\ufeff1\ta\tb", "a byte order mark"),
+    ("1\ta\0\tb", "a NUL byte"),
+    (b"1\ta\xff\tb", "not UTF-8 at byte 4"),
+])
+def test_unusable_lines_are_refused_and_named(tmp_path, line, words):
+    line = line if isinstance(line, bytes) else line.encode()
+    path = write(tmp_path / "a.tsv", b"1\ta\tb\n" + line + b"\n0\tc\td\n")
+    with pytest.raises(DataError, match="a.tsv:2: ") as e:
+        q.read_pairs(path)
+    assert words in str(e.value)
+
+
+def test_what_is_refused_of_a_whole_file(tmp_path):
+    path = write(tmp_path / "a.tsv", "x\n" * 10)
+    with pytest.raises(DataError, match="a.tsv:1: .*a.tsv:3: .*and 7 more of 10 lines"):
+        q.read_pairs(path)
+    with pytest.raises(DataError, match="a.tsv: the file is empty"):
+        q.read_pairs(write(path, ""))
+    for wrong in (dict(columns=("label", "left")), dict(columns=("label", "left", "left", "right")), dict(encoding_errors="x")):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            q.read_pairs(path, **wrong)
+
+
+def test_columns_fit_and_stay():
+    with pytest.raises(ValueError, match="odd: unequal lengths"):
+        q.QuestionPairs("odd", ["a", "b", "c"], ["a", "b"], [1, 0, 0])
+    with pytest.raises(ValueError, match=r"odd: labels\[1\] is 2"):
+        q.QuestionPairs("odd", ["a", "b"], ["a", "b"], [1, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        pairs((1, "a", "b")).labels[0] = 0
+    assert len(pairs((1, "a", "b")).take([])) == 0
+
+
+# ---- keeping apart, splitting, drawing: on random graphs of questions
+
+
+@st.composite
+def graphs(draw):
+    n = draw(st.integers(2, 40))
+    question = st.integers(0, n - 1)
+    edges = draw(st.lists(st.tuples(st.integers(0, 1), question, question), min_size=1, max_size=60))
+    return pairs(*[(label, f"Q{a}?", f"q{b} ?") for label, a, b in edges])
+
+
+@settings(max_examples=80)
+@given(graphs(), graphs())
+def test_clean_keeps_apart_and_counts_everything(train, test):
+    kept = q.clean(train, {"t": test})
+    keys = q.pair_keys(kept)
+    assert not set(q.pair_keys(kept, True)) & set(q.pair_keys(test, True))
+    assert len(set(keys)) == len(keys)
+    assert all(a != b for a, b in keys)
+    assert len(train) == len(kept) + sum(n for why, n in kept.counts.items() if why.startswith("dropped"))
+    given_labels = {(l, r): label for l, r, label in zip(train.left, train.right, train.labels)}
+    for left, right, label in zip(kept.left, kept.right, kept.labels):
+        assert given_labels[left, right] == label, "a kept pair has the label it was given"
+
+
+@settings(max_examples=80)
+@given(graphs(), st.floats(.05, .95), st.integers(0, 5))
+def test_no_question_on_both_sides(p, holdout, seed):
+    try:
+        rest, held = q.split_questions(p, holdout, seed)
+    except DataError:
+        return
+    assert not questions(rest) & questions(held)
+    assert Counter(q.pair_keys(rest)) + Counter(q.pair_keys(held)) == Counter(q.pair_keys(p))
+    of_label = np.bincount(p.labels, minlength=2)
+    held_of_label = np.bincount(held.labels, minlength=2)
+    assert (held_of_label <= np.round(holdout * of_label)).all()
+    assert (held_of_label >= holdout * of_label / 2).all()
+
+
+@settings(max_examples=80)
+@given(graphs(), st.floats(.01, 1), st.floats(.01, 1), st.integers(0, 5))
+def test_shares_are_nested_and_stratified(p, a, b, seed):
+    a, b = sorted((a, b))
+    p = replace(p, left=[f"{i} {t}" for i, t in enumerate(p.left)]) # every pair once
+    small = q.draw_share(p, a, seed)
+    large = q.draw_share(p, b, seed)
+    assert set(small.left) <= set(large.left) <= set(p.left)
+    for label in (0, 1):
+        n = int((p.labels == label).sum())
+        assert (small.labels == label).sum() == (max(1, round(a * n)) if n else 0)
+    assert sorted(q.draw_share(p, 1, seed).left) == sorted(p.left)
+
+
+def test_questions_that_hang_together_cannot_be_held_out():
+    chain = pairs(*[(i % 2, f"q{i}", f"q{i + 1}") for i in range(50)], name="chain")
+    with pytest.raises(DataError, match="chain: .*50 pairs"):
+        q.split_questions(chain, .2, seed=0)
+
+
+# ---- loading, on invented SuperUser pairs
+
+
+@pytest.fixture
+def superuser(tmp_path, monkeypatch):
+    folder = tmp_path / "superuser"
+    folder.mkdir()
+    duplicates = [f"duplicate\tHow do I open file {i}?\tWhat opens file {i}?\n" for i in range(200)]
+    others = [f"non-duplicate\tHow do I open file {i}?\tWhat prints page {i}?\n" for i in range(200)]
+    write(folder / "train.tsv", "".join(duplicates + others))
+    write(folder / "test.tsv", "1\tIs sudo safe?\tHow safe is sudo?\n0\tIs sudo safe?\tWhere are logs?\n")
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: q.load_questions("superuser", "dev"), "part"),
+    (lambda: q.load_questions("superuser", "test", share=.5), "share"),
+    (lambda: q.load_questions("superuser", "test", holdout=.5), "holdout"),
+    (lambda: q.load_questions("superuser", "heldout"), "holdout"),
+    (lambda: q.load_questions("superuser", "train", share=0), "share"),
+    (lambda: q.load_questions("superuser", "train", share=float("nan")), "share"),
+    (lambda: q.load_questions("superuser", "train", holdout=1.), "holdout"),
+    (lambda: q.load_questions("qora", "test"), "did you mean 'quora'"),
+    (lambda: products.load_products("shoe", "train"), "did you mean 'shoes'"),
+    (lambda: products.load_products("shoes", "test"), "part"),
+    (lambda: products.load_test("shoe"), "did you mean 'shoes'"),
+    (lambda: products.load_offers("shoe"), "did you mean 'shoes'"),
+])
+def test_wrong_requests_are_refused(superuser, call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+OWN = """datasets:
+  forum:
+    {title: mine, licence: mine, citation: me, layout: {reader: questions, train: a.tsv, columns: {a.tsv: [left, right, label]}},
+     files: [{file: a.tsv, format: tabs}, {file: test.tsv, format: tabs}, {file: dev.tsv, format: tabs}]}
+"""
+
+
+def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
+    (superuser.parent / "datasets.yaml").write_text(OWN)
+    folder = superuser.rename(superuser.parent / "forum")
+    write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
+    write(folder / "dev.tsv", "1\te\tf\n")
+    train = q.load_questions("forum", "train")
+    assert sorted(train.left) == ["a", "c"] and train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
+    assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
+    with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
+        task.training_pairs(CorpusConfig(name="forum"))
+    pin(folder)
+    assert task.training_pairs(CorpusConfig(name="forum")).left == train.left
+    (superuser.parent / "datasets.yaml").write_text(OWN.replace("questions", "answers"))
+    with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
+        q.load_questions("forum", "test")
+
+
+# ---- product offers
+
+
+def line(left, right, label):
+    return f"COL title VAL {left}\tCOL title VAL {right}\t{label}\n"
+
+
+@pytest.mark.parametrize("published, cleaned", [
+    ('"Canon EOS 70D"@en-US "Cameras | EISF"@en-US', "Canon EOS 70D Cameras | EISF"),
+    (' " Mens Watch "@nl | Shop.com"@nl', "Mens Watch | Shop.com"),
+    ('"Nikon 24" cover", "Null"', "Nikon 24 cover , Null"),
+    ('"A"@en, "B"@en', "A , B"),
+    ("write to me@shop.com @en", "write to me@shop.com @en"), # no quotation mark before it
+    ('"a\u00a0 b"@zh-hant', "a b"),
+    ('"@en "@en', ""),
+])
+def test_titles_lose_tags_and_quotation_marks(published, cleaned):
+    assert products.clean_title(published) == cleaned == products.clean_title(cleaned)
+
+
+def test_a_file_is_cleaned_and_counted(tmp_path):
+    rows = [('"a lens"@en', '"a lens "@nl', 1), ('"b"', '"c" "Null"', 0), ('"c" "Null"', '"B"@en', 0), ('"@en', '"d"', 1)]
+    found = products.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
+    assert (found.left, found.right) == (["a lens", "b", "c Null"], ["a lens", "c Null", "B"])
+    assert found.labels.tolist() == [1, 0, 0]
+    assert list(found.counts.values()) == [4, 8, 2, 4, 1, 1, 1, 3]
+
+
+PRODUCTS = "lamp chair desk shelf clock vase rug bowl cup fork spoon knife".split()
+
+
+def offers(category):
+    "Of each of twelve products two offers; pairs of the first eight are for training."
+    names = [f"{category} {word} {i}" for i, word in enumerate(PRODUCTS)]
+    same = [(name, f"{name} from a shop", 1) for name in names]
+    other = [(names[i], f"{names[(i + 1) % 12]} from a shop", 0) for i in range(12)]
+    train = same[:8] + other[:7]
+    test = [*same[6:], *other[6:11], train[0]] # a training pair, pairs of a seen and a new title, pairs of two new ones
+    return {"train": train, "valid": [same[8], train[1]], "test": test}
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    folder = tmp_path / "data" / products.DATASET
+    folder.mkdir(parents=True)
+    for category in products.CATEGORIES:
+        for part, rows in offers(category).items():
+            write(folder / f"{category}-{part}.txt", "".join(line(*row) for row in rows))
+    files = tuple(r.DataFile(file=path.name, format="made up") for path in sorted(folder.iterdir()))
+    about = r.DataSet(files=files, title="made up", licence="none", citation="none", by_hand="made here")
+    registry = r.Registry(datasets={products.DATASET: about})
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(r, "load_registry", lambda path=None: registry)
+    caches = task.training_pairs, task.evaluation_pairs, task.word_measures, task.training_tokens, lacking
+    for cached in caches:
+        cached.cache_clear()
+    yield folder
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_products_are_what_labels_join():
+    rows = [(1, "a", "b"), (1, "B ", "c"), (1, "d", "e"), (0, "c", "d"), (0, "f", "a"), (1, "g", "g")]
+    found = products.same_product(pairs(*rows))
+    assert found.items == ["a", "B ", "d", "c", "f", "g", "e"], "one offer a title, as first spelled"
+    right = {}
+    for row, query in enumerate(found.queries):
+        right[query] = {found.items[i] for i in found.relevance[row].indices}
+    assert right["a"] == {"B ", "c"}
+    assert right["c"] == {"a", "B "}, "a chain is one product"
+    assert right["d"] == {"e"}
+    assert not {"f", "g"} & right.keys(), "who has no other offer does not ask"
+    assert [found.items[i] for i in found.own] == found.queries, "nobody finds itself"
+
+
+def measured(rows, vectors, seen=frozenset()):
+    "P@1 where every distinct title has a vector of two."
+    few = pairs(*rows)
+    labeled = task.LabeledPairs("made", few.left, few.right, few.labels, offers=products.same_product(few, seen))
+    both = torch.tensor([vectors[title] for title in few.left + few.right])
+    return task.offer_measures(torch.nn.functional.normalize(both, dim=1), labeled)
+
+
+def test_precision_has_the_values_worked_out_by_hand():
+    rows = [(1, "a", "b"), (1, "c", "d"), (0, "a", "c")]
+    near = {"a": [1., 0], "b": [.9, .1], "c": [0, 1.], "d": [.8, .2]}
+    values, resampled = measured(rows, near) # a and b find each other, c finds d, and d finds b
+    assert values["p1"] == values["p1[unseen]"] == .75
+    assert "p1[seen]" not in values
+    assert {len(resampled["p1"]), len(resampled["p1[unseen]"])} == {task.KEPT_RESAMPLES}
+    values, _ = measured(rows, near, {"a", "c"})
+    assert (values["p1[seen]"], values["p1[unseen]"], values["p1"]) == (1, .5, .75)
+    same = dict.fromkeys("abcd", [1., 0])
+    for shuffled in (rows[:2], rows[1::-1], [(1, "b", "a"), (1, "d", "c")]): # no order of the file flatters
+        assert measured(shuffled, same)[0]["p1"] == pytest.approx(1 / 3)
+
+
+def test_a_known_text_is_the_same_but_for_case_and_spacing():
+    known = q.known_texts({"wool hat", "c#"}, ["Wool  HAT", "wool hat!", "c"], ["C#", "c#", "c"])
+    assert known.tolist() == [2, 1, 0], "punctuation may be the question"
+
+
+def test_what_training_has_of_words():
+    assert not products.BRANDS & products.SHOPS
+    assert q.seen_words(["A lens, 24 mm"], ["lens 24", "a b LENS"]) == .75
+    assert q.seen_words([], ["a"]) == 0 == q.seen_words(["a"], ["?", ""])
+    assert q.word_overlap(["a b", "a", "", "?"], ["B c", "A a", "", "x"]).tolist() == [1 / 3, 1, 0, 0]
+
+
+PARTS = ["auc05", "auc", "ap", "p1", "p1[seen]", "p1[unseen]", "auc05[one unseen]", "auc05[unseen]"]
+WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in products.ROLES)]
+
+
+def test_a_run_on_products_measures_every_part(made):
+    run = RunConfig(
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, corpus=CorpusConfig(name="shoes"),
+        method=MethodConfig(name="Finetuned"), training=TrainConfig(learning_rate=2e-2, epochs=1, batch_size=8),
+        evaluate=("shoes", "watches"), measure=("words",))
+    assert task.TASK.lacks(run) is None
+    trained = task.TASK.train(run)
+    tested = task.TASK.test(trained.model, run)
+    assert not tested.missing
+    assert list(tested.metrics) == ["shoes", "watches"]
+    assert set(tested.metrics["watches"]) == {*PARTS, *WORDS, "seen words"}
+    assert tested.metrics["shoes"]["seen words"] > tested.metrics["watches"]["seen words"] > 0
+    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
+    kept = {key: len(values) for key, values in tested.replicates["shoes"].items()}
+    assert (kept["auc05"], kept["p1"]) == (200, task.KEPT_RESAMPLES) and "auc" not in kept
+    assert trained.data["train shoes"]["pairs"] == 10, "fifteen without those of tests"
+    assert tested.data["test shoes"]["counts"]["titles in training"] > 0
+
+    base = run.model_copy(update=dict(corpus=None, training=None, method=MethodConfig(name="Base", trained=False)))
+    (made / "watches-test.txt").unlink()
+    task.evaluation_pairs.cache_clear()
+    untrained = task.TASK.test(task.TASK.train(base).model, base)
+    assert set(untrained.metrics["shoes"]) == {*PARTS, *WORDS}, "no training, no words that it has seen"
+    assert untrained.missing == ["watches"]
+    without_words = task.TASK.test(task.TASK.train(base).model, base.model_copy(update=dict(measure=())))
+    assert set(without_words.metrics["shoes"]) == {*PARTS}
+
+
+KNOWN_PAIRS = pairs((1, "a", "B"), (0, "a", "x"), (1, "y", "b"), (0, "x", "y"), (1, "x", "z"), (1, "y", "z"))
+
+
+def test_pairs_are_told_apart_by_the_texts_that_training_has(monkeypatch):
+    monkeypatch.setattr(task, "training_set", lambda corpus: {"a", "b"})
+    labeled = task.LabeledPairs("made", KNOWN_PAIRS.left, KNOWN_PAIRS.right, KNOWN_PAIRS.labels)
+    values, parts = task.overlap_parts(labeled, None)
+    assert values == {
+        "no known text": 3 / 6, "one known text": 2 / 6, "two known texts": 1 / 6,
+        "matches[no known text]": 2 / 3, "matches[known text]": 2 / 3}
+    assert not parts, "too few"
+    monkeypatch.setattr(task, "FEWEST_APART", 3)
+    _, parts = task.overlap_parts(labeled, None)
+    assert {name: part.tolist() for name, part in parts.items()} == {
+        "no known text": [False, False, False, True, True, True], "known text": [True, True, True, False, False, False]}
+    monkeypatch.setattr(task, "training_set", lambda corpus: set())
+    assert not task.overlap_parts(labeled, None)[1], "the part is the whole"
+    monkeypatch.setattr(task, "training_set", lambda corpus: {"z"})
+    monkeypatch.setattr(task, "FEWEST_APART", 1)
+    assert list(task.overlap_parts(labeled, None)[1]) == ["no known text"], "the others are matches, all of them"
+
+
+def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
+    monkeypatch.setattr(task, "FEWEST_APART", 2)
+    task.training_set.cache_clear()
+    run = RunConfig(
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),
+        method=MethodConfig(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
+    tested = task.TASK.test(task.TASK.train(run).model, run)
+    task.training_set.cache_clear()
+    own, other = (tested.metrics[name] for name in run.evaluate)
+    assert {*PARTS, *q.KNOWN, "auc05[no known text]"} <= {*own} and 0 < own["one known text"] < 1
+    assert len(tested.replicates["shoes"]["auc05[no known text]"]) == len(tested.replicates["shoes"]["auc05"]) == 200
+    assert [other[what] for what in q.KNOWN] == [1, 0, 0], "no shoe is a watch"
+    assert all(0 <= value <= 1 for metrics in tested.metrics.values() for value in metrics.values())
+
+
+def test_the_validation_file_chooses_an_epoch(made):
+    held = task.training_pairs(CorpusConfig(name="shoes"), "heldout")
+    assert held.info["pairs"] == 2 == len(held.left)
+    with pytest.raises(ConfigError, match="holdout"):
+        task.training_pairs(CorpusConfig(name="shoes", holdout=.1))
+    with pytest.raises(ConfigError, match="did you mean 'shoes'"):
+        task.training_pairs(CorpusConfig(name="shoe"))
+    with pytest.raises(ConfigError, match="did you mean 'shoes'"):
+        task.evaluation_pairs("shoe", None, None)

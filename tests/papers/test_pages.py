@@ -1,0 +1,226 @@
+"How records become the rows, sentences and files of pages."
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import explorer
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from cells import a_run
+from debias_nb.runs.config import load_experiment
+from debias_nb.measures.stats import paired
+from debias_nb.papers.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
+from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
+from debias_nb.papers.notebooks import template_path
+from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
+from debias_nb.papers.pages.pictures import Picture, svg
+from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict
+from debias_nb.papers.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
+from debias_nb.papers.pages.style import replace_names
+from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
+from debias_nb.papers.pages.tables import shared_texts, strength_of
+from debias_nb.papers.pages.verdicts import resting_on
+
+ROOT = Path(__file__).parents[2]
+PLACE = ("itvreg", "table3", "small", "MiniLM", "ITVReg", "AskUbuntu -> Quora", "ood", "askubuntu", "quora")
+
+
+def a_record(seed, value, **also):
+    "A record of one metric."
+    said = {"status": "finished", "metrics": {"quora": {"auc05": value}}, "replicates": {}}
+    return {"id": f"run{seed}", "seed": seed, "run": a_run(seed=seed)} | said | also
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return Results().load("itvreg/table03", "small")
+
+
+def test_a_cell_says_what_its_runs_do():
+    found = {f"run{seed}": a_record(seed, value) for seed, value in ((0, .25), (1, .35))}
+    full = with_value(Cell(*PLACE, runs=["run0", "run1"]), found)
+    assert (round(full.value, 9), full.status) == (30, "measured")
+    part = with_value(Cell(*PLACE, runs=["run0", "run1", "run2"]), found)
+    assert (part.status, part.why) == ("partial", "2 of 3 runs are there")
+    lost = {"run0": a_record(0, 0., status="failed", error="the loss is nan", metrics={})}
+    stopped = with_value(Cell(*PLACE, runs=["run0"]), lost)
+    assert (stopped.status, stopped.why) == ("failed", "training stopped: the loss is nan")
+
+
+@pytest.mark.parametrize("printed, status", [(30.5, "match"), (30.1, "near"), (35., "differs")])
+def test_a_number_beside_the_printed_one(printed, status):
+    ours = Cell(*PLACE, value=31., low=30.2, high=31.8, expected=printed)
+    assert status_of(ours, tolerance=1., decimals=2) == status
+
+
+def test_rows_say_rate_epochs_and_texts_by_themselves():
+    by_rate = load_experiment("itvreg/table06", "small")
+    cells = table_cells(by_rate, by_rate.tables[0], {})
+    assert {(cell.method, cell.rate) for cell in cells} == {(f"Finetuned, {rate:g}", rate) for rate in (.01, .05, .1)}
+    assert {cell.epochs for cell in cells} == {2, 4, 10}
+    by_texts = load_experiment("itvreg/other_texts", "small")
+    table = next(one for one in by_texts.tables if one.id == "texts_quora")
+    rows = {cell.method: cell for cell in table_cells(by_texts, table, {})}
+    tenth = rows["OutReg 1, a tenth of AskUbuntu"]
+    assert (tenth.family, tenth.strength, tenth.texts, tenth.share) == ("OutReg", 1, "askubuntu", .1)
+    assert rows["OutReg"].texts == "" and rows["WiSE-FT 0.5"].family == "WiSE-FT"
+
+
+def test_a_setting_that_lacks_a_run_is_not_chosen():
+    names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
+    families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]
+    tried = pd.DataFrame(dict(method=names, family=families, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
+    assert best_settings(tried) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
+
+
+def test_tables_and_sentences_of_records(recorded):
+    assert Results().scales("itvreg/table03") == ["small", "planted"]
+    table = recorded["table3"]
+    assert "SuperUser -> Quora" not in means(table), "nothing was trained there"
+    found = differences(table)
+    assert by_method(found).loc["ITVReg − Finetuned, out of distribution"].iloc[:4].sum() == 6
+    known = pairs(table)
+    assert known.replicates.tolist() == [f"{n} seeds" for n in found.n] and known.is_few.tolist() == (found.n < 4).tolist()
+    assert select(found, test="SuperUser -> Quora").empty and select(found[:0], method="ITVReg").empty, "not run, or once"
+    for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
+        with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
+            select(found, **where)
+    assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
+    assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
+    assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")
+    assert shared_texts({"no corpus": "askubuntu"}, Results()) == ""
+    assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [recorded], Results()).keys()
+
+
+def of_size(*differences, spread=.1, unit="percent"):
+    "Differences with these means over four seeds."
+    over_seeds = [paired([mean - spread, mean, mean, mean + spread], [0] * 4) for mean in differences]
+    columns = {name: [getattr(one, name) for one in over_seeds] for name in ("difference", "low", "high", "p", "n")}
+    return pd.DataFrame(columns | {"paired": over_seeds, "unit": unit})
+
+
+@pytest.mark.parametrize("found, yes, said", [
+    (of_size(2, 3, 4), "better", "Yes: this is 2.0 to 4.0 points above that."),
+    (of_size(2, 3, 4), "worse", "No: this is 2.0 to 4.0 points above that."),
+    (of_size(-2, -3), "worse", "Yes: this is 2.0 to 3.0 points below that."),
+    (of_size(-2, 3, 4), "better", "It depends: this is between 2.0 points below and 4.0 above that."),
+    (of_size(.3, -.4, .5), "better", "No: this stays within 0.5 points of that."),
+    (of_size(.3, .2, spread=.01), "better", "No: this stays within 0.3 points of that."),
+    (of_size(.003, .004, spread=.001, unit="fraction"), "better", "No: this stays within 0.4 points of that."),
+    (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
+    (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; the detectable difference (80% power) is 21.4 points."),
+    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
+    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
+    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 1.0 to 9.0 points above that."),
+    (of_size(1, -2, spread=90.), "better", "Cannot tell: this is between 2.0 points below and 1.0 above that; 4 seeds cannot tell."),
+    (of_size(), "better", "Cannot tell: this was not run."),
+])
+def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):
+    told = answer(found, "this", "that", yes)
+    assert told.startswith(said) and answer_word(f"# Title\n\n**Answer.** {told}")
+    assert not answer_word("**Answer.** Nothing else.") and not answer_word("**Answer.** Nobody knows.")
+
+
+def test_counts_of_words_stand_in_columns():
+    found = summarize({"a − b": of_size(2, -3, .1), "c − b": of_size()}, {"a − b": pd.Series([1.5, 2.])})
+    first, second = found.to_dict("records")
+    assert [first[word] for word in ("better", "worse", "within a point", "cannot tell")] == [1, 1, 1, 0]
+    assert first["difference, points"] == "−3.0 to +2.0" and first["the paper prints, points"] == "+1.5 to +2.0"
+    assert second["difference, points"] == "not run" and distance_from(of_size()) == "not measured"
+    wide = summarize({"a − b": of_size(1, spread=90.), "c − b": of_size(1, spread=9.)})["detectable, points"].tolist()
+    assert wide[0] == "more than there is" and 0 < float(wide[1]) < 100
+
+
+def test_bold_is_what_is_better_or_worse():
+    "A significant difference within a point is neither, in either unit."
+    found = pd.concat([of_size(3, -3, .2, spread=.03), of_size(.002, .03, spread=.0003, unit="fraction")], ignore_index=True)
+    assert (found.p < .01).all() and gains_and_losses(found).tolist() == [1, -1, 0, 0, 1]
+    place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcde"]}
+    assert intervals(found.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize("strength, weights, shown", [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])
+def test_the_papers_number_stands_beside_ours_at_its_own_strength(strength, weights, shown):
+    ours = {"a − b": of_size(1).assign(strength=strength), "c − b": of_size(1)}
+    found = summarize(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])}, weights)["the paper prints, points"]
+    assert found.tolist() == [shown, "+3.0"]
+
+
+def test_synthetic_data_have_no_sites(recorded):
+    table = recorded["table3"]
+    assert place_of(table, "ood") == "on the other site"
+    table.attrs["study"] = "itvreg/table03", "planted"
+    assert place_of(table, "ood") == "out of distribution" and place_of(table, "iid") == "in distribution"
+
+
+def test_a_command_has_the_parameters_of_its_page(recorded):
+    own = replace(recorded, changes={"seeds": [0, 1], "weight": 3.})
+    assert own.unlike == "seeds = [0, 1], weight = 3.0" and not recorded.unlike and not recorded.options
+    for text in (provenance(own), missing(own)):
+        assert '--profile small -p "seeds=[0, 1]" -p "weight=3.0"`' in text
+    assert missing(recorded).endswith("--profile small`") and resting_on(Results(), replace(recorded, own=True)) == ""
+
+
+MOST_WORDS = 60 # of what a reader hears who cannot see a figure
+
+
+def test_a_figure_is_told_in_a_sentence():
+    found = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned") for size in range(1, 40)])
+    told = alt_text(found, "Points above plain fine-tuning, test by test")
+    assert "of 39 methods" in told and len(told.split()) < MOST_WORDS
+    assert alt_text(found[:2], "What") == "What: OutReg 1, texts of Quora (−1.0 to +1.0)"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "reports").rglob("*.md")), ids=str)
+def test_no_figure_of_a_page_is_a_table_read_aloud(page):
+    told = re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))
+    assert [alt for alt in told if len(alt.split()) > MOST_WORDS] == []
+
+
+def test_printed_numbers_to_calculate_with():
+    paper = PrintedCells("itvreg")
+    assert paper("table1", method="Base", column="IID") < paper("table1", method="Finetuned", column="IID")
+    best = paper.best("method", "table2", method="*", column="*")
+    assert (best >= paper("table2", method="Base", column="*")).all()
+    for names, message in (({"method": "OutRg", "column": "*"}, "OutReg"), ({"method": "OutReg"}, "several cells")):
+        with pytest.raises(ValueError, match=message):
+            paper("table2", **names)
+    columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
+    facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
+    assert printed_verdict(facts) == "holds in 1 of 2" and describe(facts, False).startswith("unseen: ")
+    with pytest.raises(ValueError, match="no relation '=='"):
+        fact("x", 1., "==")
+
+
+def test_a_page_and_its_links(tmp_path):
+    parts = [Output("text/markdown", "# Table 3"), Output("image/svg+xml", "<svg/>", "dots"), Output("text/plain", "3 runs")]
+    files = page_files("table03", parts, tmp_path)
+    assert files["table03.1.svg"] == b"<svg/>"
+    assert files["table03.md"].decode() == "# Table 3\n\n![dots](./table03.1.svg)\n\n```\n3 runs\n```\n"
+    text = "[a](https://a.b/c.ipynb), [b](#b), [claims](../claims.ipynb#a1), [table](./table02.ipynb), ![f](./f.svg)"
+    assert seen_from_page(text, "itvreg/table03") == (
+        "[a](https://a.b/c.ipynb), [b](#b), [claims](../CLAIMS.md#a1), [table](./table02.md), ![f](./f.svg)")
+
+
+def test_a_table_is_called_as_its_page_with_the_papers_number():
+    experiment = load_experiment("itvreg/table03", "small")
+    assert explorer.titled(experiment, "table3") == f"Table 3: {experiment.title}"
+
+
+def test_every_experiment_has_a_page_of_its_own_or_with_others():
+    pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
+    assert [name for name, page in pages.items() if not has_notebook(page)] == []
+    assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
+    assert template_path("itvreg/table14", "small", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+
+
+def test_pages_name_methods_as_readers_know_them():
+    names = "OutReg 1, general mix; MiniLM, 10 % of the pairs; Word dropout 15 %; auc05[no known text]"
+    assert replace_names(names) == "OutReg 1, general texts; MiniLM; Word dropout 15%; auc05[disjoint pairs]"
+    figure = Figure()
+    figure.suptitle("OutReg 1, general mix")
+    assert b"general texts" in svg(Picture(figure).figure)

@@ -1,0 +1,264 @@
+"Pages that print claims, made from the records of a project that is made here: a column of numbers for each verdict."
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from debias_nb.checks import ConfigError
+from debias_nb.papers.commands.reproduction import write_pages
+from debias_nb.papers.pages import details
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
+from debias_nb.papers.pages.tables import differences
+from debias_nb.papers.pages.verdicts import Erratum, read_ledger, resting_on
+from debias_nb.papers.pages.printed import fact, text_fact
+from debias_nb.runs.config import load_experiment
+from debias_nb.runs.records import Start, Store, make_record
+
+from cells import a_run
+
+ROOT = Path(__file__).parents[2]
+REGULARIZERS = {"ITVReg": "itvreg", "OutReg": "outreg", "SimCSE": "simcse", "MaskReg": "maskreg", "L2-SP": "l2sp"}
+MASKING = dict.fromkeys(("itvreg", "maskreg"), {"mask_share": .5})
+METHODS = ["Base", "Finetuned", *REGULARIZERS, "ITVAug"]
+TESTS = ("askubuntu", "quora")
+LEVELS = { # method -> what it adds to plain fine-tuning on either test, and how far seeds scatter
+    "Base": (-.1, -.1, 0), "Finetuned": (0, 0, .001), "ITVReg": (.05, .05, .001), "OutReg": (-.05, -.05, .001), "SimCSE": (0, 0, .001),
+    "MaskReg": (.01, .01, .05), "L2-SP": (.05, -.05, .001),
+}
+CLAIMS = { # id -> statement, what is compared, and what the answer is
+    "A1": ("ITVReg is above plain fine-tuning.", '"ITVReg", "Finetuned"', "Yes"),
+    "A2": ("OutReg is above plain fine-tuning.", '"OutReg", "Finetuned"', "No, the reverse"),
+    "A3": ("SimCSE is above plain fine-tuning.", '"SimCSE", "Finetuned"', "No: within a point"),
+    "A4": ("MaskReg is above plain fine-tuning.", '"MaskReg", "Finetuned"', "Cannot tell"),
+    "A5": ("ITVAug is above plain fine-tuning.", '"ITVAug", "Finetuned"', "Not run"),
+    "A6": ("L2-SP is above plain fine-tuning.", '"L2-SP", "Finetuned"', "It depends"),
+}
+
+
+def configuration(name, **more):
+    "The configuration of an experiment with a column for each verdict, at real data."
+    table = {"id": name, "columns": [
+        {"label": f"Quora -> {test}", "corpus": "quora", "evaluate": test, "shift": "iid" if test == "quora" else "ood"} for test in TESTS]}
+    methods = [{"name": method, "regularizer": kind, "weight": .1} | MASKING.get(kind, {})
+               for method, kind in REGULARIZERS.items()]
+    return {
+        "paper": "itvreg", "experiment": name, "profile": "small", "title": f"Does {name} help?", "scale": "numbers that were made up",
+        "encoders": [{"name": "potion-base-2M", "kind": "static"}],
+        "methods": [{"name": "Base", "trained": False}, {"name": "Finetuned"}, *methods, {"name": "ITVAug", "augmentation": "itvaug", "mask_share": .5}],
+        "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS, "evaluate": list(TESTS),
+                    "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
+        "tables": [table]} | more
+
+
+def record_of(run, rng):
+    "A record of a run that nobody made."
+    *levels, spread = LEVELS[run.method.name]
+    values = {test: .5 + level + rng.normal(0, spread) for test, level in zip(TESTS, levels)}
+    replicates = {test: {"auc05": (value + np.random.default_rng(7).normal(0, .001, 20)).tolist()} for test, value in values.items()}
+    record = make_record(
+        run, {test: {"auc05": value} for test, value in values.items()}, start=Start(), replicates=replicates,
+        data={"train": {"fingerprint": "ab" * 32}}, encoder={"name": run.encoder.name, "fingerprint": "cd" * 32},
+        device="cpu", dtype="fp32", peak_memory=1, curve={})
+    record["environment"]["dirty"] = False # whatever the state of this checkout
+    return record
+
+
+def notebook(*cells):
+    "A notebook: texts are Markdown unless they are given as code."
+    kinds = {str: lambda cell: {"cell_type": "markdown", "source": cell}, tuple: lambda cell: {"cell_type": "code", "source": cell[0]}, dict: dict}
+    cells = [kinds[type(cell)](cell) for cell in cells]
+    return json.dumps({"cells": [{"metadata": {}, "id": f"c{n}", **cell} for n, cell in enumerate(cells)]})
+
+
+OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results()",)
+PARAMETERS = {"cell_type": "code", "source": "", "metadata": {"tags": ["parameters"]}}
+BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import Evidence, above\n"
+        "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
+PAGE = ("""
+from debias_nb.papers.pages.answers import answer, by_method
+from debias_nb.papers.pages.frame import only
+from debias_nb.papers.pages.plots import difference_plot
+from debias_nb.papers.pages.tables import differences, show
+from debias_nb.papers.pages.verdicts import resting_on
+runs = results.study("itvreg/demo", "small")
+changes = differences(runs["demo"])
+show(f"**Answer.** {answer(only(changes, method='ITVReg'), 'ITVReg')}", by_method(changes), resting_on(results, runs))
+show(difference_plot(changes, "points"), alt="dots")
+print("six seeds")
+""",)
+PRINTED = {"ITVReg": 60., "OutReg": 40., "Finetuned": 50.}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    "A project of one paper, with two experiments on one page, six claims and two errata."
+    root = tmp_path_factory.mktemp("project")
+    shutil.copy(ROOT / "settings.ini", root)
+    for folder in ("configs/itvreg", "expected", "nbs/papers/itvreg"):
+        (root / folder).mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, more in (("demo", {}), ("more", {"page": "demo"})):
+        path = root / f"configs/itvreg/{name}.small.yaml"
+        path.write_text(yaml.safe_dump(configuration(name, **more)), "utf-8")
+        for run in load_experiment(f"itvreg/{name}", "small", root).runs():
+            if run.method.name in LEVELS:
+                Store(root / "results").append(record_of(run, rng))
+    printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value} for name, value in PRINTED.items()]
+    table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
+    (root / "expected/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
+    claims = ["# Claims", OWN, PARAMETERS, BOOK]
+    for id, (statement, methods, _) in CLAIMS.items():
+        facts = f"fact('printed', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
+        claims += [f"## {id}\n\n{statement}\n\n*Section 1.*", (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
+    claims += ["## A7\n\n- **a** ITVReg is above OutReg.\n- **b** SimCSE is above OutReg.\n\n*Section 2.*",
+               ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', 'ITVAug')})",)]
+    folder = root / "nbs/papers/itvreg"
+    (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
+    errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK, ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
+    (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PARAMETERS, PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
+    return root
+
+
+@pytest.fixture
+def here(project, monkeypatch):
+    monkeypatch.chdir(project)
+    return project
+
+
+def test_each_claim_gets_the_answer_of_its_numbers(here):
+    results = Results()
+    book = read_ledger("itvreg", results)
+    assert book is read_ledger("itvreg", results), "read once"
+    assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
+    assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
+    assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +") and book.claims["A5"].summary("small") == "2 not run"
+    assert book.claims["A6"].summary("small").startswith("1 for, 1 against; L2-SP − Finetuned: −")
+    assert [book.claims[id].answer("small") for id in ("A7a", "A7b")] == ["Yes", "Yes, in part"]
+    assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].note == "*Section 2.*"
+    assert set(book.comparisons.claim) == {*CLAIMS, "A7a", "A7b"}
+    assert repr(book.claims["A1"]) == "<claim A1>"
+
+
+def test_a_table_of_claims_prints_verdict_and_evidence(here):
+    book = read_ledger("itvreg", Results())
+    page = book.table("A")
+    rows = {line.partition('"></a>**')[2].partition("**")[0]: line for line in page.splitlines() if "</a>**" in line}
+    assert "**holds**: printed +10.00 (expected: > 0)" in rows["A1"] and rows["A1"].endswith("| **Yes** |")
+    assert "**does not hold**; against it: printed −10.00 (expected: > 0)" in rows["A2"] and "**not testable**" in rows["A3"]
+    assert [rows[id].split("|")[-2].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
+    assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in page and "[more](./demo.ipynb)" in page, "two experiments, one page"
+    answers = book.answer_table("A1", "A7").reset_index()
+    assert answers.claim.tolist() == ["A1. ITVReg is above plain fine-tuning.", "A7a. ITVReg is above OutReg.", "A7b. SimCSE is above OutReg."]
+    assert book.table("B") == "" and book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
+
+
+def test_errata_say_what_their_facts_bear_out(here):
+    erratum = read_ledger("itvreg", Results()).errata["E-A1"]
+    assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
+    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text 3 (expected: 4)." and repr(erratum) == "<erratum E-A1>"
+    assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
+    both = [*fact("a", 1., ">"), *fact("b", -1., ">")]
+    assert Erratum("E-A3", "inconsistency", both).verdict == "confirmed in 1 of 2"
+    assert Erratum("E-A4", "inconsistency", text_fact("a", "x", "y", False)).verdict == "not confirmed"
+
+
+def test_a_page_is_written_with_its_answer_first(here, tmp_path):
+    results = Results(is_page=True)
+    names = {path.name for path in write_page("itvreg/demo", tmp_path, results)}
+    assert names == {"demo.md", "demo.1.svg", "demo.csv", "demo.differences.csv"}
+    assert ("claims", "itvreg") in results.values, "what a page reads is there for the next one"
+    page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
+    title, answer, *_ = page.split("\n\n")
+    assert title == "# Does it help?" and answer.startswith("**Answer.** Yes: ITVReg is ") and answer.endswith("points above plain fine-tuning.")
+    assert "**Yes** to [A1](./claims.md#a1)" in page and "```\nsix seeds\n```" in page and "![dots](./demo.1.svg)" in page
+    assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile small`" in page
+    assert "[Claims](./claims.md#a1)" in page and "<summary>Where</summary>" in page, "links lead to pages, long sections are folded"
+    rows = pd.read_csv(tmp_path / "itvreg/demo.differences.csv")
+    assert set(rows.table) == {"demo", "more"}, "all experiments of a page"
+    assert set(rows.method) == {*LEVELS} - {"Finetuned"}
+    cells = all_cells("itvreg")
+    assert {cell.status for cell in cells} == {"measured", "not run"} and len([cell for cell in cells if cell.profile == "paper"]) == 3
+    with pytest.raises(ConfigError, match="no paper 'itvre'; did you mean 'itvreg'"):
+        all_cells("itvre")
+
+
+def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
+    written = write_pages(["itvreg"], tmp_path, False, here)
+    assert {path.stem for path in written if path.suffix == ".md"} == {"demo", "claims", "errata"}
+    assert "| **Yes** |" in (tmp_path / "itvreg/claims.md").read_text("utf-8")
+    broken = here / "nbs/papers/itvreg/more.ipynb"
+    broken.write_text(notebook(("1 / 0",)), "utf-8")
+    with pytest.raises(ZeroDivisionError) as error:
+        write_pages(["itvreg/more"], tmp_path, False, here)
+    assert error.value.__notes__ == ["in more.ipynb: 1 / 0"]
+    broken.unlink()
+    with pytest.raises(ValueError, match="nothing of text/latex can stand on a page"):
+        richest_output({"text/latex": "x"})
+    assert arrange("# T\n\nabout\n\n## Other scales\n\nx", "line").count("<details") == 1
+
+
+def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
+    results = Results()
+    study = results.load("itvreg/demo", "small")
+    assert resting_on(results, study).startswith("Claims that rest on this, each over all of its comparisons, here and elsewhere: **Yes** to [A1]")
+    path = here / "nbs/papers/itvreg/claims.ipynb"
+    whole = path.read_text("utf-8")
+    for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"), (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
+        path.write_text(text, "utf-8")
+        with pytest.raises((ConfigError, ValueError), match=message):
+            read_ledger("itvreg", Results())
+    path.write_text(whole, "utf-8")
+
+
+# ---------------------------------------------------------------- what records say beyond their metrics
+
+
+def made(method="ITVReg", seed=0, **extra):
+    "A record with something beyond its metrics."
+    return {"run": a_run(method), "seed": seed, "extra": extra, "metrics": {"cross": {"queries": 5 + seed}}}
+
+
+def test_weights_late_in_training_are_means_over_seeds():
+    diary = {name: [1., 2., 3., 4.] for name in details.DIARY} | {"fresh": [{"step": 2, "fresh loss": .5}, {"step": 4}]}
+    rows = details.weight_rows([made(weights=diary), made(seed=1, weights=diary), made()])
+    assert list(rows) == details.WEIGHTS and set(rows.quantity) == {*details.DIARY, "fresh loss"}
+    [late] = details.late_weights(rows).to_dict("records")
+    assert late["run"] == "encoder, real: ITVReg" and late["effective size"] == "4.00" and "fresh loss" not in late
+
+
+def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
+    norms = details.gradient_norms([made("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}), made("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
+    rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"], "strength": [.1, 1., .1]})
+    along = details.at_strength(rows, norms)
+    assert along.strength.tolist() == pytest.approx([1., 10., 2.])
+    assert details.nearest_strength(along).strength.tolist() == pytest.approx([1., 2.])
+
+
+def test_what_biases_and_queries_are_printed():
+    history = {"B": .5, "B_min": .1, "B_max": .9, "teacher_temperature": 2., "entropy": .3, "batches_without_pairs": 1}
+    table = details.bias_table([made(seed=seed, history=history, setting={"temperature": tau}) for seed, tau in ((0, .5), (1, .1))])
+    assert table.to_dict("records") == [{
+        "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100", "most": "0.900",
+        "teacher's temperature": "2.000", "entropy": "0.300", "without pairs": "1"}]
+    counts = details.query_counts([made(), made(seed=2)], "cross")
+    assert counts.to_dict("records") == [{"corpus": "real", "fewest queries": 5, "most queries": 7}]
+
+
+def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
+    cases = details.first_cases([made("SCAN", 1, cases={"test": ["later"]}), made("SCAN", cases={"test": ["first"]}), made("Base", cases={"test": ["base"]})])
+    assert cases == {("encoder", "real", "test"): {"Base": ["base"], "SCAN": ["first"]}}
+    assert [details.which_way(*counts) for counts in ((9, 0), (0, 9), (2, 1), (0, 0))] == [
+        "as the paper tells it", "against the paper", "cannot tell", "cannot tell"]
+
+
+def test_a_path_along_strength_has_intervals(here):
+    path, levels = details.by_strength(Results().load("itvreg/demo", "small"), "demo")
+    assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
+    assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
+    assert len(differences(Results().load("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)

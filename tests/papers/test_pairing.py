@@ -1,0 +1,97 @@
+"Which runs are pairs: one place says it, and whoever pairs asks there."
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cells import a_run
+from debias_nb.settings import PretrainConfig
+from debias_nb.runs.config import CorpusConfig
+from debias_nb.papers.pages.details import first_cases
+from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
+from debias_nb.runs.pairing import pairs_of
+
+MADE = Made("torch 2.13.0", "here")
+
+
+def test_two_runs_at_one_place_are_an_error():
+    with pytest.raises(ValueError, match="world 0 and seed 1"):
+        pairs_of([[Run((0, 1), .5, None, MADE, True)] * 2, [Run((0, 1), .4, None, MADE, True)]])
+
+
+def test_cases_of_all_methods_are_of_the_first_world():
+    records = []
+    for method, world in product(("Base", "Finetuned"), (5, 0)):
+        cases = {"iid": [{"query": f"asked in world {world}"}]}
+        records.append({"run": a_run(method, world=world, seed=0), "seed": 0, "extra": {"cases": cases}})
+    records.insert(0, records.pop())
+    (methods,) = first_cases(records).values()
+    assert {cases[0]["query"] for cases in methods.values()} == {"asked in world 0"}
+
+
+@pytest.mark.parametrize("trained, encoder, depends", [
+    (False, {}, False), (True, {}, True), (True, {"dtype": "fp64"}, False), (False, {"pretrain": PretrainConfig()}, True),
+    (False, {"name": "learned"}, True),
+])
+def test_what_is_trained_here_depends_on_the_processor(trained, encoder, depends):
+    run = a_run(trained=trained)
+    run = run.model_copy(update={"encoder": run.encoder.model_copy(update=encoder)})
+    assert depends_on_processor({"run": run}) == depends
+
+
+SEEDS = [(None, 0), (None, 1), (None, 2)]
+WORLDS = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+
+
+def side(values, keys, made=MADE, clean=True, overlap=0.):
+    "A side without resamples."
+    return [Run(key, value, None, made, clean, overlap) for key, value in zip(keys, values)]
+
+
+TUNED = side([.5, .6, .7], SEEDS)
+
+
+@pytest.mark.parametrize("other", [
+    side([.4] * 3, SEEDS, Made("torch 2.13.0", "elsewhere")), side([.4], [(None, None)], Made("torch 2.12.0", None)),
+    side([.4] * 3, SEEDS, clean=False), side([.4] * 2, [(None, 2), (None, 3)]),
+], ids=["processor", "versions", "changes", "one seed in common"])
+def test_sides_that_are_no_pairs(other):
+    with pytest.raises(Unpaired):
+        paired_sides([TUNED, other])
+
+
+def test_what_a_difference_rests_on():
+    assert paired_sides([TUNED, side([.4], [(None, None)])]).difference == pytest.approx(.2), "Base is one run"
+    assert paired_sides([TUNED, side([.4], [(None, None)], Made("torch 2.13.0", None))]).n == 3, "and made anywhere"
+    assert paired_sides([TUNED, side([.4] * 2, SEEDS[1:])]).n == 2, "common seeds alone"
+    values = [.1, .2, .3, .5, .8]
+    planted = paired_sides([side(values, WORLDS), side([0] * 5, WORLDS)])
+    assert (planted.n, planted.difference) == (3, pytest.approx(.5)), "a world counts once"
+    assert level(side(values, WORLDS)).n == 3
+    splits = paired_sides([side(values, WORLDS, overlap=1.), side([0] * 5, WORLDS)])
+    assert splits.error == pytest.approx(2 * planted.error), "random splits share their texts"
+
+
+@pytest.mark.parametrize("split, overlap", [
+    ({"authors": .5, "topics": .5}, 1), ({"authors": .8, "topics": .6}, 2 / 3), ({"scheme": "paper"}, 0)])
+def test_how_much_splits_overlap(split, overlap):
+    data = CorpusConfig(name="reddit", task="authors", split={"scheme": "random", "authors": .5, "topics": .5} | split)
+    for run in (a_run(corpus=data), a_run(trained=False, eval_corpus=data)):
+        assert overlap_of({"run": run}) == pytest.approx(overlap)
+
+
+def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
+    "A difference never loses its test items in silence: without them its interval would be far too narrow."
+    rng = np.random.default_rng(0)
+    items = rng.normal(scale=.1, size=200)
+
+    def side(value, kept):
+        return [Run((None, seed), value + .001 * seed, value + items[:kept] + rng.normal(size=kept, scale=.01), MADE, True)
+                for seed in range(3)]
+
+    few = side(.5, 80)
+    for many in (side(.4, 200), side(.4, 200)[:1] + side(.4, 80)[1:]):
+        cut = [run._replace(resampled=run.resampled[:80]) for run in many]
+        assert paired_sides([few, many]) == paired_sides([few, cut])
+        assert paired_sides([few, many]).items_error > 0
+    assert level(many).low == level(cut).low, "of runs with more and with fewer"

@@ -1,0 +1,266 @@
+"Candidate answers: odd bytes, properties on random data, and the paper's own WikiQA."
+import gzip
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from debias_nb.papers.data import answers as qa
+from debias_nb.settings import AnswersWorldConfig
+from debias_nb.data import registry
+from debias_nb.papers.worlds.planted_answers import answers_split
+from debias_nb.data.lexicon import ANSWER_SPLITS
+from debias_nb.data.registry import ChangedData, DataError, MissingData, load_registry, locate
+
+WITHOUT_DATA = "DEBIAS_NB_DATA is not set: the published files are not at hand"
+real = pytest.mark.skipif(not os.environ.get("DEBIAS_NB_DATA"), reason=WITHOUT_DATA)
+TRIPLE = ("question", "answer", "label")
+GRADED = (*qa.COLUMNS, "grade")
+
+
+def made(*rows, name="made", grades=None, part=None):
+    "Answers of rows (question id, answer, label)."
+    ids, answers, labels = zip(*rows)
+    questions = [f"{i}?" for i in ids]
+    return qa.Answers(name, list(ids), questions, list(answers), list(labels), grades, part=part)
+
+
+def write(path, data):
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def or_skip(find, *args, **kwargs):
+    "What is found; the test is skipped where the published file is not at hand."
+    try:
+        return find(*args, **kwargs)
+    except MissingData as e:
+        pytest.skip(str(e).splitlines()[0])
+
+
+def load(name, part):
+    return or_skip(qa.load_answers, name, part, download=False)
+
+
+def file(dataset, name):
+    return or_skip(locate, dataset, name, False)
+
+
+def counted(answers, *names):
+    return tuple(answers.counts[name] for name in names)
+
+
+TWO = made(("a", "x", 1), ("a", "y", 0))
+
+
+@pytest.mark.parametrize("make, named", [
+    (lambda: replace(TWO, answers=["x"]), "answers"),
+    (lambda: replace(TWO, labels=[1, .5]), r"labels\[1\]"),
+    (lambda: replace(TWO, grades=[4, 5]), r"grades\[1\]"),
+    (lambda: replace(TWO, grades=[2, 1]), r"labels\[0\]"),
+    (lambda: qa.load_answers("wikiQA", "test"), "wikiqa"),
+    (lambda: qa.load_answers("selqa", "tset"), "test"),
+    (lambda: qa.flip_labels(TWO, float("nan"), 0), "share"),
+    (lambda: qa.perturb(["a"], 1.1, 0), "share"),
+    (lambda: qa.flip_labels(replace(TWO, part="dev"), .2, 0), "made"),
+    (lambda: qa.flip_labels(replace(TWO, part="test"), .2, 0), "made"),
+])
+def test_what_cannot_be_is_refused(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+# ---- questions and their candidates
+
+
+def test_everything_that_is_odd_is_counted():
+    rows = [
+        ("a", "s", 1),
+        ("a", "s", 0),
+        ("b", "t", 0),
+        ("c", "u", 1),
+        ("c", "v", 1),
+        ("c", "w&amp;", 1),
+        ("d", "u", 1),
+    ]
+    odd = replace(made(*rows), questions=["x?"] * 3 + ["y?"] * 3 + ["z?"])
+    assert qa.describe(odd) == {
+        "questions": 4,
+        "candidates": 7,
+        "relevant": 5,
+        "questions without a relevant candidate": 1,
+        "questions with only relevant candidates": 2,
+        "questions with one candidate": 2,
+        "questions worded as another": 2,
+        "repeated candidates": 1,
+        "candidates with both labels": 1,
+        "candidates with several grades": 0,
+        "rows with HTML entities": 1,
+        "rows with no-break spaces": 0,
+        "first candidate relevant": 3,
+        "first candidate relevant, random order": 1 / 2 + 0 + 1 + 1,
+    }
+    graded = made(("a", "s", 1), ("a", "s", 1), ("a", "u", 0), ("a", "u", 0), grades=[4, 3, 2, 1])
+    described = qa.describe(graded)
+    assert described["candidates with several grades"] == 2 > described["candidates with both labels"]
+
+
+# ---- reading
+
+
+@pytest.mark.parametrize("data, answers", [
+    (b"q\ta?\tb\t1", ["b"]),                         # no line end at the end
+    (b"q\ta?\tb\t1\r\nq\ta?\tc\t0\r\n", ["b", "c"]), # CRLF
+    (b'q\ta?\t"b\t1\nq\ta?\tc"\t0\n', ['"b', 'c"']), # quotation marks are text
+    # none of these ends a line; nothing is stripped
+    ("q\ta?\t b\u2028\x85\x0b\x1c c \t1\n".encode(), [" b\u2028\x85\x0b\x1c c "]),
+])
+def test_files_are_read_to_the_letter(tmp_path, data, answers):
+    assert qa.read_answers(write(tmp_path / "a.tsv", data)).answers == answers
+    assert qa.read_answers(write(tmp_path / "a.tsv.gz", gzip.compress(data, mtime=0))).answers == answers
+
+
+@pytest.mark.parametrize("line, named", [
+    (b"", "5"),
+    (b"q\ta?\tb\t1\t4\t5", "6 columns"),
+    (b"q\ta?\tb\tyes\t4", "'yes'"),
+    (b"q\ta?\tb\t1\t5", "'5'"),
+    (b"q\ta\xff\tb\t1\t4", "UTF-8"),
+    (b'q\ta?\t"torn\t1\t4', "quoting"),
+])
+def test_unusable_lines_are_refused_and_named(tmp_path, line, named):
+    path = write(tmp_path / "a.tsv", b"q0\tx?\ty\t1\t4\n" + line + b"\nq0\tx?\tz\t0\t2\n")
+    with pytest.raises(DataError, match=f"a.tsv:2: .*{named}"):
+        qa.read_answers(path, GRADED, quoting=named == "quoting")
+
+
+characters = st.characters(exclude_characters="\t\n\r\ufeff\0", exclude_categories=["Cs"])
+text = st.text(characters, min_size=1, max_size=12).filter(str.strip)
+ROW_READ = st.tuples(st.sampled_from(["q1", "q2", "q3"]), text, st.integers(1, 4))
+rows_read = st.lists(ROW_READ, min_size=1, max_size=20)
+
+
+@settings(max_examples=60)
+@given(rows_read)
+def test_what_is_written_is_read(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("a")
+    lines = [f"{i}\tWhat of {i}?\t{answer}\t{int(grade >= 3)}\t{grade}\n" for i, answer, grade in rows]
+    tsv = write(folder / "a.tsv", "".join(lines))
+    got = qa.read_answers(tsv, GRADED)
+    assert list(zip(got.question_ids, got.answers, got.grades.tolist())) == rows
+    assert got.counts["questions read"] == len({r[0] for r in rows}) == got.groups().max() + 1
+
+
+def test_quotation_marks_are_syntax_only_where_asked_for(tmp_path):
+    path = write(tmp_path / "a.tsv", 'a?\t"say ""yes"""\t1\n')
+    triple = dict(columns=TRIPLE, group_by="run")
+    assert qa.read_answers(path, quoting=True, **triple).answers[0] == 'say "yes"'
+    assert qa.read_answers(path, **triple).answers[0] == '"say ""yes"""'
+
+
+def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(MissingData, match="place it as selqa/selqa-ass-train.tsv"):
+        qa.load_answers("selqa", "train")
+    (tmp_path / "selqa").mkdir()
+    placed = write(tmp_path / "selqa/selqa-ass-train.tsv", "a?\tx\t1\na?\ty\t0\nb?\tz\t1\na?\tu\t0\n")
+    with pytest.raises(ChangedData, match="7bed75a72cf73df0fc74cbd5a8506584c4de03ea"):
+        qa.load_answers("selqa", "train")
+    monkeypatch.setattr(registry, "verify", lambda path, entry: placed)
+    got = qa.load_answers("selqa", "train")
+    assert got.groups().tolist() == [0, 0, 1, 2]
+    assert counted(got, "questions in the paper", "questions without a relevant candidate") == (5529, 1), "none is dropped"
+
+
+def test_sources_are_registered():
+    registry = load_registry()
+    for name, source in qa.SOURCES.items():
+        for part, file_name in source.files.items():
+            registry.entry(source.dataset or name, file_name)
+        for file_name in source.queries.values():
+            registry.entry(name, file_name)
+        assert set(source.drops) | set(source.queries) | set(source.paper) <= set(source.files)
+
+
+# ---- noise and perturbation
+
+
+texts_to_perturb = st.lists(st.text(min_size=1, max_size=15).filter(str.strip), max_size=30)
+
+
+@settings(max_examples=30)
+@given(texts_to_perturb, st.floats(0, 1), st.integers(0, 5))
+def test_exactly_a_share_changes(texts, share, seed):
+    before = list(texts)
+    changed = qa.perturb(texts, share, seed)
+    assert texts == before and len(changed) == len(texts)
+    assert all(t.strip() for t in changed)
+    assert sum(a != b for a, b in zip(texts, changed)) == round(share * len(texts))
+
+
+def test_all_kinds_and_places_of_edits_occur_as_often():
+    changed = qa.perturb(["ABCD"] * 3000, 1., 0)
+    assert {text for text in changed if text.isupper() and len(text) == 4} == {"BACD", "ACBD", "ABDC"}
+    assert {text for text in changed if len(text) == 3} == {"BCD", "ACD", "ABD", "ABC"}
+    assert {text.index(text.strip("ABCD")) for text in changed if len(text) == 5} == {0, 1, 2, 3, 4}
+    assert all(900 < sum(len(text) == n for text in changed) < 1100 for n in (3, 4, 5))
+    assert {len(text) for text in qa.perturb(["a"] * 50, 1., 0)} == {2}
+    assert {len(text) for text in qa.perturb(["aa"] * 50, 1., 0)} == {1, 3}
+
+
+def test_an_edit_depends_on_seed_and_place_alone():
+    texts = [f"sentence number {i}" for i in range(20)]
+    some = qa.perturb(texts, .3, 1)
+    more = qa.perturb(texts, .6, 1)
+    assert all(few in (text, many) for text, few, many in zip(texts, some, more))
+    assert some != qa.perturb(texts, .3, 2)
+
+
+# ---- words in common
+
+
+@pytest.mark.parametrize("n", [1, 7, 999])
+def test_equal_shares_are_none_of_them_high(n):
+    "The mean of equal numbers may differ from them in the last digit."
+    for m in (3, 5, 7, 11):
+        question = " ".join(f"w{i}" for i in range(m))
+        equal = qa.Answers("equal", ["q"] * n, [question] * n, ["w0"] * n, [1] * n)
+        assert not qa.high_overlap(equal).any()
+
+
+# ---- planted answers
+
+
+@pytest.mark.parametrize("dials", [dict(rho=1), dict(rho=0, seed=4, candidates=2), dict(asked=9, many=2, few=0, candidates=12)])
+def test_planted_answers_are_what_was_planted(dials):
+    config = AnswersWorldConfig(name="answers", **dict(questions=150, tests=120) | dials)
+    shares = np.array([config.few, config.many]) / (config.asked + 1)
+    for part in ANSWER_SPLITS:
+        a = qa.planted_answers(config, part)
+        made_of = answers_split(config, part)
+        assert (a.question_ids, a.questions, a.answers) == made_of[1:4] and (a.labels == made_of.labels).all()
+        assert (a.name, a.part) == (f"answers {part}", part if part in ("train", "dev") else "test")
+        assert qa.shared_words(a).tolist() == shares[made_of.many.astype(int)].tolist()
+        assert (qa.high_overlap(a) == made_of.many).all()
+        by_question = (-1, config.candidates) # a question is misled where only wrong candidates share many words
+        right = (made_of.many & (made_of.labels == 1)).reshape(by_question).any(1)
+        wrong = (made_of.many & (made_of.labels == 0)).reshape(by_question).any(1)
+        assert (qa.overlap_errors(a).reshape(by_question).T == (~right & wrong)).all()
+        planted = ("candidates that share many words", "candidates with a cue of the question's type")
+        assert counted(a, *planted) == (made_of.many.sum(), made_of.cued.sum())
+
+
+# ---- the published files
+
+
+@real
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_wikiqa_is_the_papers_own(part):
+    theirs = qa.read_answers(file("wikiqa", f"scan-{part}.tsv"), columns=TRIPLE, group_by="run")
+    ours = load("wikiqa", part)
+    columns = ["question", "answer", "label"]
+    assert ours.frame()[columns].equals(theirs.frame()[columns])
+    assert (ours.groups() == theirs.groups()).all()

@@ -1,0 +1,264 @@
+"Retrieval against brute force: with ties everywhere and in any block size. Its parts are checked in their notebook."
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from debias_nb.papers.data.titles import TitleTask
+from debias_nb.measures.metrics import bootstrap_weights
+from debias_nb.papers.tasks.retrieval import bin_shares, evaluate_retrieval, first_hits
+from debias_nb.papers.tasks.retrieval import frequency_bins, propensities
+from debias_nb.papers.tasks.retrieval import top_lists
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+def whole(seed, n, d):
+    "Vectors of small whole numbers: exact sums, many ties."
+    return torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (n, d))).float()
+
+
+def normal(seed, n, d):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d))).float()
+
+
+def table(queries, items, own=None):
+    "All scores as they are defined."
+    scores = (queries.double() @ items.double().T).float().numpy()
+    if own is not None:
+        rows = np.flatnonzero(np.asarray(own) >= 0)
+        scores[rows, np.asarray(own)[rows]] = -np.inf
+    return scores
+
+
+def p_at_1(scores, relevance):
+    "By brute force: the share of relevant items among those tied for the first place."
+    first = scores == scores.max(1, keepdims=True)
+    return (first & relevance).sum(1) / first.sum(1)
+
+
+def some_relevant(rng, n, m, share=.2):
+    marks = rng.random((n, m)) < share
+    marks[np.arange(n), rng.integers(m, size=n)] = True
+    return marks
+
+
+# ---------------------------------------------------------------- a task
+
+
+def toy(seed=0, n=60, m=150, **change):
+    "Vectors of queries and items, and a task on them."
+    rng = np.random.default_rng(seed)
+    own = np.where(rng.random(n) < .5, rng.integers(m, size=n), -1)
+    marks = some_relevant(rng, n, m, .05)
+    marks[np.arange(n)[own >= 0], own[own >= 0]] = False
+    marks[np.arange(n), (own + 1) % m] = True
+    columns = dict(
+        relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n),
+        frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
+    )
+    task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
+    return whole(seed, n, 3), whole(seed + 1, m, 3), task
+
+
+class Placed(TorchFunctionMode):
+    "Notes the tensors that are made without a word about their device."
+    MAKERS = {
+        torch.arange, torch.as_tensor, torch.empty, torch.from_numpy, torch.full, torch.ones, torch.tensor, torch.zeros,
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.lost = []
+
+    def __torch_function__(self, f, types, args=(), kwargs=None):
+        if f in self.MAKERS and "device" not in (kwargs or {}):
+            self.lost.append(f.__name__)
+        return f(*args, **(kwargs or {}))
+
+
+def test_every_tensor_is_made_on_the_device_of_the_vectors():
+    "What no GPU is needed to see."
+    q, x, task = toy()
+    with Placed() as placed:
+        torch.zeros(3)
+        assert placed.lost.pop() == "zeros", "this one is noticed"
+        evaluate_retrieval(q, x, task)
+        top_lists(q, x, task, [1, 2])
+        first_hits(q, x, task.relevance, nearest=3)
+    assert not placed.lost
+
+
+class Sizes(TorchDispatchMode):
+    "Notes the bytes of the largest tensor that any operation returns."
+    largest = 0
+
+    def __torch_dispatch__(self, f, types, args=(), kwargs=None):
+        result = f(*args, **(kwargs or {}))
+        for t in result if isinstance(result, (tuple, list)) else [result]:
+            if torch.is_tensor(t):
+                self.largest = max(self.largest, t.untyped_storage().nbytes())
+        return result
+
+
+@pytest.mark.parametrize("search", [
+    lambda q, x, t: evaluate_retrieval(q, x, t, block_bytes=2**20),
+    lambda q, x, t: first_hits(q, x, t.relevance, 8, block_bytes=2**20),
+])
+def test_memory_is_bounded(search):
+    "Of a table of 60 MB, no part larger than a few blocks of 1 MB is ever there."
+    n, m = 750, 20_000
+    own = sp.csr_matrix((np.ones(n, bool), (range(n), range(n))), shape=(n, m))
+    task = TitleTask("large", ["q"] * n, ["i"] * m, own, np.full(n, -1), None, np.zeros(m))
+    q = normal(0, n, 4)
+    x = normal(1, m, 4)
+    with Sizes() as sizes:
+        search(q, x, task)
+    assert 2**18 < sizes.largest <= 3 * 2**20
+
+
+# ---------------------------------------------------------------- precision
+
+
+def falls(values):
+    return all(a >= b for a, b in itertools.pairwise(values))
+
+
+def expected_gains(scores, gains, k):
+    "What the first k places of one query hold, where a tie at the last is shared out evenly."
+    edge = np.sort(scores)[::-1][k - 1]
+    above = scores > edge
+    level = scores == edge
+    left = k - above.sum()
+    return (gains * above).sum() + left * (gains * level).sum() / level.sum()
+
+
+@pytest.mark.parametrize("size", [1, 5000, 2**24])
+def test_evaluation_is_that_of_brute_force(size):
+    q, x, task = toy()
+    rng = np.random.default_rng(9)
+    bars = (rng.random((60, 150)) < .1) & ~task.relevance.toarray()
+    task = replace(task, excluded=sp.csr_matrix(bars))
+    scores = table(q, x, task.own)
+    scores[bars] = -np.inf
+    marks = task.relevance.toarray()
+    worth = marks / propensities(task.frequency, task.frequency.sum())
+    found = evaluate_retrieval(q, x, task, block_bytes=size)[0]
+    for k in (1, 3, 5):
+        hits = [expected_gains(scores[i], marks[i], k) / k for i in range(60)]
+        collected = sum(expected_gains(scores[i], worth[i], k) for i in range(60))
+        possible = sum(np.sort(worth[i])[::-1][:k].sum() for i in range(60))
+        assert found[f"p{k}"] == pytest.approx(np.mean(hits))
+        assert found[f"psp{k}"] == pytest.approx(collected / possible)
+
+
+# ---------------------------------------------------------------- propensities, parts
+
+
+def test_propensities_as_the_repository_computes_them():
+    counts = np.array([0, 1, 7, 300])
+    n = 5000
+    c = (math.log(n) - 1) * (1.5 + 1) ** .55 # as the repository writes it, in its inverse form
+    assert np.allclose(1 / propensities(counts, n), 1 + c * (counts + 1.5) ** -.55)
+    assert (np.diff(propensities(counts, n)) > 0).all()
+
+
+def test_evaluation_agrees_with_its_parts():
+    q, x, task = toy()
+    metrics, kept = evaluate_retrieval(q, x, task, replicates=20, seed=4)
+    scores = table(q, x, task.own)
+    hits = p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray())
+    shares = bin_shares(task.relevance, frequency_bins(task.frequency))
+    weights = {
+        "p1": np.ones(60),
+        "p1[Books]": task.categories == "Books",
+        "p1[Toys]": task.categories == "Toys",
+        "p1[ordinary]": ~task.accessory,
+    }
+    for b in range(5):
+        weights[f"p1[bin {b + 1}]"] = shares[:, b]
+    assert set(metrics) == set(weights) | {"p3", "p5", "psp1", "psp3", "psp5"}
+    assert set(kept) == set(weights)
+    drawn = bootstrap_weights(60, 20, 4)
+    for key, w in weights.items():
+        assert metrics[key] == pytest.approx(np.average(hits, weights=w))
+        assert kept[key] == pytest.approx([np.average(hits, weights=d * w) for d in drawn])
+    assert all(isinstance(v, float) and math.isfinite(v) for v in metrics.values())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_every_type_and_device_gives_the_same(device, dtype):
+    "Small whole numbers are exact in all of them."
+    q, x, task = toy()
+    found = evaluate_retrieval(q.to(device, dtype).requires_grad_(), x.to(device, dtype), task)
+    assert found == evaluate_retrieval(q, x, task)
+
+
+def test_what_is_not_known_is_left_out():
+    q, x, task = toy(categories=None, accessory=None, frequency=np.zeros(150))
+    assert list(evaluate_retrieval(q, x, task)[0]) == ["p1", "p3", "p5"]
+    metrics, kept = evaluate_retrieval(q, x, task, ks=(3,))
+    assert list(metrics) == ["p3", "p1"]
+    assert list(kept) == ["p1"]
+    _, _, all_accessories = toy(accessory=np.ones(60, bool))
+    assert "p1[ordinary]" not in evaluate_retrieval(q, x, all_accessories)[0]
+
+
+def test_a_resample_without_the_part_is_nan():
+    q, x, task = toy(categories=np.where(np.arange(60) == 0, "one", "rest"))
+    metrics, kept = evaluate_retrieval(q, x, task, replicates=50)
+    missing = bootstrap_weights(60, 50, 0)[:, 0] == 0
+    assert missing.any()
+    assert (np.isnan(kept["p1[one]"]) == missing).all()
+    assert not np.isnan(kept["p1"]).any()
+    assert math.isfinite(metrics["p1[one]"])
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(queries=torch.ones(59, 3)), "toy: .*59"),
+    (dict(ks=(1, 150)), "toy: k"),
+    (dict(ks=(0,)), "toy: k"),
+    (dict(queries=torch.ones(60, 3).index_fill(0, torch.tensor([3, 9]), -math.inf)), "toy: queries: row 3"),
+    (dict(items=torch.ones(150, 3).index_fill(0, torch.tensor([7]), math.nan)), "toy: items: row 7"),
+])
+def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
+    q, x, task = toy()
+    given = dict(queries=q, items=x, task=task) | change
+    with pytest.raises(ValueError, match=words):
+        evaluate_retrieval(**given)
+    if "ks" not in change:
+        with pytest.raises(ValueError, match=words):
+            top_lists(rows=[0], **given)
+
+
+def test_lists_for_case_studies_are_the_first_items():
+    q, x, task = toy()
+    lists = top_lists(q, x, task, [7, 3], k=4)
+    scores = table(q, x, task.own)
+    marks = task.relevance.toarray()
+    for row, found in zip([7, 3], lists):
+        first = np.argsort(-scores[row], kind="stable")[:4]
+        assert found == [(i, scores[row, i], marks[row, i]) for i in first]
+        for entry in found:
+            assert [type(value) for value in entry] == [int, float, bool]
+
+
+# ---------------------------------------------------------------- who is first
+
+
+def test_what_has_no_first_hit_is_refused():
+    queries, items = whole(0, 7, 3), whole(1, 12, 3)
+    marks = sp.csr_array(np.eye(7, 12, dtype=bool))
+    broken = items.clone()
+    broken[4, 1] = math.nan
+    with pytest.raises(ValueError, match="items: row 4 is not finite"):
+        first_hits(queries, broken, marks)
+    with pytest.raises(ValueError, match="query 0 has no relevant item"):
+        first_hits(queries, items, 0 * marks)

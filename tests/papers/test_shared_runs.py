@@ -1,0 +1,132 @@
+"""Experiments that share runs, and parts that are left out.
+
+Rows by learning rate, interpolated encoders, cases picked by their rule.
+"""
+import pytest
+
+from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig
+from debias_nb.runs.config import TableConfig, TrainConfig
+from debias_nb.papers.pages.frame import Results, all_experiments, papers
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import Store, make_record
+from debias_nb.runs.runner import run_all
+from debias_nb.papers.data.labeled_pairs import _part_of, planted_catalog
+from debias_nb.papers.tasks.titles import title_split
+from made import METHODS, STATIC, WORLD
+
+TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
+TRAINING = TrainConfig(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
+WISE = MethodConfig(name="WiSE-FT", interpolate=(.5,))
+BLOCK = dict(
+    encoders=["tiny-static"], corpora=[TITLES], methods=["Base", "Finetuned"], training=TRAINING, seeds=[0, 1],
+    evaluate=["iid", "unseen"],
+)
+
+
+def table(columns, **more):
+    "The table `ours`, with a column for each label and its settings."
+    made = [ColumnConfig(label=label, corpus="catalogue", **settings) for label, settings in columns.items()]
+    return TableConfig(id="ours", metric="p1", columns=made, **more)
+
+
+BY_SPLIT = {"iid": dict(evaluate="iid", shift="iid"), "unseen": dict(evaluate="unseen", shift="ood")}
+
+
+def experiment(name="one", **block):
+    return ExperimentConfig(
+        paper="itvreg", experiment=name, profile="planted", title="t", scale="s", encoders=[STATIC],
+        methods=[*METHODS, WISE], blocks=[BlockConfig(**(BLOCK | block))],
+        tables=[table(BY_SPLIT, rows={"Finetuned": "ERM"})],
+    )
+
+
+def invented(run, value):
+    "A record of a run that never was."
+    metrics = {split: {"p1": value} for split in run.evaluate}
+    data = {"train": {"fingerprint": "ab"}}
+    encoder = {"name": "x", "fingerprint": "cd"}
+    spent = dict(start=Start(), device="cpu", dtype="fp32", peak_memory=1)
+    return make_record(run, metrics, data=data, encoder=encoder, curve={}, **spent)
+
+
+def test_a_borrowed_run_is_the_owners(tmp_path):
+    owner = experiment()
+    borrower = experiment("two", of="one")
+    store = Store(tmp_path)
+    assert [r.id for r in owner.runs()] == [r.id for r in borrower.runs()]
+    assert all(r.experiment == "one" for r in borrower.runs())
+    for i, run in enumerate(owner.runs()):
+        store.append(invented(run, .1 * (i + 1)))
+    assert {p.parent.name for p in tmp_path.rglob("*.json")} == {"one.planted"}
+    cells = Results().study_of(borrower, store).cells
+    assert {c.method for c in cells} == {"Base", "ERM"}
+    assert [round(c.value) for c in cells if c.column == "iid"] == [10, 25]
+    assert len(Results().records(borrower, store)) == 3
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_every_borrowed_run_of_this_project_has_an_owner(paper):
+    for profile in ("planted", "small", "paper"):
+        mine = {e.experiment: e for e in all_experiments(paper) if e.profile == profile}
+        own = {name: {r.id for r in e.runs() if r.experiment == name} for name, e in mine.items()}
+        for e in mine.values():
+            for r in e.runs():
+                assert r.experiment in own, f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
+                assert r.id in own[r.experiment], f"{e.experiment}, {profile}: {r.id} belongs to no experiment"
+
+
+def test_rows_by_rate_and_columns_by_epochs(tmp_path):
+    grid = []
+    for rate in (.01, .1):
+        for epochs in (1, 2):
+            grid.append(TRAINING.model_copy(update=dict(learning_rate=rate, epochs=epochs)))
+    by_epochs = {f"{n} epochs": dict(evaluate="iid", shift="iid", epochs=n) for n in (1, 2)}
+    e = experiment(methods=["Finetuned"], training=tuple(grid), seeds=[0])
+    e = e.model_copy(update=dict(tables=(table(by_epochs),)))
+    store = Store(tmp_path)
+    for run in e.runs():
+        store.append(invented(run, run.training.learning_rate * run.training.epochs))
+    assert {(c.method, c.column): round(c.value, 6) for c in Results().study_of(e, store).cells} == {
+        ("Finetuned, 0.01", "1 epochs"): 1,
+        ("Finetuned, 0.01", "2 epochs"): 2,
+        ("Finetuned, 0.1", "1 epochs"): 10,
+        ("Finetuned, 0.1", "2 epochs"): 20,
+    }
+
+
+@pytest.fixture(scope="module")
+def titled(tmp_path_factory):
+    asked = dict(evaluate=["iid", "unseen", "mix"], measure=["cases", "gradients"])
+    e = experiment(methods=["Base", "Finetuned", "ITVReg", "WiSE-FT"], seeds=[0], **asked)
+    store = Store(tmp_path_factory.mktemp("titles"))
+    return e, store, run_all(e.runs(), store, workers=1, progress=False)
+
+
+def test_a_run_on_titles_keeps_what_was_asked_for(titled):
+    _, _, out = titled
+    base, tuned, reg, wise = out.records.values()
+    assert not out.failed
+    assert not out.missing
+    precision = {"p1", "p3", "p5", "psp1", "p1[ordinary]"}
+    importance = {"brand importance", "causal importance", "peak importance"}
+    assert precision | importance <= base["metrics"]["iid"].keys()
+    assert set(base["metrics"]["mix"]) == {"p1[tick 0]", "p1[tick 1]", "p1[tick 2]"}
+    assert base["metrics"]["mix"]["p1[tick 0]"] == base["metrics"]["iid"]["p1[ordinary]"]
+    assert wise["metrics"]["iid"] == tuned["metrics"]["iid"]
+    assert wise["metrics"]["iid@0.5"] != tuned["metrics"]["iid"]
+    assert "gradient norms" in tuned["extra"]
+    assert "gradient norms" not in reg["extra"]
+    assert tuned["extra"]["gradient norms"]["OutReg"] > 0
+
+
+def test_queries_that_are_held_out_are_not_trained_on():
+    whole = title_split(TITLES).train
+    split = title_split(TITLES.model_copy(update={"holdout": .25}))
+    held = split.tests["heldout"]
+    assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
+    assert not set(held.queries) & set(split.train.queries)
+    corpus = CorpusConfig(name="catalogue", world=WORLD, holdout=.2)
+    drawn = planted_catalog(WORLD).labeled_pairs()
+    both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
+    assert not set(both[0].group) & set(both[1].group)
+    assert len(set(both[1].group)) == round(.2 * len(set(drawn.group)))

@@ -1,0 +1,265 @@
+"""Runs on authors: parts of a corpus, who is found and who is not, settings chosen on validation texts alone, records
+that repeat, bad input."""
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from debias_nb.papers.tasks import authors
+from debias_nb.losses.author_batches import author_ids
+from debias_nb.papers.tasks.authors import author_loss, author_split, beginning, counts, evaluate_authors
+from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, tune
+from debias_nb.papers.data.author_splits import query_target
+from debias_nb.papers.data.authors import Texts
+from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
+from debias_nb.runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.data.corpora import SplitConfig
+from debias_nb.runs.runner import absent, execute
+from debias_nb.runs.records import TrainingFailed
+from debias_nb.data.registry import MissingData
+from cells import defined_in
+from made import pin
+
+WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
+CORPUS = CorpusConfig(name="authors", task="authors", world=WORLD, split=SplitConfig())
+ENCODER = EncoderConfig(name="learned", kind="static", embedding=16, max_length=80)
+NO_SUCH_ENCODER = EncoderConfig(name="no-such", kind="static")
+TRAINING = TrainConfig(
+    loss="authors", temperature=.1, learning_rate=1e-2, epochs=2, batch_size=16, further_temperatures=[.5])
+CL = MethodConfig(name="CL", authors=AuthorsConfig())
+ARR = MethodConfig(name="CL + ARR", authors=AuthorsConfig(student="arr"))
+MLL = MethodConfig(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
+BOW = MethodConfig(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
+FUNCTION_WORDS = MethodConfig(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
+torch.set_num_threads(1)
+
+
+def run_of(method, **changes):
+    settings = {
+        "paper": "arr", "experiment": "demo", "profile": "planted", "encoder": ENCODER, "method": method,
+        "evaluate": ("cross", "iid")}
+    own = {"corpus": CORPUS, "training": TRAINING} if method.trained else {"eval_corpus": CORPUS}
+    return RunConfig(**(settings | own | changes))
+
+
+# ---- parts
+
+def test_another_seed_of_the_split_is_another_split():
+    def split_anew(seed):
+        return author_split.__wrapped__(CORPUS.model_copy(update={"split": SplitConfig(seed=seed)}))
+
+    kept, again, other = author_split(CORPUS).train, split_anew(0).train, split_anew(1).train
+    assert again.fingerprint == kept.fingerprint != other.fingerprint
+    near = author_split(CORPUS.model_copy(update={"likeness": 1.}))
+    assert near.train.fingerprint == kept.fingerprint
+    assert near.tests["cross"].fingerprint != author_split(CORPUS).tests["cross"].fingerprint
+
+
+def write_lines(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def publish(folder, name, people):
+    "Two texts of each author, as pairs in the files of a published part."
+    pairs, truth = [], []
+    for i, author in enumerate(people):
+        fandoms, texts = [f"fandom {name} {k}" for k in range(2)], [f"{author} wrote {k} in {name}" for k in range(2)]
+        pairs.append({"id": str(i), "fandoms": fandoms, "pair": texts})
+        truth.append({"id": str(i), "same": True, "authors": [author, author]})
+    (folder / name).mkdir(parents=True)
+    write_lines(folder / name / "pairs.jsonl", pairs)
+    write_lines(folder / name / "truth.jsonl", truth)
+    pin(folder / name)
+
+
+def test_parts_that_were_published_apart_are_the_split(tmp_path, monkeypatch):
+    for name, people in (("pan20_train", "ab"), ("pan20_test", "cd"), ("pan21_test", "ef")):
+        publish(tmp_path, name, people)
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    as_published = SplitConfig(scheme="published")
+    split = author_split(CorpusConfig(name="pan20_train", task="authors", split=as_published))
+    assert set(split.train.author) == {"a", "b"}
+    assert set(split.validation.author) == {"c", "d"}
+    assert set(split.tests["cross"].author) == {"e", "f"} and "iid" not in split.tests
+
+
+def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    corpus = CorpusConfig(name="reddit_pushshift", task="authors", split=SplitConfig())
+    with pytest.raises(MissingData, match="reddit_pushshift"):
+        author_split(corpus)
+    assert "reddit_pushshift" in absent(run_of(CL, corpus=corpus, eval_world=None))
+    assert "no-such" in absent(run_of(CL, encoder=NO_SUCH_ENCODER))
+    assert absent(run_of(BOW, encoder=NO_SUCH_ENCODER)) is None, "counting words needs no encoder"
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    unknown = CorpusConfig(name="reddit_tldr_user", task="authors", split=SplitConfig())
+    not_apart = CorpusConfig(name="pan20_test", task="authors", split=SplitConfig(scheme="published"))
+    of_before = CORPUS.model_copy(update={"split": SplitConfig(validation="across")})
+    assert "no longer made" in absent(run_of(CL, corpus=of_before))
+    for refused, named in (
+        (lambda: author_split(unknown), "reddit_tldr_users"),
+        (lambda: author_split(not_apart), "pan20_test"),
+        (lambda: execute(run_of(CL, evaluate=("open",))), "open"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            refused()
+
+
+# ---- who is found
+
+def shelf(people, topics=None):
+    return Texts("shelf", list(people), list(topics) if topics else None, [f"text {i}" for i in range(len(people))])
+
+
+def test_the_metrics_by_hand():
+    texts = shelf("aabbccde", "xyxyzzxy")
+    halves = query_target(texts, 3)
+    rows = torch.eye(8)
+    for query, hits in zip(halves.queries, halves.relevance().toarray()):
+        rows[halves.targets[np.flatnonzero(hits)[0]]] = rows[query]
+    found, *_ = evaluate_authors(rows, texts, halves)
+    assert found["r8"] == 1 == found["mrr"]
+    assert found["queries"] == 3 and found["targets"] == 5
+    thin = sparse.csr_matrix(torch.roll(rows, 1, 1).numpy())
+    assert evaluate_authors(thin, texts, halves)[0] == found, "neither a rotation nor sparse rows change anything"
+
+
+@pytest.mark.parametrize("order", [np.arange(30), np.arange(30)[::-1], np.random.default_rng(0).permutation(30)])
+def test_the_order_of_the_texts_cannot_help_a_constant(order):
+    "There are two targets of each author, and one query."
+    texts = shelf([f"a{i % 10}" for i in order], [f"t{i % 3}" for i in order])
+    found, *_ = evaluate_authors(torch.ones(30, 4) / 2, texts, query_target(texts))
+    targets = found["targets"]
+    neither_in_eight = np.prod([(targets - 2 - i) / (targets - i) for i in range(8)])
+    assert found["r8"] == pytest.approx(1 - neither_in_eight)
+
+
+def test_resamples_draw_authors_with_all_their_queries():
+    "All queries of one author go astray together; the other's target is one of 21 that tie."
+    texts = shelf(["many"] * 40 + ["few", "few"] + [f"single {i}" for i in range(20)])
+    halves, rows = query_target(texts), torch.zeros(62, 2)
+    rows[:40, 0] = rows[40:, 1] = 1
+    rows[halves.queries] = torch.tensor([0., 1.])
+    found, resampled, by_author = evaluate_authors(rows, texts, halves, replicates=200)
+    hit = 8 / 21
+    drawn_together = {0., round(hit, 4), round(hit / 21, 4)} # queries drawn one by one would give many more values
+    assert set(resampled["r8"]) == drawn_together
+    assert np.mean(by_author) == pytest.approx(found["r8"], abs=1e-3)
+
+
+# ---- training
+
+@pytest.mark.parametrize("method", [
+    AuthorsConfig(),
+    AuthorsConfig(base="mll"),
+    AuthorsConfig(student="arr"),
+    AuthorsConfig(student="arr", variant="released"),
+    AuthorsConfig(gamma=1.),
+    AuthorsConfig(student="corrected", gamma=.5),
+])
+def test_every_method_trains_and_repeats(method):
+    run = run_of(MethodConfig(name="x", authors=method), seed=3)
+    (once, _, about), (again, _, about_again) = tune(run), tune(run)
+    assert about == about_again
+    for x, y in zip(once.state_dict().values(), again.state_dict().values()):
+        assert torch.equal(x, y)
+    assert not torch.equal(once[0].embedding.weight, beginning(ENCODER, CORPUS, 3)[0].embedding.weight)
+    assert len(about["tried"]) == (1 if method.base == "mll" else 2)
+    assert ("teacher" in about) == (method.student != "none")
+
+
+@pytest.mark.parametrize("method", [CL, ARR])
+def test_an_epoch_of_texts_has_as_many_as_there_are(method):
+    texts = len(author_split(CORPUS).train)
+    training = TRAINING.model_copy(update={"epoch_of": "texts", "further_temperatures": ()})
+    assert len(tune(run_of(method, training=training))[1]) == 2 * (texts // 16)
+    by_author = training.model_copy(update={"epoch_of": None})
+    assert len(tune(run_of(method, training=by_author))[1]) < texts // 16
+
+
+@pytest.mark.parametrize("scores, temperature", [([.2, .3], .5), ([.3, .2], .1), ([.2, .2], .1)])
+def test_settings_are_chosen_on_validation_texts_alone(monkeypatch, scores, temperature):
+    given = iter(scores)
+
+    def scored(rows, texts, *options):
+        assert texts.name == "authors validation"
+        return {"r8": next(given)}, {}, []
+
+    monkeypatch.setattr(authors, "evaluate_authors", scored)
+    _, _, about = tune(run_of(CL, seed=5))
+    assert [tried["r8"] for tried in about["tried"]] == scores
+    assert about["setting"] == {"learning_rate": .01, "temperature": temperature}, "of equals the first"
+
+
+def test_what_a_method_tries():
+    training = TRAINING.model_copy(update={"further_rates": (.3,), "student_epochs": 5})
+
+    def tries(method):
+        asked = [run.training for run in attempts(run_of(method, training=training))]
+        return [(one.learning_rate, one.temperature, one.epochs) for one in asked]
+
+    assert tries(CL) == [(.01, .1, 2), (.01, .5, 2), (.3, .1, 2), (.3, .5, 2)]
+    assert tries(MLL) == [(.01, .1, 9), (.3, .1, 9)], "its loss has no temperature"
+    assert {epochs for _, _, epochs in tries(ARR)} == {5}
+
+
+def test_a_setting_that_diverges_is_noted_and_left(monkeypatch):
+    plain = authors.fit_authors
+
+    def diverges_at_half(model, loss, *args, **options):
+        if loss.temperature == .5:
+            raise TrainingFailed(3, "the loss is nan")
+        return plain(model, loss, *args, **options)
+
+    monkeypatch.setattr(authors, "fit_authors", diverges_at_half)
+    _, _, about = tune(run_of(CL))
+    assert about["setting"]["temperature"] == .1 and "the loss is nan" in about["tried"][1]["failed"]
+    half_alone = TRAINING.model_copy(update={"temperature": .5, "further_temperatures": ()})
+    with pytest.raises(TrainingFailed, match="step 3"):
+        tune(run_of(CL, training=half_alone))
+
+
+@pytest.mark.parametrize("base", ["mll", "cl"])
+def test_infinite_losses_stop(base):
+    model, labels = beginning(ENCODER, CORPUS), author_ids(author_split(CORPUS).train.author)
+    with torch.no_grad():
+        model[0].embedding.weight[5] = torch.nan
+    loss = author_loss(AuthorsConfig(base=base), model, labels, .1)
+    with pytest.raises(TrainingFailed, match="step 1"):
+        fit_authors(model, loss, authors._tokens(ENCODER, CORPUS, "train"), labels, run_of(CL))
+
+
+# ---- records
+
+def test_what_a_record_keeps():
+    bow, cl = execute(run_of(BOW)), execute(run_of(CL))
+    assert "none" in bow["encoder"]["fingerprint"] and "questions" not in bow["extra"]
+    assert len(cl["extra"]["questions"]["cross"]) == WORLD.test_authors
+    assert set(cl["replicates"]["cross"]) == {"r8", "mrr", "false topic share"} and "tried" in cl["extra"]
+
+
+def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
+    split = author_split(CORPUS)
+    few = split.train.take(range(3))
+    monkeypatch.setattr(type(split), "parts", lambda self: {"cross": split.tests["cross"], "iid": few})
+    found = execute(run_of(BOW, measure=("known texts",)))["metrics"]
+    assert found["iid"]["one known text"] == 1 and found["iid"]["no known text"] == 0
+    assert found["cross"]["no known text"] == 1, "no text of another topic is one of training"
+
+
+def test_a_record_has_counts_and_cases_of_leakage():
+    untrained = MethodConfig(name="planted", trained=False)
+    record = execute(run_of(untrained, evaluate=("counts",), measure=("cases",)))
+    split = author_split(CORPUS)
+    assert record["metrics"]["counts"]["Training samples"] == len(split.train)
+    assert record["metrics"]["counts"] == counts(CORPUS)
+    found = record["extra"]["leaks"]
+    assert found == leaks(CORPUS)
+    assert {leak["test topic"] for leak in found} <= set(split.tests["cross"].topic)
+    assert {leak["training topic"] for leak in found} <= set(split.train.topic)
+    assert {"cosine", "shared words", "test", "training"} <= set(defined_in("arr/table01").leak_rows([record]))

@@ -1,0 +1,246 @@
+"Training pairs at another balance, and texts that an encoder is held on."
+import copy
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from debias_nb.checks import ConfigError
+from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
+from debias_nb.data.pairs import QuestionPairs
+from debias_nb.data.registry import MissingData
+from debias_nb.data.worlds import Catalog
+from debias_nb.encoders.loading import load_encoder
+from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
+from debias_nb.papers.tasks import pairs, regularization_texts
+from debias_nb.papers.data import labeled_pairs
+from debias_nb.papers.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
+from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
+
+# a, b and c ask the same; so do d and e
+PAIRS = QuestionPairs(
+    "made", ["a", "b", "d", "f", "g", "a"], ["b", "c", "e", "g", "h", "f"], np.array([1, 1, 1, 0, 0, 0], "int8"))
+ALIKE = [{"a", "b", "c"}, {"d", "e"}, {"f"}, {"g"}, {"h"}]
+
+
+def rows(found):
+    return list(zip(found.left, found.right, found.labels.tolist()))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_negatives_are_other_texts_each_once(seed):
+    found = at_balance(PAIRS, 2, 5, seed)
+    assert len(found) == 2 * 6
+    given = set(rows(PAIRS))
+    for start in (0, 6):
+        duplicate, *others = rows(found)[start:start + 6]
+        assert duplicate in given and duplicate[2] == 1
+        group, = [group for group in ALIKE if duplicate[0] in group]
+        drawn = [right for left, right, label in others]
+        assert {(left, label) for left, _, label in others} == {(duplicate[0], 0)}
+        assert len(set(drawn)) == 5 and not group & set(drawn)
+
+
+def test_a_sample_may_take_all_duplicates_and_all_other_texts_and_no_more():
+    assert len(at_balance(PAIRS, 3, 5, 0)) == len(at_balance(PAIRS, None, 5, 0)) == 3 * 6
+    with pytest.raises(ConfigError, match="`duplicates` is 4, and there are 3$"):
+        at_balance(PAIRS, 4, 5, 0)
+    with pytest.raises(ConfigError, match="`negatives` is 6, and there are 8 texts$"):
+        at_balance(PAIRS, 3, 6, 0)
+
+
+# other texts
+
+def _tested(name, *further):
+    if name == "superuser":
+        raise MissingData("superuser/test.tsv is missing")
+    return SimpleNamespace(all_texts=["why is it"])
+
+
+@pytest.fixture
+def corpora(monkeypatch):
+    "Two corpora of four texts each; one text of `quora` is tested, written otherwise."
+    texts = {"quora": ["What?", "Why is it?", "How", "Who"], "askubuntu": ["Ubuntu", "Who", "apt", "sudo"]}
+    monkeypatch.setattr(labeled_pairs, "training_pairs", lambda corpus: SimpleNamespace(all_texts=texts[corpus.name]))
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", _tested)
+    regularization_texts.unlabeled_texts.cache_clear()
+    yield
+    regularization_texts.unlabeled_texts.cache_clear()
+
+
+def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(corpora):
+    tested = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("superuser", "quora"))
+    assert set(tested) == {"What?", "How", "Who"}
+    several = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
+    assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
+    everything, half = (regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    assert half == everything[:2]
+    with pytest.raises(ConfigError, match="did you mean 'quora'"):
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
+
+
+def test_what_is_tested_alone_is_no_text_to_hold(corpora, monkeypatch):
+    "Of `quora` the texts of the test are taken out, however they are written."
+    tested = ["what", "WHY IS IT", "how?"]
+    monkeypatch.setattr(regularization_texts, "evaluation_pairs", lambda *asked: SimpleNamespace(all_texts=tested))
+    with pytest.raises(ConfigError, match="texts: 1 of quora are in no test, .* two are needed"):
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"]), ("quora",))
+
+
+def test_texts_of_a_planted_world_are_of_a_split_and_none_of_them_is_tested():
+    asked = TextsConfig(corpora=["unseen", "uncoupled"])
+    held = regularization_texts.unlabeled_texts(asked, ("iid", "unseen"), None, WORLD)
+    world = Catalog(WORLD)
+    drawn = [title.text for name in asked.corpora for title in world.unlabeled(name)]
+    tested = {text for name in ("iid", "unseen") for side in world.test_pairs(name).texts() for text in side}
+    assert set(held) == set(drawn) - tested and len(held) > 300
+    with pytest.raises(ConfigError, match="did you mean 'unseen'"):
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["unsen"]), (), None, WORLD)
+    with pytest.raises(ConfigError, match="corpus of texts 'unseen'"): # where there is no world
+        regularization_texts.unlabeled_texts(TextsConfig(corpora=["unseen"]), ())
+
+
+WORLD = WorldConfig(types=12, unseen_types=4, train_pairs=200, broad_pairs=200)
+
+
+# duplicates for a ranking loss
+
+# the first and the third duplicate have a negative of their own, the third by its right text
+LABELED = LabeledPairs(
+    "made", ["a", "d", "g", "a", "h", "b"], ["b", "e", "h", "f", "k", "a"], np.array([1, 1, 1, 0, 0, 0]))
+
+
+def group_of(text):
+    return next((number for number, group in enumerate(("ab", "de", "gh")) if text in group), text)
+
+
+def test_a_third_column_is_a_known_negative_where_there_is_one_and_never_asks_the_same():
+    (first, second, third), asks, counts = ranking_columns(LABELED, hard=True)
+    assert counts == {"duplicates": 3, "with a negative of their own": 2}
+    assert list(zip(first, second)) == [("a", "b"), ("d", "e"), ("h", "g")] # the third has changed places
+    assert (third[0], third[2]) == ("f", "k") and third[1] in "afhkgb"
+    for texts, row in zip(zip(first, third), asks): # numbers are alike where what is asked is
+        assert (row[0] == row[1]) == (group_of(texts[0]) == group_of(texts[1]))
+    again, *_ = ranking_columns(LABELED, hard=True)
+    assert again == [first, second, third]
+    columns, asks, counts = ranking_columns(LABELED, hard=False)
+    assert columns == [["a", "d", "g"], ["b", "e", "h"]] and asks.shape == (3, 1) and counts == {"duplicates": 3}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return load_encoder(EncoderConfig(
+        name="tiny", kind="static", world=WORLD, pretrain=PretrainConfig(steps=5, batch_size=16)))
+
+
+def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
+    "Weights after two epochs on duplicates of planted texts that ask in groups of four, and the rows of each batch."
+    left, right = Catalog(WORLD).labeled_pairs().texts()
+    columns = [left[:60], right[:60]]
+    asks = np.arange(60)[:, None] // 4
+    if loss == "ranking-hard":
+        columns.append(right[60:120])
+        asks = np.hstack([asks, (asks + 7) % 15])
+    tokens = ranking_tokens(base, columns, asks)
+    batches = []
+
+    class Noting(PairCollator):
+        def __call__(self, features):
+            batches.append([feature["row"] for feature in features])
+            return super().__call__(features)
+
+    model = copy.deepcopy(base)
+    training = TrainConfig(loss=loss, learning_rate=1e-2, epochs=2, batch_size=batch_size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("debias_nb.runs.training.PairCollator", Noting)
+        fine_tune(model, base, tokens, method or MethodConfig(name="x"), training, seed)
+    return model[0].embedding.weight.detach(), batches, asks
+
+
+@pytest.mark.parametrize("loss, batch_size", [("ranking", 8), ("ranking-hard", 6)])
+def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_them(tiny, loss, batch_size):
+    weights, batches, asks = ranked(tiny, loss, batch_size=batch_size)
+    assert len(batches) == 2 * (60 // batch_size) and {len(rows) for rows in batches} == {batch_size}
+    for rows in batches:
+        questions = asks[rows, 0].tolist()
+        others = asks[rows, 1:].ravel().tolist()
+        assert len(set(questions)) == batch_size and not set(questions) & set(others)
+    assert not weights.equal(tiny[0].embedding.weight)
+    same, in_order, _ = ranked(tiny, loss, batch_size=batch_size)
+    assert same.equal(weights) and in_order == batches
+    _, otherwise, _ = ranked(tiny, loss, seed=1, batch_size=batch_size)
+    assert otherwise != batches
+
+
+def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
+    labeled = pair_tokens(tiny, ["a"], ["b"], [1])
+    plain = MethodConfig(name="x")
+    for loss in ("ranking", "ranking-hard"):
+        with pytest.raises(ValueError, match="ranking losses what asks the same"):
+            fine_tune(tiny, None, labeled, plain, TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
+    with pytest.raises(ValueError, match="need labels"):
+        ranked(tiny, loss="cosent")
+
+
+@pytest.fixture
+def search(monkeypatch):
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda *asked: LABELED)
+    pairs.search_of.cache_clear()
+    yield pairs.search_of("made", None, None)
+    pairs.search_of.cache_clear()
+
+
+def test_left_texts_with_a_duplicate_search_all_right_texts_but_themselves(search):
+    assert search.queries == ["a", "d", "g"]
+    assert search.items == sorted(set(LABELED.right))
+    relevant = [{search.items[item] for item in row.nonzero()[0]} for row in search.relevance.toarray()]
+    assert relevant == [{"b"}, {"e"}, {"h"}]
+    itself = [[search.items[item] for item in row.nonzero()[0]] for row in search.barred.toarray()]
+    assert itself == [["a"], [], []]
+
+
+def test_what_can_be_said_of_a_test_without_an_encoder(monkeypatch):
+    trained = LabeledPairs("made", ["red hat"], ["blue hat"], np.array([1], "int8"))
+    tested = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
+    monkeypatch.setattr(pairs, "training_pairs", lambda corpus: trained)
+    monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: tested)
+    found = pairs.word_measures.__wrapped__("quora", CorpusConfig(name="quora"))
+    assert found == {"overlap auc05": 1., "seen words": 2 / 6} # red and hat, of six
+
+
+def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monkeypatch):
+    chains = [(f"{i}{a}", f"{i}{b}", int(a == 0)) for i in range(40) for a, b in ((0, 1), (1, 2))]
+    left, right, labels = zip(*chains)
+    everything = QuestionPairs("made", list(left), list(right), np.array(labels, "int8"))
+    monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **how: everything)
+    labeled_pairs.training_pairs.cache_clear()
+    block = BlockConfig(
+        encoders=("e",), corpora=(CorpusConfig(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),
+        training=TrainConfig(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",), redraw=True)
+    experiment = ExperimentConfig(
+        paper="itvreg", experiment="made", profile="small", title="", scale="", blocks=(block,),
+        encoders=(EncoderConfig(name="e", kind="static"),), methods=(MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned")))
+    base, *runs = experiment.runs()
+    assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
+    drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
+    assert len({found.info["fingerprint"] for found in drawn}) == 3
+    for found in drawn:
+        assert len(found.labels) == 40 and found.labels.sum() == 20
+        assert set(Counter(text[:-1] for text in found.left).values()) == {2}
+    labeled_pairs.training_pairs.cache_clear()
+    with pytest.raises(ValueError, match="redraw"):
+        block.model_validate(block.model_dump() | {"corpora": [CorpusConfig(name="quora")]})
+
+
+def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
+    tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)], np.arange(1000) % 2)
+    drawn = []
+    monkeypatch.setattr(pairs, "vectors", lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
+    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2]) or ({"auc05": 1.}, {"auc05": [1.]}))
+    for measure in ((), ("shared texts",)):
+        run = SimpleNamespace(encoder=None, measure=measure, data=None, corpus=None, eval_world=None)
+        pairs.TASK.evaluate(None, run, "made", tested, SimpleNamespace(metrics={}, replicates={}, data={}))
+    assert drawn[0] is None
+    assert len(set(drawn[1][:30])) == 1 and len(set(drawn[1])) == 971

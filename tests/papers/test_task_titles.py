@@ -1,0 +1,100 @@
+"Titles that an encoder is held on: of the kind of a test, and never tested."
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.checks import ConfigError
+from debias_nb.papers.data import titles as t
+from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
+from debias_nb.runs.records import comparable
+from debias_nb.runs.runner import execute
+from debias_nb.papers.tasks import titles
+from made import STATIC, WORLD
+
+NEW = TextsConfig(corpora=["ood"])
+YEARS = CorpusConfig(name="aan_citations", task="titles", by="year", until=2003)
+PLANTED = CorpusConfig(name="catalogue", task="titles", world=WORLD)
+
+
+@pytest.fixture
+def library(monkeypatch):
+    "Forty papers, five a year, and four of no pair, of which one is early and one has the title of a tested paper."
+    names = [f"Paper {n}" for n in range(40)]
+    pairs = [(n, n - step) for n in range(4, 40) for step in (1, 2)]
+    made = t.make_titles("library", names, names, pairs, years=2000 + np.arange(40) // 5)
+    texts = ["Early", "New one", "New two", "paper: 39"]
+    made.unpaired = pd.DataFrame({"text": texts, "years": [2001, 2005, 2006, 2007]})
+    monkeypatch.setattr(titles, "load_titles", lambda name, **how: made)
+    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
+        kept.cache_clear()
+    yield made
+    for kept in (titles.title_split, titles.unlabeled_titles, titles.changed_items):
+        kept.cache_clear()
+
+
+def test_held_are_titles_of_later_years_that_nobody_is_tested_with(library):
+    assert set(titles.unlabeled_titles(NEW, ("iid", "ood"), YEARS)) == {"New one", "New two"}
+
+
+def test_titles_to_hold_are_those_of_the_shifted_kind(library):
+    with pytest.raises(ConfigError, match="no titles to hold 'odo'.*'ood'"):
+        titles.unlabeled_titles(TextsConfig(corpora=["odo"]), ("ood",), YEARS)
+    library.unpaired = None
+    titles.title_split.cache_clear()
+    with pytest.raises(ConfigError, match="texts: 0 of ood are in no test"):
+        titles.unlabeled_titles(NEW, ("ood",), YEARS)
+
+
+def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
+    training = TrainConfig(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
+    settings = dict(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, corpus=PLANTED, training=training,
+        evaluate=["unseen"], eval_world=WORLD)
+    found = {}
+    for texts in (None, {"corpora": ["unseen"]}):
+        method = MethodConfig(name="x", regularizer="outreg", weight=10, texts=texts)
+        run = RunConfig(method=method, **settings)
+        record = execute(run)
+        assert record["status"] == "finished"
+        found[texts is None] = record
+    assert "held texts" not in found[True]["data"]
+    assert found[False]["data"]["held texts"]["texts"] > 1
+    np.random.seed(5) # of a stream that nothing of a run may read
+    assert comparable(execute(run)) == comparable(found[False])
+    assert found[True]["metrics"] != found[False]["metrics"]
+
+
+def test_a_test_says_how_many_of_its_titles_training_has(library):
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
+        method=MethodConfig(name="Base", trained=False), measure=["known texts"])
+    found = execute(run)["metrics"]
+    split = titles.title_split(YEARS)
+    trained = {text for side in titles.relevant_pairs(split.train) for text in side}
+    for name in run.evaluate:
+        known = [(query in trained) + (item in trained) for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
+        shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
+        assert shares == [known.count(count) / len(known) for count in range(3)]
+    assert found["iid"]["two known texts"] > found["ood"]["two known texts"]
+
+
+def test_items_change_and_queries_stay(library):
+    tests = titles.title_tasks("items", YEARS)
+    iid = titles.title_split(YEARS).tests["iid"]
+    before, joined, replaced = (tests[f"[{how}]"] for how in ("before", "joined", "replaced"))
+    for task in tests.values():
+        assert task.queries == iid.queries and sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
+    assert {*before.items} <= {*iid.items} and {*joined.items} == {*before.items, *replaced.items}
+    assert len(before.items) == len(replaced.items) and {*replaced.items} - {*iid.items}
+    assert not {*replaced.items} & ({*before.items} - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
+        titles.title_tasks("item", YEARS)
+
+
+def test_a_run_records_each_change_of_items():
+    run = RunConfig(
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED, evaluate=["iid", "items"],
+        method=MethodConfig(name="Base", trained=False), eval_world=WORLD)
+    found = execute(run)["metrics"]
+    assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
+    assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"] for how in ("before", "types replaced"))

@@ -1,0 +1,317 @@
+"Reading, merging and splitting titles: bad input, properties on random data, damaged files. Its notebook has the published files."
+import gzip
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.sparse import csr_matrix
+
+from debias_nb.papers.data import title_splits as s, titles as t
+from debias_nb.data.registry import ChangedData, DataError, MissingData
+
+
+def as_bytes(line):
+    "A line of a file: bytes as they are, text as UTF-8, anything else as JSON."
+    if isinstance(line, bytes):
+        return line
+    return (line if isinstance(line, str) else json.dumps(line)).encode()
+
+
+def put(path, *lines):
+    "Writes the lines to `path`, packed where its name says so."
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = b"".join(as_bytes(line) + b"\n" for line in lines)
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def library(n=40, seed=0, **changed):
+    "`n` papers of which each cites three earlier ones; five papers a year, four categories."
+    rng = np.random.default_rng(seed)
+    names = [f"Paper {i}" for i in range(n)]
+    pairs = [(i, j) for i in range(4, n) for j in rng.choice(i, 3, replace=False)]
+    columns = {"years": 2000 + np.arange(n) // 5, "categories": [f"kind {i % 4}" for i in range(n)]}
+    return t.make_titles("library", names, names, pairs, **(columns | changed))
+
+
+def pairs_of(made, matrix):
+    "The titles that a matrix of queries and items pairs."
+    return {(made.queries[q], made.items[i]) for q, i in zip(*matrix.nonzero())}
+
+
+def lower(pairs):
+    return {(query.lower(), item.lower()) for query, item in pairs}
+
+
+def own_is_the_same_title(made):
+    "Whether `own` names for each query the item of that title, or -1 where there is none."
+    return all(
+        made.items[own] == query if own >= 0 else query not in made.items
+        for query, own in zip(made.queries, made.own))
+
+
+# ---- readers
+
+RECORDS = [
+    {"uid": "A", "title": "Blue cup", "target_ind": [0, 1]},
+    {"uid": "B", "title": "Saucer", "target_ind": [0]},
+    {"uid": "C", "title": "Rake", "target_ind": [2]},
+]
+LABELS = [{"uid": "A", "title": "Blue cup"}, {"uid": "B", "title": "Saucer"}, {"uid": "E", "title": "Spade"}]
+LF_FILES = {
+    "trn.json.gz": RECORDS,
+    "tst.json.gz": [{"uid": "D", "title": "Garden rake", "target_ind": [2]}],
+    "lbl.json.gz": LABELS,
+    "filter_labels_train.txt": ["0 0"],
+    "filter_labels_test.txt": [],
+}
+
+
+def lf(folder, **changed):
+    "The files of an LF dataset in `folder`; those given as None are not written."
+    for file, lines in (LF_FILES | changed).items():
+        if lines is not None:
+            put(folder / file, *lines)
+    return folder
+
+
+def record(*targets, uid="A", title="x"):
+    return {"uid": uid, "title": title, "target_ind": list(targets)}
+
+
+@pytest.mark.parametrize("file, lines, named", [
+    ("trn.json.gz", [RECORDS[0], b'{"uid": "B", "title"'], "trn.json.gz:2: "),
+    ("trn.json.gz", [RECORDS[0], b'{"uid": "B\xff", "title": "x", "target_ind": [0]}'], "trn.json.gz:2: "),
+    ("trn.json.gz", [{"uid": "A", "title": "x"}], "trn.json.gz:1: target_ind"),
+    ("trn.json.gz", [RECORDS[0], RECORDS[0]], "trn.json.gz:2: the id 'A'"),
+    ("tst.json.gz", [record(-1)], "tst.json.gz:1: target_ind -1"),
+    ("lbl.json.gz", [LABELS[0], LABELS[0] | {"title": "y"}], "lbl.json.gz:2: the id 'A'"),
+    ("filter_labels_train.txt", ["0 0", "1 x"], "filter_labels_train.txt:2: "),
+    ("filter_labels_train.txt", ["0 0 1"], "filter_labels_train.txt:1: "),
+    ("filter_labels_train.txt", ["0 3"], "filter_labels_train.txt:1: row 0, label 3"),
+    ("filter_labels_test.txt", ["1 0"], "filter_labels_test.txt:1: row 1, label 0"),
+    ("categories.tsv", ["A\tKitchen", "A\tx\ty"], "categories.tsv:2: "),
+])
+def test_damaged_lf_files_are_named_with_their_line(tmp_path, file, lines, named):
+    with pytest.raises(DataError, match=re.escape(named)):
+        t.read_lf(lf(tmp_path, **{file: lines}))
+
+
+def test_files_that_are_not_packed_or_cut_short_are_damaged(tmp_path):
+    lf(tmp_path)
+    (tmp_path / "tst.json.gz").write_bytes(b'{"uid": "A"}\n')
+    with pytest.raises(DataError, match="tst.json.gz: the file is damaged after line 0"):
+        t.read_lf(tmp_path)
+    entries = [{"uid": str(i), "title": f"Title {i * i}"} for i in range(5000)]
+    long = put(tmp_path / "tst.json.gz", *entries)
+    long.write_bytes(long.read_bytes()[:-1000])
+    with pytest.raises(DataError, match=r"tst.json.gz: the file is damaged after line [\d,]{3,5} "):
+        list(t.text_lines(long))
+
+
+THREE_PAPERS = [
+    "id = {P00-1}", "title = {Zeta}", "year = {2005}", "",
+    "id = {P01-1}", b"title = {na\xefve}", "year = {1999}", "",
+    "id = {P02-1}", "title = {ZETA }", "year = {2001}", "",
+]
+
+
+def test_the_earlier_of_two_papers_with_a_title_is_kept_and_cp1252_undone(tmp_path):
+    papers = put(tmp_path / "m.txt", *THREE_PAPERS)
+    citations = put(
+        tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "P01-1 , P01-1", "X12-1 , P01-1")
+    made = t.read_aan(papers, citations)
+    assert made.queries == ["ZETA"] and made.years.tolist() == [2001] and made.items == ["naïve"]
+    assert made.counts["queries merged"] == 1
+    put(tmp_path / "c.txt", "X1 , P00-1")
+    with pytest.raises(DataError, match="aan_citations"):
+        t.read_aan(papers, tmp_path / "c.txt")
+
+
+def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
+    papers = put(tmp_path / "m.txt", *THREE_PAPERS, "id = {E09-1}", "title = {Alone}", "year = {2009}", "")
+    made = t.read_aan(papers, put(tmp_path / "c.txt", "P00-1 , P01-1", "P02-1 , P01-1", "E09-2 , P01-1"))
+    assert made.unpaired.to_dict("records") == [{"text": "Alone", "years": 2009, "categories": "E"}]
+
+    shelf = library()
+    assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
+    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005], "categories": ["kind 1", "kind 2"]})
+    assert s.split_titles(shelf, until=2004).unpaired == ["late"]
+    assert s.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
+
+
+# ---- splits
+
+HELD_OUT = ["kind 1", "kind 3"]
+
+
+def check_rows(split, made, shifted):
+    "The parts share no query, lose none, and the shifted queries are the ood ones."
+    train, iid, ood = (set(split.rows[part]) for part in ("train", "iid", "ood"))
+    assert not train & iid and not ood & (train | iid)
+    parts = [len(split.rows[part]) for part in ("train", "iid", "ood")]
+    assert sum(parts) + split.counts["queries not drawn"] == len(made.queries)
+    assert (np.flatnonzero(shifted) == split.rows["ood"]).all() and not shifted[split.rows["train"]].any()
+
+
+def check_test(task, made, queries, times):
+    "A test set agrees with the titles it was split from, and with how often training saw each item."
+    assert [times.get(item, 0) for item in task.items] == task.frequency.tolist()
+    assert task.info["new items"] == (task.frequency == 0).sum()
+    hits = [task.items[i] for i in task.relevance.nonzero()[1]]
+    assert task.info["pairs that point to new items"] == sum(times.get(item, 0) == 0 for item in hits)
+    of_these = {(query, item) for query, item in pairs_of(made, made.relevance) if query in queries}
+    assert pairs_of(task, task.relevance) == of_these, "no relevant item is lost"
+    assert own_is_the_same_title(task)
+    with_own = np.flatnonzero(task.own >= 0)
+    assert task.barred.toarray()[with_own, task.own[with_own]].all()
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(2001, 2006), st.floats(.1, .9), st.floats(.05, 1), st.floats(.05, 1), st.integers(0, 5), st.booleans())
+def test_splits_are_disjoint_nested_and_complete(until, test_share, one_share, other_share, seed, by_year):
+    made = library()
+    how = {"by": "year", "until": until} if by_year else {"by": "category", "held_out": HELD_OUT}
+    shifted = made.years > until if by_year else np.isin(made.categories, HELD_OUT)
+    small, large = (
+        s.split_titles(made, **how, test_share=test_share, share=share, share_seed=seed)
+        for share in sorted((one_share, other_share)))
+
+    check_rows(large, made, shifted)
+    assert set(small.rows["train"]) <= set(large.rows["train"])
+    for part in ("iid", "ood"):
+        assert (small.rows[part] == large.rows[part]).all(), "a share moves training alone"
+
+    assert large.train.relevance.getnnz(0).all() and large.train.relevance.getnnz(1).all()
+    times = dict(zip(large.train.items, large.train.relevance.getnnz(0).tolist()))
+    for name, task in large.tests.items():
+        check_test(task, made, {made.queries[row] for row in large.rows[name]}, times)
+    assert len(large.tests["ood"].items) == len(made.items)
+    if not by_year:
+        assert large.tests["iid"].items == made.items
+
+
+@pytest.mark.parametrize("how, words", [
+    ({}, "until"),
+    ({"until": 1999}, "no training query"),
+    ({"until": 2007}, "no ood query"),
+    ({"by": "month", "until": 2004}, "month"),
+    ({"by": "category"}, "no ood query"),
+    ({"by": "category", "held_out": ["knd 1"]}, "did you mean 'kind 1'"),
+    ({"by": "category", "held_out": [f"kind {i}" for i in range(4)]}, "no training query"),
+    ({"until": 2004, "share": 0}, "share"),
+    ({"until": 2004, "share": float("nan")}, "share"),
+    ({"until": 2004, "test_share": 1}, "test_share"),
+    ({"until": 2004, "test_share": .001}, "no iid query"),
+    ({"until": 2004, "test_share": .999}, "no training query"),
+    ({"until": 2004, "test_share": None}, "test_share"),
+])
+def test_wrong_splits_are_refused(how, words):
+    with pytest.raises(ValueError, match=words):
+        s.split_titles(library(), **how)
+    with pytest.raises(ValueError, match="by='year'"):
+        s.split_titles(library(years=None), until=2004)
+
+
+def test_the_published_test_set_is_the_iid_one():
+    marks = np.arange(40) % 5 == 0
+    split = s.split_titles(library(published=marks), until=2005, test_share=None)
+    assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
+    then = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
+    assert set(split.tests["iid"].items) == then and "Paper 39" not in then, "candidates are those of the training years"
+
+
+def test_excluded_pairs_follow_into_every_part():
+    made = library(excluded=[(i, 0) for i in range(5, 40)])
+    split = s.split_titles(made, until=2005)
+    for part in (split.train, *split.tests.values()):
+        assert part.excluded.shape == part.relevance.shape
+        assert part.relevance.multiply(part.excluded).nnz == 0
+    ood = split.tests["ood"]
+    assert ood.barred[:, [ood.items.index("Paper 0")]].toarray().all()
+
+
+# ---- test sets made by hand
+
+def matrix(*rows):
+    return csr_matrix(np.array(rows, bool))
+
+
+def task(**changed):
+    given = {
+        "name": "hand", "queries": ["a", "b"], "items": ["x", "b"], "relevance": matrix([1, 1], [1, 0]),
+        "own": np.array([-1, 1]), "categories": None, "frequency": np.array([2, 0])}
+    return t.TitleTask(**(given | changed))
+
+
+WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0, 0, 1])), shape=(2, 2))
+
+
+@pytest.mark.parametrize("changed, query", [
+    ({"excluded": matrix([0, 0], [1, 0])}, "query 1"),
+    ({"relevance": matrix([0, 0], [1, 0])}, "query 0"),
+    ({"relevance": WITH_A_STORED_FALSE}, "query 1"),
+    ({"own": np.array([0, 1])}, "query 0"),
+])
+def test_tasks_that_cannot_be_scored_are_refused(changed, query):
+    with pytest.raises(ValueError, match=f"hand: {query}"):
+        task(**changed)
+
+
+# ---- growing test sets
+
+
+def test_collections_are_joined_in_time():
+    early, late = [library(n, years=np.full(n, year), categories=None) for n, year in ((20, 2013), (40, 2014))]
+    both = s.join_titles(early, late, "both")
+    assert set(both.queries) == set(late.queries)
+    old = {(both.queries[q], both.items[i]) for q, i in zip(*both.relevance[both.years == 2013].nonzero())}
+    assert old == pairs_of(early, early.relevance), "what the later one says of known queries is left out"
+    with pytest.raises(ValueError, match="library begins in 2013"):
+        s.join_titles(late, early, "backwards")
+
+
+# ---- loading
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path / "given"))
+    monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_loading_follows_the_files(places):
+    folder = lf(places / "given/lf_amazontitles131k")
+    first = t.load_titles("lf_amazontitles131k")
+    assert t.load_titles("lf_amazontitles131k") is first
+    assert first.categories is None
+
+    put(folder / "categories.tsv", "A\tKitchen")
+    second = t.load_titles("lf_amazontitles131k")
+    assert second.categories.tolist() == ["Kitchen", "", "", ""]
+    assert second.counts["queries without a category"] == 3
+    with pytest.raises(ValueError, match="did you mean 'Kitchen'"):
+        s.split_titles(second, "category", held_out=["kitchen"])
+
+    put(folder / "tst.json.gz", record(1, uid="D", title="Hoe"))
+    assert t.load_titles("lf_amazontitles131k").queries[-1] == "Hoe"
+
+
+def test_missing_and_changed_files_say_so(places):
+    for name in t.SOURCES:
+        with pytest.raises(MissingData, match="is missing"):
+            t.load_titles(name, download=False)
+    with pytest.raises(MissingData, match=r"zlib.decompressobj\(31\)"):
+        t.load_titles("music")
+    with pytest.raises(ValueError, match="did you mean 'music'"):
+        t.load_titles("musik")
+    put(places / "given/amazon2014_music_alsobought/amazon2014_music_meta.jsonl.gz", {"asin": "1", "title": "x"})
+    with pytest.raises(ChangedData, match="amazon2014_music_meta.jsonl.gz: sha256"):
+        t.load_titles("music")
+    lf(places / "given/lf_amazontitles1_3m", **{"filter_labels_test.txt": None})
+    with pytest.raises(MissingData, match="filter_labels_test.txt is missing"):
+        t.load_titles("lf_amazontitles1_3m")

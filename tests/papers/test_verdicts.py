@@ -1,0 +1,333 @@
+"""What a claim may be told.
+
+Cells of made-up records, refusals of names that nothing has, and how often equal methods are told apart.
+"""
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from debias_nb.papers.pages.cells import Cell
+from debias_nb.papers.pages.comparisons import Evidence, above, add_claim_verdicts, as_claimed, at_gain, overall
+from debias_nb.files import project_root
+from debias_nb.papers.pages.frame import only
+from debias_nb.papers.pages.verdicts import Claim, Ledger, describe_differences
+from debias_nb.measures.stats import Paired, threshold_p
+from cells import a_run
+
+ROWS = ("a", "b", "c")
+
+
+def record(id, value, seed=0, world=None, cpu="one", dirty=False, trained=True):
+    "A record of one metric on 50 resamples."
+    resamples = value + np.random.default_rng(seed).normal(0, .001, 50)
+    return dict(
+        id=id, seed=seed, status="finished", device="cpu",
+        environment={"cpu": cpu, "dirty": dirty, "packages": {"torch": "1"}},
+        metrics={"test": {"p1": value}},
+        replicates={"test": {"p1": list(resamples)}},
+        run=a_run(trained=trained, seed=seed, world=world),
+    )
+
+
+def cell_of(method, column, level, ids, profile="small", **more):
+    "A cell of table3 that is measured by records."
+    return Cell(
+        paper="itvreg", table="table3", profile=profile, encoder="encoder", method=method, column=column, shift="ood",
+        corpus="corpus", evaluate="test", metric="p1", value=level, status="measured", records=ids, **more,
+    )
+
+
+def evidence(levels, seeds=5, columns=("near", "far"), profile="small", spread=.002, rng=None, **how):
+    "A table with a cell a method and column: `levels` are its means."
+    rng = rng or np.random.default_rng(0)
+    cells = []
+    found = {}
+    for column in columns:
+        for method, level in levels.items():
+            ids = [f"{method}-{column}-{seed}" for seed in range(seeds)]
+            for seed, id in enumerate(ids):
+                found[id] = record(id, level + rng.normal(0, spread), seed, **how)
+            cells.append(cell_of(method, column, level, ids, profile, role="weak"))
+    return Evidence(cells, found)
+
+
+def words(evidence, *lines):
+    return add_claim_verdicts(evidence.compare(lines)).verdict.tolist()
+
+
+def test_a_comparison_is_told_by_one_of_four_words():
+    clear = evidence({"a": .6, "b": .5, "c": .6}, seeds=10)
+    assert words(clear, *above("table3", "a", "b")) == ["better", "better"]
+    assert words(clear, *above("table3", "b", "a")) == ["worse", "worse"]
+    assert words(clear, *above("table3", "a", "c")) == ["within the margin", "within the margin"]
+    wide = evidence({"a": .51, "b": .5}, spread=.1)
+    assert words(wide, *above("table3", "a", "b")) == ["cannot tell", "cannot tell"]
+    fifteen = words(clear, *above("table3", "a", "b", margin=-15))
+    assert fifteen == ["worse", "worse"], "a lead, but not of fifteen points"
+    assert words(clear, *above("table3", "b", "a", margin=15)) == ["better", "better"]
+
+
+def test_columns_roles_elsewhere_and_differences_of_differences():
+    e = evidence({"a": .6, "b": .5, "c": .55})
+    assert len(words(e, *above("table3", "a", "b", column="n*"))) == 1
+    assert words(e, *above("table3", "a", "b", role="strong")) == []
+    assert words(e, *above("table3", "a", "b", shift="iid")) == []
+    assert words(e, *above("table3", "a", "b", "c")) == ["better", "better", "worse", "worse"]
+    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["better", "better"]
+    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["within the margin"]
+    assert words(e, *above("table3", ("x", "a"), "b")) == ["better", "better"], "a method with another name"
+
+
+@pytest.mark.parametrize("line, message", [
+    (above("table4", "a", "b"), "no table 'table4'; did you mean 'table3'"),
+    (above("table3", ("x", "y"), "b"), "no method in table3 called 'x'"),
+    (above("table3", "a", "bb"), "no method in table3 called 'bb'; did you mean 'b'"),
+    (above("table3", "a", "b", column="nearr"), "no column in table3 called 'nearr'; did you mean 'near'"),
+    (above("table3", "a", "b", than={"column": "fa"}), "no column in table3 called 'fa'; did you mean 'far'"),
+])
+def test_a_name_that_no_cell_has_is_refused(line, message):
+    e = evidence({"a": .6, "b": .5})
+    with pytest.raises(ValueError, match=re.escape(message)):
+        e.compare(line)
+    with pytest.raises(ValueError, match="A1: "):
+        Ledger("itvreg", e).claim("A1", ours=line)
+
+
+def test_what_cannot_be_asked_is_refused():
+    for methods, more, word in (
+        ("ab", dict(delta=0), "delta"), ("a", {}, "two methods"), ("abc", dict(than={"column": "far"}), "than"),
+        ("abc", dict(minus={"column": "far"}), "minus"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            above("table3", *methods, **more)
+    book = Ledger("itvreg", evidence({"a": .6, "b": .5}))
+    book.claim("A1", ours=above("table3", "a", "b"))
+    with pytest.raises(ValueError, match="A1"):
+        book.claim("A1")
+    with pytest.raises(ValueError, match="mistake"):
+        book.erratum(1, "mistake")
+
+
+@pytest.mark.parametrize("change, why", [
+    (dict(cpu="another"), "0 common replicates, 5 left out: made on unlike processors"),
+    (dict(dirty=True), "uncommitted changes"),
+    (dict(seeds=1), "1 common replicates"),
+])
+def test_pairs_that_are_refused(change, why):
+    "One method's runs are of another make."
+    ours = evidence({"a": .6})
+    theirs = evidence({"b": .5}, **change)
+    both = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
+    found = add_claim_verdicts(both.compare(above("table3", "a", "b")))
+    assert set(found.verdict) == {"not compared"} and found.why.str.contains(why).all() and found.difference.isna().all()
+    assert overall(["not compared", "not run"]) == "not run"
+
+
+def test_what_all_tests_can_tell_is_not_called_cannot_tell():
+    assert overall(["holds", "holds", "within the margin"]) == "depends"
+    assert overall(["holds", "holds", "cannot tell"]) == "cannot tell"
+    assert overall([*4 * ["holds"], "within the margin"]) == "holds"
+
+
+def test_a_cell_that_is_not_complete_says_why():
+    e = evidence({"a": .6, "b": .5})
+    for cell in e.cells("table3"):
+        if cell.method == "b":
+            cell.status = "partial"
+            cell.why = "3 of 5 runs are there"
+    found = e.compare(above("table3", "a", "b"))
+    assert set(zip(found.verdict, found.why)) == {("not run", "3 of 5 runs are there")}
+
+
+def curves(own, far, seeds=5, spread=.0005):
+    "Cells of methods as curves: `own` and `far` have points above Base, for half of the tuned weights and for all."
+    rng = np.random.default_rng(0)
+    cells = []
+    found = {}
+    for column, levels in (("own", own), ("far", far)):
+        found[f"Base-{column}"] = record(f"Base-{column}", .5, trained=False)
+        cells.append(cell_of("Base", column, .5, [f"Base-{column}"]))
+        for method, points in levels.items():
+            for name, strength, points_above in zip((f"{method} 0.5", method), (.5, 1.), points):
+                ids = [f"{name}-{column}-{seed}" for seed in range(seeds)]
+                for seed, id in enumerate(ids):
+                    found[id] = record(id, .5 + points_above / 100 + rng.normal(0, spread), seed)
+                cells.append(cell_of(name, column, .5, ids, family=method, strength=strength))
+    return Evidence(cells, found)
+
+
+def test_at_equal_gain_curves_are_compared_where_both_have_it():
+    "The largest gain of `a` is 10 and of `b` 20, so that both are read at 9: `a` loses 1.8 there, and `b` 4.5 on its way to 5."
+    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    assert one.verdict == "better" and one.difference == pytest.approx(4.5 - 1.8, abs=.2)
+    assert one.replicates == 5 and one.seeds_alone
+    assert re.fullmatch(r"a − b, at a gain of [89]\.\d", one.comparison)
+    at_the_end = e.compare(above("table3", "a", "b", column="far"))
+    assert at_the_end.difference.item() == pytest.approx(18, abs=.2), "not at equal gain"
+    assert above("table3", "a", "b", gain="own")[0].text() == "`a` above `b`, at equal gain in own"
+
+
+def test_below_a_point_there_is_no_gain_to_compare_at():
+    e = curves(own={"a": (.5, 1), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
+    assert (one.verdict, one.why) == ("not compared", "no gain to compare at: +0.9 points")
+
+
+def test_a_gain_of_no_column_or_above_no_base_is_refused():
+    e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
+    with pytest.raises(ValueError, match="no column in table3 called 'owm'; did you mean 'own'"):
+        e.compare(above("table3", "a", "b", column="far", gain="owm"))
+    without = Evidence([cell for cell in e.cells("table3") if cell.method != "Base"], e.records_by_id)
+    with pytest.raises(ValueError, match="no method in table3 called 'Base'"):
+        without.compare(above("table3", "a", "b", column="far", gain="own"))
+
+
+def test_equal_methods_are_seldom_told_apart():
+    "Of 100 claims about methods that are the same, at most five come out other than `within the margin` or `cannot tell`."
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(100):
+        e = evidence(dict.fromkeys(ROWS, .5), columns=("near", "far", "third"), spread=.02, rng=rng)
+        found = as_claimed(add_claim_verdicts(e.compare(above("table3", "a", "b", "c"))))
+        wrong += overall(found.verdict) not in ("within the margin", "cannot tell")
+    assert wrong <= 5
+
+
+def of_size(difference, error, primary=True, items_error=.1):
+    "A comparison of ten seeds."
+    found = Paired(
+        difference, math.nan, math.nan, 10, math.nan, "by hand", error=error, freedom=9., items_error=items_error)
+    return dict(profile="small", primary=primary, margin=0., delta=1., paired=found, p=threshold_p(found))
+
+
+def judged(*comparisons):
+    "Comparisons of one claim."
+    return list(add_claim_verdicts(pd.DataFrame(comparisons)).itertuples())
+
+
+def test_comparisons_of_a_claim_are_corrected_together():
+    clear, weak, level = of_size(5., .5), of_size(1.2, .5), of_size(.1, .2)
+    together, alone = judged(clear, weak, level), judged(weak)
+    assert [one.verdict for one in together] == ["better", "cannot tell", "within the margin"]
+    assert alone[0].verdict == "better", "alone, nothing is corrected"
+    assert together[1].detectable > alone[0].detectable, "what is corrected sees less"
+    assert judged(level, of_size(1.2, .5, False))[1].verdict == "better", "a secondary one is a family of its own"
+    reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
+    assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
+    hidden = of_size(.9, 1., items_error=.4)
+    assert [judged(*[hidden] * n)[0].why[:14] for n in (1, 9)] == ["too few replic", "too few test i"], "corrected likewise"
+
+
+def test_the_value_at_a_gain():
+    gains, values = np.array([0., 4, 6, 5]), np.array([0., -2, -3, -6])
+    assert [at_gain(gains, values, gain) for gain in (2, 5, 6, 7)] == [-1, -2.5, -3, -3]
+
+
+def claim_of(levels, *lines, **how):
+    "A claim with these lines, over made-up records."
+    judged = add_claim_verdicts(evidence(levels, **how).compare(lines))
+    return Claim("A1", "", [], as_claimed(judged), {}, "A statement.")
+
+
+LOSS = above("table3", "Base", "Finetuned") # what a claim asks that says: fine-tuning falls below the base encoder
+
+
+@pytest.mark.parametrize("tuned, answer, outcome", [
+    (.55, "No, the reverse", r"2 against; Finetuned − Base: \+[45]\.\d( to \+[45]\.\d)?"),
+    (.45, "Yes", r"2 for; Finetuned − Base: −[45]\.\d( to −[45]\.\d)?"),
+])
+def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answer, outcome):
+    claim = claim_of({"Base": .5, "Finetuned": tuned}, *LOSS, seeds=10, spread=.0005)
+    assert claim.answer("small") == answer
+    assert re.fullmatch(outcome, claim.summary("small"))
+    said = "for" if answer == "Yes" else "against"
+    (_, _, _, bold), (_, asked, _, told) = claim.rows(["small"])
+    assert bold == f"**{answer}**" and asked.endswith("`Finetuned` below `Base`") and told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
+    assert above("table3", "Base", "Finetuned", margin=.5)[0].text("below") == "`Finetuned` at most 0.5 above `Base`"
+    assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
+
+
+@pytest.mark.parametrize("tuned, margin, answer", [
+    (.45, 2, "No: by more"), (.51, -2, "No: by less"), (.49, -2, "No: by less"), (.45, 0, "No, the reverse"), (.49, 2, "Yes"), (.55, -2, "Yes"),
+])
+def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
+    "At most 2 points below, more than 2 above, or above at all."
+    lines = above("table3", "Finetuned", "Base", margin=margin)
+    claim = claim_of({"Base": .5, "Finetuned": tuned}, *lines, seeds=10, spread=.0005)
+    assert claim.answer("small") == answer and claim.word("small") == ("Yes" if answer == "Yes" else "No, the reverse")
+
+
+@pytest.mark.parametrize("first, again, answer", [
+    (.55, .55, "Yes"), (.55, .45, "Yes (the 10 seeds that did not repeat)"), (.45, .55, "No, the reverse"),
+])
+def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
+    claim, repetition = (
+        claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005) for level in (first, again))
+    claim.repetition = repetition
+    assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
+    repetition.comparisons["verdict"] = "not run"
+    assert claim.answer("small") == answer.partition(" (")[0], "it was not run again"
+
+
+@pytest.mark.parametrize("distance, words, answer", [
+    (.004, ["within the margin"] * 2, "No: within a point"), # both significant
+    (.012, ["holds", "the reverse holds"], "It depends"),
+])
+def test_it_does_not_depend_where_all_lies_within_a_point(distance, words, answer):
+    cells, found = [], {}
+    for column, level in {"near": .5 + distance, "far": .5 - distance}.items():
+        own = evidence({"ITVReg": level, "Finetuned": .5}, columns=(column,), seeds=10, spread=.0005)
+        cells += own.cells("table3")
+        found |= own.records_by_id
+    comparisons = as_claimed(add_claim_verdicts(Evidence(cells, found).compare(above("table3", "ITVReg", "Finetuned"))))
+    assert (comparisons.p < .05).all() and sorted(comparisons.verdict) == words
+    assert Claim("A1", "", [], comparisons, {}).answer("small") == answer
+
+
+def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
+    "At most one point below is kept by what lies half a point below, though that is within a point of the allowance."
+    kept = evidence({"a": .495, "b": .5}, seeds=10, spread=.0005)
+    assert words(kept, *above("table3", "a", "b", margin=1)) == ["better", "better"]
+    assert words(kept, *above("table3", "a", "b")) == ["within the margin"] * 2, "without the allowance"
+
+
+@pytest.mark.parametrize("pairs, name", [
+    (["ab"], "a − b"), (["ab", "ac", "ad"], "a − others"), (["ad", "bd", "cd"], "others − d"),
+    (["ab", "cd", "bc"], "the side put ahead − the other"),
+])
+def test_differences_stand_with_their_names(pairs, name):
+    lines = [line for pair in pairs for line in above("table3", *pair, column="near")]
+    claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
+    one_number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
+    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)", describe_differences(claim.comparisons))
+
+
+def test_another_metric_has_another_name():
+    e = evidence({"a": .6, "b": .5})
+    for record in e.records_by_id.values():
+        record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
+        record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
+    found = as_claimed(add_claim_verdicts(e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
+    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"] and describe_differences(found).startswith("a − b: +")
+
+
+KEY = ["paper", "table", "encoder", "column", "comparison"]
+
+
+def test_claims_and_advice_say_one_thing_of_one_comparison():
+    "What stands in both has one sign and size, and no word of a claim contradicts its direction."
+    reports = project_root() / "reports" # whose tables are those of now: `make check`
+    claims = pd.read_csv(reports / "claims.csv")
+    advice = pd.read_csv(reports / "advice.csv")
+    both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY, suffixes=("", " advised"))
+    assert len(both) > 150 and (both.direction == "below").sum() > 20
+    assert np.allclose(both.difference, both["difference advised"], atol=.00051)
+    made = claims[claims.difference.notna()]
+    allowed = made.margin.where(made.direction == "below", -made.margin)
+    beyond = np.sign(made.difference - allowed) * np.where(made.direction == "below", -1, 1)
+    assert (beyond[made.verdict == "holds"] == 1).all() and (beyond[made.verdict == "the reverse holds"] == -1).all()
+    assert not set(claims.verdict) & {"better", "worse"}

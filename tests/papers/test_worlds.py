@@ -1,0 +1,312 @@
+"Properties of the planted worlds that a notebook cell cannot say well: across processes, across configurations, at the limits."
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, WorldConfig
+from debias_nb.papers.worlds.planted_answers import answer_words, answers_split
+from debias_nb.papers.worlds.planted_authors import author_words, authors_split
+from debias_nb.data.lexicon import ANSWER_SPLITS, AUTHOR_SPLITS, SPLITS, STREAMS, stream
+from debias_nb.data.worlds import Catalog, relevant
+from debias_nb.data.worlds import wordpiece_vocabulary
+from debias_nb.files import sha256_text
+
+ROOT = Path(__file__).parents[2]
+SMALL = dict(types=12, unseen_types=5, train_pairs=120, broad_pairs=150, queries=25, items=90, test_negatives=5)
+
+
+def vocabulary_sha256(vocabulary):
+    return sha256_text("".join(f"{piece}\n" for piece in vocabulary))
+
+
+def small(**dials):
+    return Catalog(WorldConfig(**SMALL | dials))
+
+
+def asking(**dials):
+    return AnswersWorldConfig(name="answers", **dict(questions=60, tests=40) | dials)
+
+
+def writing(**dials):
+    return AuthorsWorldConfig(name="authors", **dict(authors=20, test_authors=12, texts=3, tokens=40) | dials)
+
+
+def broad_titles(world):
+    return [title for pair in world.broad() for title in pair]
+
+
+def broad_texts(world):
+    return [title.text for title in broad_titles(world)]
+
+
+def plain(values):
+    "Arrays as lists, at any depth of tuples."
+    if isinstance(values, np.ndarray):
+        return values.tolist()
+    return [plain(value) for value in values] if isinstance(values, (list, tuple)) else values
+
+
+def catalog_parts(**dials):
+    "All that each part of a catalogue says, the last part first."
+    world = small(**dials)
+    made = {}
+    for split in reversed(SPLITS):
+        task, pairs = world.split(split), world.test_pairs(split)
+        made[f"test {split}"] = [pairs.texts(), pairs.labels, pairs.group]
+        made[split] = [task.texts(), task.relevant, task.positive, task.decoy]
+    for name, pairs in (("labeled", world.labeled_pairs()), ("train", world.train_pairs())):
+        made[name] = [pairs.texts(), pairs.labels, pairs.group]
+    made["broad"] = broad_texts(world)
+    return {name: plain(part) for name, part in made.items()}
+
+
+def answer_parts(**dials):
+    return {split: plain(answers_split(asking(**dials), split)) for split in reversed(ANSWER_SPLITS)}
+
+
+def author_parts(**dials):
+    return {split: plain(authors_split(writing(**dials), split)) for split in reversed(AUTHOR_SPLITS)}
+
+
+SEEDS = st.integers(0, 10**6)
+SHARES = st.floats(0, 1)
+worlds = st.builds(
+    small, seed=SEEDS, p=SHARES, brand_match=SHARES, p_ood=SHARES, decoys=SHARES, p_attr=SHARES, p_noun=SHARES,
+    known=SHARES, aknown=SHARES, p_broad=SHARES, attributes=st.sampled_from(["shared", "local"]),
+    accessories=st.floats(0, .8), prefix_brands=st.floats(0, .5), negatives=st.integers(1, 4),
+)
+
+few = settings(max_examples=15)
+
+
+# ---------------------------------------------------------------- the same in every process, each part by itself
+
+
+EVERYTHING = """
+import json, sys
+sys.path.insert(0, "tests/papers")
+from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small, vocabulary_sha256, wordpiece_vocabulary
+
+vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
+print(json.dumps([catalog_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))
+"""
+
+
+def test_a_world_is_the_same_in_every_process_and_in_every_order():
+    command = [sys.executable, "-c", EVERYTHING]
+    environment = os.environ | {"PYTHONHASHSEED": "4242"}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
+    assert catalogue == json.loads(json.dumps(catalog_parts()))
+    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0] for split in SPLITS}
+    assert answers == json.loads(json.dumps(answer_parts()))
+    assert plain(answers_split(asking(), "train")) == answers["train"]
+    assert authors == json.loads(json.dumps(author_parts()))
+    assert plain(authors_split(writing(), "train")) == authors["train"]
+    assert vocabulary == wordpiece_vocabulary(broad_texts(small()), 500)
+    assert digest == vocabulary_sha256(vocabulary)
+
+
+def test_streams_keep_their_places():
+    "A stream is made from its place in the list: what is added in front would change every world."
+    assert STREAMS[:12] == ("lexicon", "broad", "train", "labeled", *SPLITS, *(f"test {s}" for s in SPLITS))
+    assert STREAMS[12:18] == ("answers words", *(f"answers {s}" for s in ANSWER_SPLITS))
+    assert STREAMS[18:23] == ("authors words", *(f"authors {s}" for s in AUTHOR_SPLITS), "authors unseen words")
+    assert STREAMS[23:] == tuple(f"unlabeled {s}" for s in SPLITS)
+    draws = {stream(asking(), part).integers(2**62) for part in STREAMS}
+    assert len(draws) == len(STREAMS)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_unlabeled_titles_are_of_the_kind_of_their_split(split):
+    world = small()
+    titles = world.unlabeled(split)
+    assert len(titles) == 2 * world.config.train_pairs
+    unseen = {title.type >= world.config.types for title in titles}
+    assert unseen == {split == "unseen"}
+    assert small().unlabeled(split) == titles and small(seed=1).unlabeled(split) != titles
+
+
+EVALUATED = {*SPLITS, *(f"test {s}" for s in SPLITS)}
+ASKED = {*ANSWER_SPLITS}
+WRITTEN = {*AUTHOR_SPLITS}
+
+
+@pytest.mark.parametrize("parts, change, may_differ", [
+    (catalog_parts, dict(seed=1), EVALUATED | {"broad", "train", "labeled"}),
+    (catalog_parts, dict(train_pairs=60), {"train", "labeled"}),
+    (catalog_parts, dict(broad_pairs=20), {"broad"}),
+    (catalog_parts, dict(negatives=1), {"labeled"}),
+    (catalog_parts, dict(items=95), EVALUATED),
+    (catalog_parts, dict(test_negatives=4), EVALUATED - {*SPLITS}),
+    (catalog_parts, dict(p_broad=.5), {"broad"}),
+    (catalog_parts, dict(p_ood=.5), {"uncoupled", "unseen", "test uncoupled", "test unseen"}),
+    (catalog_parts, dict(decoys=.2), EVALUATED),
+    (answer_parts, dict(questions=70), {"train"}),
+    (answer_parts, dict(rho=.1), ASKED - {"neutral"}),
+    (answer_parts, dict(seed=1), ASKED),
+    (answer_parts, dict(cue=.5), ASKED),
+    (author_parts, dict(authors=21), {"train"}),
+    (author_parts, dict(kappa=.1), {"train", "iid"}),
+    (author_parts, dict(unseen_topics=3), {"cross"}),
+    (author_parts, dict(apart=.5), {"cross"}),
+    (author_parts, dict(seed=1), WRITTEN),
+    (author_parts, dict(style=.1), WRITTEN),
+    (author_parts, dict(concentration=1.), WRITTEN),
+])
+def test_a_dial_moves_its_own_parts_alone(parts, change, may_differ):
+    one, two = parts(), parts(**change)
+    assert {name for name in one if one[name] != two[name]} == may_differ
+
+
+@pytest.mark.parametrize("make, named", [
+    (lambda: small(accessories=1), "accessories"),
+    (lambda: small(prefix_brands=.8), "prefix_brands"),
+    (lambda: small(types=8000), "types"),
+    (lambda: small(items=30).split("iid"), "items"),
+    (lambda: small(test_negatives=90).test_pairs("iid"), "test_negatives"),
+    (lambda: small(train_pairs=1).labeled_pairs(), "train_pairs"),
+    (lambda: small().test_pairs("uncupled"), "uncoupled"),
+    (lambda: wordpiece_vocabulary(["mozdar"], 10), "size"),
+    (lambda: answers_split(asking(content=40_000), "dev"), "words"),
+    (lambda: answers_split(asking(content=20, asked=12, many=9, few=0), "dev"), "content"),
+    (lambda: answers_split(asking(), "shiftd"), "shifted"),
+    (lambda: authors_split(writing(), "tran"), "train"),
+    (lambda: authors_split(writing(), "cross", float("nan")), "likeness"),
+    (lambda: author_words(writing(content=20_000, apart=.1)), "words"),
+])
+def test_what_cannot_be_is_refused(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+# ---------------------------------------------------------------- catalogs
+
+
+@few
+@given(worlds)
+def test_labels_follow_the_definition(world):
+    c = world.config
+    train = world.train_pairs()
+    labeled = world.labeled_pairs()
+    assert len(train) == c.train_pairs == labeled.labels.sum()
+    assert train.labels.all() and all(map(relevant, train.left, train.right)) and all(map(relevant, *zip(*world.broad())))
+    assert len(labeled) == c.train_pairs * (1 + c.negatives)
+    assert labeled.labels.tolist() == list(map(relevant, labeled.left, labeled.right))
+    assert labeled.left == [train.left[g] for g in labeled.group]
+    assert (np.bincount(labeled.group, labeled.labels) == 1).all(), "one relevant pair a query"
+    assert set(labeled.right) <= set(train.right), "others are training items"
+    assert {title.type for title in train.left + train.right} <= set(range(c.types)), "no unseen type in training"
+
+
+@few
+@given(worlds, st.sampled_from(SPLITS))
+def test_splits_follow_the_definition(world, name):
+    c = world.config
+    task = world.split(name)
+    pairs = world.test_pairs(name)
+    assert (task.name, len(task.queries), len(task.items)) == (name, c.queries, c.items)
+    for q, positive, hits in zip(task.queries, task.positive, task.relevant):
+        assert hits.tolist() == [i for i, z in enumerate(task.items) if relevant(q, z)]
+        assert positive in hits
+    assert len(set(task.positive)) == c.queries
+    decoys = [(q, task.items[d]) for q, d in zip(task.queries, task.decoy) if d >= 0]
+    assert len(decoys) == round(c.decoys * c.queries)
+    for query, decoy in decoys:
+        assert decoy.brand == query.brand and decoy.type == world.type_of[query.brand] and not relevant(query, decoy)
+    allowed = range(c.types, c.types + c.unseen_types) if name == "unseen" else range(c.types)
+    offered = [task.items[i] for i in set(range(c.items)) - set(task.decoy.tolist())]
+    assert {t.type for t in task.queries + offered} <= set(allowed)
+    assert pairs.labels.tolist() == list(map(relevant, pairs.left, pairs.right))
+    assert pairs.labels.sum() == c.queries and len(pairs) == c.queries * (1 + c.test_negatives)
+    for g, (positive, decoy) in enumerate(zip(task.positive, task.decoy)):
+        mine = [pairs.right[i] for i in np.flatnonzero(pairs.group == g)]
+        assert mine[0] == task.items[positive]
+        assert decoy < 0 or task.items[decoy] in mine
+
+
+def test_dials_at_their_limits_leave_nothing_to_chance():
+    matched = Catalog(WorldConfig(brand_match=1)).train_pairs()
+    assert all(a.brand == b.brand for a, b in zip(matched.left, matched.right) if not a.accessory)
+    free = Catalog(WorldConfig(p=0, brand_match=0)).train_pairs()
+    assert np.mean([a.brand == b.brand for a, b in zip(free.left, free.right) if not a.accessory]) < .02
+    accessories = [(a, b) for a, b in zip(free.left, free.right) if a.accessory]
+    assert all(a.brand == b.brand for a, b in accessories), "an accessory's brand is part of what is asked"
+    full = small(p_noun=1, p_attr=1).train_pairs()
+    bare = small(p_noun=0, p_attr=0)
+    assert all(t.roles.count("noun") == 1 and t.roles.count("attribute") == 2 for t in full.left)
+    assert not any({"noun", "attribute"} & set(t.roles) for t in bare.train_pairs().left)
+    assert all({"noun", "attribute"} & set(t.roles) for t in broad_titles(bare))
+    assert (small(decoys=0).split("iid").decoy == -1).all() and (small(decoys=1).split("iid").decoy >= 0).all()
+    assert not small(accessories=0).train_pairs().accessory.any()
+    assert (small(prefix_brands=0).prefix_of == -1).all()
+    local = small(attributes="local")
+    assert len(set(local.slots_of.ravel())) == len(local.attribute_words) == 2 * 17
+
+
+# ---------------------------------------------------------------- questions and answers
+
+
+asked_worlds = st.builds(
+    asking, seed=SEEDS, rho=st.floats(-1, 1), cue=SHARES, stray=SHARES, types=st.integers(2, 6),
+    cues=st.integers(1, 7), content=st.integers(30, 200), asked=st.integers(5, 9), length=st.integers(7, 14),
+    many=st.integers(3, 5), few=st.integers(0, 2), candidates=st.integers(2, 8),
+)
+
+
+@few
+@given(asked_worlds, st.sampled_from(ANSWER_SPLITS))
+def test_answers_follow_the_definition(c, name):
+    words = answer_words(c)
+    a = answers_split(c, name)
+    n = c.questions if name == "train" else c.tests
+    own = dict(zip(words.types, map(set, words.cues)))
+    content = set(words.content)
+    cues = set(words.cues.ravel())
+    assert a.name == name
+    assert {len(column) for column in a[1:]} == {n * c.candidates}
+    assert a.question_ids == [q for q in dict.fromkeys(a.question_ids) for _ in range(c.candidates)]
+    assert len(set(zip(a.question_ids, a.questions))) == n
+    assert (a.labels.reshape(n, -1).sum(1) == 1).all() and set(a.labels) <= {0, 1}
+    for question, answer, many, cued in zip(a.questions, a.answers, a.many, a.cued):
+        type_, *asked = question.split()
+        said = set(answer.split())
+        assert len(set(asked)) == len(asked) == c.asked and set(asked) <= content
+        assert len(said) == len(answer.split()) == c.length and said <= content | cues
+        assert len(said & set(asked)) == (c.many if many else c.few)
+        assert len(said & cues) == 1 and len(said & own[type_]) == cued
+
+
+# ---------------------------------------------------------------- authors and topics
+
+
+written_worlds = st.builds(
+    writing, seed=SEEDS, kappa=SHARES, style=st.floats(0, 2), functions=st.integers(2, 80), marks=st.integers(1, 50),
+    spellings=st.integers(0, 30), prefers=SHARES, content=st.integers(10, 120), concentration=st.floats(.001, 2),
+    about=SHARES, topics=st.integers(2, 9), unseen_topics=st.integers(1, 9), apart=SHARES,
+    tokens=st.integers(10, 60), spread=SHARES,
+)
+
+
+@few
+@given(written_worlds, st.sampled_from(AUTHOR_SPLITS), st.floats(0, 1))
+def test_texts_follow_the_definition(c, name, likeness):
+    words = author_words(c)
+    w = authors_split(c, name, likeness)
+    n = (c.authors if name == "train" else c.test_authors) * c.texts
+    cross = name == "cross"
+    assert w.name == name and {len(column) for column in w[1:]} == {n}
+    assert w.author == [f"{name} {a}" for a in range(n // c.texts) for _ in range(c.texts)]
+    assert set(w.topic) <= ({f"unseen {t}" for t in range(c.unseen_topics)} if cross else {f"topic {t}" for t in range(c.topics)})
+    assert all((home == "") == cross for home in w.home)
+    vocabulary = [*words.style, *(words.unseen if cross else words.content)]
+    assert len(set(vocabulary)) == len(vocabulary) == c.functions + c.marks + 2 * c.spellings + c.content
+    said = [text.split() for text in w.text]
+    assert all(said) and {*itertools.chain(*said)} <= set(vocabulary)

@@ -1,0 +1,39 @@
+"""Test one leaf of the package, and the trunk, where the other leaf is gone: in a copy of the project without its folders.
+
+python tools/leaves.py diagnosis|papers [OPTION OF PYTEST...]
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from notebooks import ROOT
+
+OTHER = {"diagnosis": "papers", "papers": "diagnosis"}
+PLACES = ("debias_nb", "nbs", "tests")
+
+
+def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
+    "Copy the files that git has or would take, but for those in folders of a leaf."
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    gone = tuple(f"{place}/{leaf}/" for place in PLACES)
+    for name in filter(None, names):
+        if not name.startswith(gone) and (root / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, copy / name)
+
+
+def main(leaf: str, *options: str) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        copy_without(OTHER[leaf], ROOT, Path(folder))
+        command = [sys.executable, "-m", "pytest", "tests/library", f"tests/{leaf}", *options]
+        return subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": folder}).returncode
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] not in ([leaf] for leaf in OTHER):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
