@@ -119,13 +119,13 @@ def contrastive_loss(
     check_range("temperature", temperature, closed="neither")
     return contrast(hidden, debiased, bias, temperature)
 
-# %% ../../nbs/losses/scan_head.ipynb #d399ba18
+# %% ../../nbs/losses/scan_head.ipynb #aeb87e23
 HEADS = { # two presets of `ScanHead`
     "paper": {"gate": "vector", "output": "linear", "detach": False, "shared": True},
     "released": {"gate": "scalar", "output": "relu", "detach": True, "shared": False},
 }
 
-
+# %% ../../nbs/losses/scan_head.ipynb #d399ba18
 class ScanHead(nn.Module):
     "Head of SCAN on an encoder. In training it returns the terms of the loss, at inference it is a classifier."
     def __init__(self,
