@@ -22,8 +22,8 @@ import torch
 from ..checks import check_range, check_whole, quoted
 from ..encoders.interventions import Kind, check_intervention
 from ..encoders.kinds import check_no_template
-from ..encoders.tokens import PADDING_HINT, Tokens, default_prompt, from_features, is_static, mask_id, stack, to_features
-from ..encoders.tokens import unit_rows
+from ..encoders.tokens import PADDING_HINT, Tokens, default_prompt, from_features, is_static, mask_id, stack
+from ..encoders.tokens import to_features, unit_rows
 from ..processes import is_distributed, processes, rank
 
 # %% ../../nbs/losses/batches.ipynb #7f489dbc

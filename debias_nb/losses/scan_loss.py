@@ -43,7 +43,7 @@ def last_layer(
     return last
 
 # %% ../../nbs/losses/scan_loss.ipynb #9ee0eb19
-def represent(model, features): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, and what the last layer is given
+def represent(model, features): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, inputs of the last layer
     "Compute the scores of pairs, and the inputs of the last layer in the same pass."
     given = []
     with last_layer(unwrap(model)).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0])):
@@ -310,7 +310,9 @@ class SCAN(_Resumable):
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."
-        memory = 0 if self.memory is None else self.memory.size if self.memory.kind == "queue" else f"ema, {self.memory.alpha:g}"
+        memory = 0
+        if self.memory is not None:
+            memory = self.memory.size if self.memory.kind == "queue" else f"ema, {self.memory.alpha:g}"
         return {
             "weights": self.weights, "debias": self.debiasing is not None, "memory": memory,
             "temperature": self.temperature, "ce": self.ce, "cl": self.cl, **self.settings,
