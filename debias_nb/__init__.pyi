@@ -49,7 +49,7 @@ from debias_nb.losses.pair_losses import LeastSquares as LeastSquares
 from debias_nb.losses.regularizers import MaskReg as MaskReg
 from debias_nb.losses.regularizers import OutReg as OutReg
 from debias_nb.losses.regularized import Regularized as Regularized
-from debias_nb.losses.regularizers import Regularizer as Regularizer
+from debias_nb.losses.batches import Regularizer as Regularizer
 from debias_nb.losses.regularizers import SimCSE as SimCSE
 from debias_nb.losses.regularizers import WordDropout as WordDropout
 from debias_nb.losses.averaging import wise_ft as wise_ft

@@ -35,7 +35,7 @@ Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedo
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
 Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.regularized.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
-SCAN(model, weights=True, debias=True, memory=280, temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
+SCAN(model, weights=True, debias=True, memory='ema', temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
 SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Tokens(ids, mask, ordinary, prompt=0)
 WordDropout(share=0.1, *, columns='all', rows=1.0)

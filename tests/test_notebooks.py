@@ -272,3 +272,25 @@ def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_w
     assert kept.folder == ROOT / "results" and own.folder == folder
     assert {run.id for run in standing} <= configured
     assert others and not {run.id for run in others} & configured
+
+
+OWN = [path for path in LIBRARY if path.parent.name == "losses"]
+
+
+def own_imports(sources):
+    "Lines outside docstrings that import from the module that the notebook exports."
+    [module] = {found[1] for source in sources if (found := re.search(r"^#\|\s*default_exp (\S+)", source, re.M))}
+    trees = [ast.walk(ast.parse(re.sub(r"^\s*[%!].*$", "", source, flags=re.M))) for source in sources]
+    imports = [node for tree in trees for node in tree if isinstance(node, ast.ImportFrom)]
+    return [ast.unparse(node) for node in imports if node.module == f"debias_nb.{module}"]
+
+
+@pytest.mark.parametrize("path", OWN, ids=named)
+def test_a_notebook_runs_the_code_that_it_shows(path):
+    "And not that of the module that was exported from it, which may be another."
+    assert own_imports(code(path)) == []
+
+
+def test_an_import_of_the_notebook_s_own_module_is_seen():
+    own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f", "from debias_nb.losses.two import g"]
+    assert own_imports(own) == ["from debias_nb.losses.one import f"]

@@ -20,7 +20,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..checks import check_finite
-from .batches import Batch, TextStream, embeddings_by_column, encode, every_row, record_precision, record_calls
+from .batches import Batch, Changing, Regularizer, TextStream, embeddings_by_column, encode, every_row
+from .batches import record_calls, record_precision
 from ..encoders.kinds import check_same_make, deep_copy
 from ..encoders.tokens import Tokens, encoder_fingerprint, own_dropout, tell_prompts
 from ..encoders.tokens import unit_rows
@@ -28,7 +29,6 @@ from ..encoders.interventions import choose, intervene
 from .gradient_shares import OUTSIDE, SHARE, Terms, Watch, show_shares
 from .pair_losses import PairLoss
 from ..processes import processes, rank, unwrap
-from .regularizers import Changing, Regularizer
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
 from debias_nb.losses.scan import random_features, standardize
-from debias_nb.losses.scan_head import ScanHead, contrastive_loss, scan_loss
+from debias_nb.losses.scan_head import ScanHead, contrastive_loss, joint_loss
 
 torch.set_num_threads(1)
 
@@ -290,8 +290,8 @@ def test_the_terms_are_their_formulas():
     assert torch.isclose(uneven(hidden, labels)["sw"], (by_sample * (1 + 2 * labels)).mean())
     assert torch.isclose(terms["sw"], (w * by_sample).mean())
     assert torch.isclose(terms["ce"], F.cross_entropy(head.classifier(debiased), labels))
-    assert torch.isclose(scan_loss(terms, cl=.5), terms["sw"] + terms["ce"] + terms["cl"] / 2)
-    assert scan_loss(terms, cl=0) == terms["sw"] + terms["ce"]
+    assert torch.isclose(joint_loss(terms, cl=.5), terms["sw"] + terms["ce"] + terms["cl"] / 2)
+    assert joint_loss(terms, cl=0) == terms["sw"] + terms["ce"]
     learned = learn_weights(hidden, labels, generator=seeded(), steps=3)
     assert isinstance(learned, Weights)
     assert torch.equal(head(hidden, labels, learned)["sw"], head(hidden, labels, learned.values)["sw"])

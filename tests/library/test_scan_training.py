@@ -1,6 +1,7 @@
 "SCAN as a loss of CrossEncoderTrainer: its terms by hand, what is trained, what is saved, and refusals."
 import copy
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,11 @@ from transformers import BertConfig, BertForSequenceClassification, BertTokenize
 from transformers import RobertaForSequenceClassification
 
 import made
-from debias_nb.losses.scan_head import contrastive_loss
+from debias_nb.losses.scan import Memory
+from debias_nb.losses.scan_head import HEADS, ScanHead, contrastive_loss, joint_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
+from debias_nb.runs.answer_training import Weigher
+from debias_nb.runs.config import load_experiment
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
 ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the table", "a", "large small", "lamp lamp"]
@@ -111,6 +115,53 @@ def test_weights_are_learned_in_training_alone(model):
     np.random.seed(3)
     again = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
     assert torch.equal(first["sw"], again["sw"]), "what is drawn follows from NumPy's generator"
+
+
+@pytest.mark.parametrize("profile", ["planted", "small"])
+def test_what_one_imports_is_what_tables_train(tmp_path, profile):
+    "One batch after another, so that the memory counts, through the loss for a trainer and through the head of the tables."
+    methods = {method.name: method.scan for method in load_experiment("scan/table02", profile).methods}
+    model = cross_encoder(tmp_path / "model", labels=2, dropout=0.)
+    with torch.no_grad():
+        last_layer(model).weight.mul_(50)
+    options = {"SCAN": {"variant": "paper", "class_mass": "free"}, "SCAN, ours": {}}
+    for name, settings in options.items():
+        scan = methods[name]
+        memory = Memory("ema", scan.alpha)
+        loss = SCAN(model, memory=memory, temperature=scan.temperature, **settings)
+        head = ScanHead(32, temperature=scan.temperature, **HEADS[scan.debias]).eval()
+        head.classifier[1].load_state_dict(last_layer(model).state_dict())
+        head.debiasing.load_state_dict(loss.debiasing.state_dict())
+        weigher = Weigher(scan, SimpleNamespace(conflicting=None))
+        for step in range(3):
+            rows = torch.arange(8).roll(step)
+            texts = [[texts[row] for row in rows] for texts in (QUESTIONS, ANSWERS)]
+            labels = torch.tensor(LABELS)[rows]
+            np.random.seed(step)
+            mine = loss(texts, labels)
+            np.random.seed(step)
+            weigher.generator = torch.Generator().manual_seed(int(np.random.randint(2**62, dtype=np.int64)))
+            given = []
+            with last_layer(model).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0])):
+                model(model.preprocess(list(zip(*texts))))
+            terms = head(given[0], labels, weigher(given[0], labels, rows))
+            assert mine.keys() == terms.keys()
+            assert all(torch.isclose(mine[term], terms[term], atol=1e-6) for term in terms)
+            body = list(model.model.bert.parameters())
+            slopes = [torch.autograd.grad(total, body, allow_unused=True) for total in (sum(mine.values()), joint_loss(terms))]
+            for one, other in zip(*slopes):
+                assert one is other is None or torch.allclose(one, other, atol=1e-5)
+        assert torch.allclose(loss.memory.weights, weigher.memory.weights, atol=1e-5)
+        assert loss.memory.weights.std() > 0
+
+
+def test_the_memory_is_the_printed_one_by_default(model):
+    assert (SCAN(model).memory.kind, SCAN(model, memory=280).memory.size, SCAN(model, memory=0).memory) == ("ema", 280, None)
+    mine = Memory("ema", .7)
+    loss = SCAN(model, memory=mine)
+    assert loss.memory is not mine and loss.memory.alpha == .7 and loss.get_config_dict()["memory"] == "ema, 0.7"
+    with pytest.raises(ValueError, match="queu"):
+        SCAN(model, memory="queu")
 
 
 def test_nothing_weighed_is_plain_cross_entropy(tmp_path):

@@ -32,7 +32,7 @@ from ...runs.config import RunConfig, ScanConfig
 from ...runs.records import TrainingFailed
 from ...runs.training import BestEpoch, in_stretches, rows_of, train_with
 from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
-from ...losses.scan_head import HEADS, ScanHead, scan_loss
+from ...losses.scan_head import HEADS, ScanHead, joint_loss
 
 
 class AnswerModel(nn.Module):
@@ -254,7 +254,7 @@ class AnswerTrainer(Trainer):
             what = f"the weights of a batch sum to {float(weights.sum()):.3g}"
             raise TrainingFailed(step, f"{what}: take a smaller learning rate for them (`rate` of the method's `scan`)")
         terms = self.model.head(hidden, labels, weights)
-        loss = scan_loss(terms, cl=self.contrast)
+        loss = joint_loss(terms, cl=self.contrast)
         if not torch.isfinite(loss):
             raise TrainingFailed(step, f"the loss is {loss.item()}")
 
