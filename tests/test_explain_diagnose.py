@@ -286,6 +286,16 @@ def test_copies_of_a_match_are_told_and_count_as_the_match(form):
     assert form == "candidates" or not again.frame["copy"].any()
 
 
+def test_texts_of_pairs_without_a_vector_are_counted():
+    model, other = made.without_a_vector_for_the_unknown(), made.without_a_vector_for_the_unknown()
+    with torch.no_grad():
+        other[0].embedding.weight[1:] = torch.tensor([[2., 1], [1., 2]])
+    pairs = pd.DataFrame([(f"red shoe {'red ' * i}", "shoe red" if i % 2 else "shoe", i % 2) for i in range(60)], columns=["left", "right", "label"])
+    pairs.loc[:4, "right"] = "boot"
+    warnings = diagnose(model, other, tests={"new": pairs}, progress=False).warnings
+    assert [text for text in warnings if "no vector" in text] == [f"new: 5 pairs of 60 with a text that has no vector in the {name} model." for name in ("base", "tuned")]
+
+
 def test_texts_of_a_corpus_without_a_vector_are_counted():
     model = made.without_a_vector_for_the_unknown()
     other = copy.deepcopy(model)
@@ -649,7 +659,7 @@ def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
     monkeypatch.setattr(scoring, "PATIENCE", 0)
     diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
-    assert re.search(r"resamples: .*/12 \[", capsys.readouterr().err), "five models by two metrics, and a separation of two models"
+    assert re.search(r"resamples: .*/14 \[", capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
