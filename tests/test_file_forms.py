@@ -667,6 +667,7 @@ BAD = { # files, what is given, options, words of the message
     "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 3 "),
     "no label at all": ({"a.csv": HEAD + "a,b,-\nc,d,\n"}, "/a.csv", {"match": "yes"}, "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*labels are 'no', 'yes'"),
+    "blanks for no match": ({"a.csv": HEAD + "a,b,x\nc,d,\ne,f,\n"}, "/a.csv", {"match": "x"}, "all 1 labels are 1; both classes are needed .*; 2 pairs without a label left out"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match reads labels .*, and there are none .triplets: "),
     "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: Expecting"),

@@ -138,7 +138,7 @@ def saved(tmp_path, monkeypatch):
         model = {"type": "notebook", "content": notebook(outputs)}
         lab.clean_before_saving(model, "nbs/a.ipynb", SimpleNamespace(root_dir=str(tmp_path)))
         nbformat.write(nbformat.from_dict(model["content"]), file) # as Jupyter writes it, a text as lines
-        return json.loads(file.read_text())["cells"][0]["outputs"]
+        return lab.with_joined_lines(json.loads(file.read_text())["cells"][0]["outputs"])
 
     save.file = file
     return save

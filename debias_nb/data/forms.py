@@ -432,7 +432,8 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
         raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
     if pairs.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
+        lacking = f"; {counted(labels.isna().sum(), why)} left out" if labels.isna().any() else ""
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there}){lacking}")
     return Rows(pairs, left_out)
 
 

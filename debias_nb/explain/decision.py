@@ -408,12 +408,13 @@ class Evidence:
     def repair(self) -> str:
         "Say how much of the largest loss the best share takes back."
         worst = min(self.with_word("worse"), key=lambda result: result.change)
-        lost = -100 * worst.change
-        [remaining] = [-100 * result.change for result in self.best.results if (result.test, result.part) == (worst.test, worst.part)] or [lost]
-        if round(lost - remaining, 1) <= 0:
+        lost = round(-100 * worst.change, 1)
+        left = [result.change for result in self.best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
+        remaining = round(-100 * left[0], 1)
+        if remaining >= lost:
             return "averaging the weights does not repair it"
         how = f"averaging at share {self.best.share:g} repairs"
-        if round(remaining, 1) > 0:
+        if remaining > 0:
             return f"{how} {lost - remaining:.1f} of {lost:.1f} points on {worst.name}; {remaining:.1f} remain"
         still = [result for result in self.best.results if result.may_lose(self.margin)]
         return f"{how} that, but " + (most_lost(still) if still else "is not shown to gain anything")
