@@ -6,8 +6,8 @@
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'FEWEST_OTHERS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST',
            'SCATTER', 'TOGETHER', 'TooSmall', 'Measured', 'split_halves', 'case_weights', 'Test', 'difference',
            'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest',
-           'PooledTest', 'RetrievalTest', 'metrics_help', 'as_test', 'part_of', 'check_metric', 'has_one_score',
-           'findable']
+           'PooledTest', 'RetrievalTest', 'metrics_help', 'MostlyMatchesTest', 'as_test', 'part_of', 'check_metric',
+           'has_one_score', 'findable']
 
 # %% ../../nbs/explain/00_tests.ipynb #18e1b298
 import math
@@ -248,13 +248,12 @@ class PairTest(Test):
     classes = ("matches", "other pairs")
     sample = 10_000
 
-    def __post_init__(self):
-        super().__post_init__()
+    @property
+    def lacks_others(self) -> bool: # whose top AUC(0.05) looks at
+        "Tell whether chosen labels have too few pairs that are no match, where most of the pool matches."
         weights = self.all_weights[0]
         are_rarer = weights @ self.labels > weights.sum() / 2
-        if self.file.sample is not None and are_rarer and (self.labels == 0).sum() < FEWEST_OTHERS: # whose top AUC(0.05) looks at
-            self.metric = "ap"
-            self.metrics = ("ap",)
+        return self.file.sample is not None and bool(are_rarer) and (self.labels == 0).sum() < FEWEST_OTHERS
 
     @property
     def cases(self) -> pd.DataFrame:
@@ -464,9 +463,15 @@ def metrics_help() -> str:
     return "; ".join(f"{', '.join(test.metrics)} ({form})" for form, test in FORMS.items())
 
 
+class MostlyMatchesTest(PairTest):
+    "Chosen labels of a pool whose pairs mostly match."
+    metrics = ("ap",)
+
+
 def as_test(name: str, file: PairFile, scores: dict | None = None, seed: int = 0, metric: str | None = None) -> Test:
     "Make a test of the form that its file has."
-    return FORMS[file.form](name, file, scores or {}, seed, metric)
+    test = FORMS[file.form](name, file, scores or {}, seed, metric)
+    return MostlyMatchesTest(name, file, scores or {}, seed) if isinstance(test, PairTest) and test.lacks_others else test
 
 
 def part_of(test: Test, rows: np.ndarray) -> Test: # (comparisons,) booleans
