@@ -414,8 +414,9 @@ class Evidence:
         if remaining >= lost:
             return "averaging the weights does not repair it"
         how = f"averaging at share {self.best.share:g} repairs"
+        where = "" if self.worse_names == worst.name else f" on {worst.name}"
         if remaining > 0:
-            return f"{how} {lost - remaining:.1f} of {lost:.1f} points on {worst.name}; {remaining:.1f} remain"
+            return f"{how} {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
         still = [result for result in self.best.results if result.may_lose(self.margin)]
         return f"{how} that, but " + (most_lost(still) if still else "is not shown to gain anything")
 
