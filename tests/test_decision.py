@@ -47,8 +47,8 @@ FIT = share_with(like=BETTER, new=NONE)
     ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to be better on any test."),
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
     (NONE, NONE, FIT, "either", "Ship either"),
-    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging at share 0.25 repairs that, but may have lost up to 3.0 points on `new`"),
-    (BETTER, WORSE, share_with(like=BETTER, new=(-.01, -.02, .0)), "do not ship", "averaging at share 0.25 repairs 4.0 of 5.0 points; 1.0 remain"),
+    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging repairs that, but may have lost up to 3.0 points on `new`"),
+    (BETTER, WORSE, share_with(like=BETTER, new=(-.01, -.02, .0)), "do not ship", "averaging repairs 4.0 of 5.0 points; 1.0 remain"),
     (BETTER, WORSE, share_with(like=BETTER, new=(-.06, -.08, -.02)), "do not ship", "averaging the weights does not repair it"),
     (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell", "Cannot tell yet: `like` and `new` are too small."),
 ])

@@ -413,12 +413,11 @@ class Evidence:
         remaining = round(-100 * left[0], 1)
         if remaining >= lost:
             return "averaging the weights does not repair it"
-        how = f"averaging at share {self.best.share:g} repairs"
         where = "" if self.worse_names == worst.name else f" on {worst.name}"
         if remaining > 0:
-            return f"{how} {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
+            return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
         still = [result for result in self.best.results if result.may_lose(self.margin)]
-        return f"{how} that, but " + (most_lost(still) if still else "is not shown to gain anything")
+        return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
 
     @property
     def better_names(self) -> str:
