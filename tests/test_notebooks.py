@@ -8,6 +8,7 @@ import symtable
 import sys
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 
 import lab
@@ -136,8 +137,8 @@ def saved(tmp_path, monkeypatch):
     def save(outputs):
         model = {"type": "notebook", "content": notebook(outputs)}
         lab.clean_before_saving(model, "nbs/a.ipynb", SimpleNamespace(root_dir=str(tmp_path)))
-        file.write_text(json.dumps(model["content"], indent=1)) # as Jupyter writes it, perhaps with other spaces
-        return json.loads(file.read_text())["cells"][0]["outputs"]
+        nbformat.write(nbformat.from_dict(model["content"]), file) # as Jupyter writes it, a text as lines
+        return lab.with_joined_lines(json.loads(file.read_text())["cells"][0]["outputs"])
 
     save.file = file
     return save

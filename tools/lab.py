@@ -67,12 +67,22 @@ class First:
 FIRST: dict[Path, First] = {}
 
 
+def with_joined_lines(content):
+    "The same content with each list of lines as one text: Jupyter holds it so, and a file as lines."
+    if isinstance(content, dict):
+        return {key: with_joined_lines(value) for key, value in content.items()}
+    if isinstance(content, list):
+        is_text = bool(content) and all(isinstance(line, str) for line in content)
+        return "".join(content) if is_text else [with_joined_lines(value) for value in content]
+    return content
+
+
 def first_read(file: Path) -> First:
     """Return what a notebook held before this server saved it. While a long notebook runs, Lab saves it without the outputs
     that are still to come; so these are compared with what was read first, unless another program has written the file since."""
     on_disk = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
     first = FIRST.get(file)
-    if first is None or on_disk["cells"] and json.loads(notebooks.cleaned(on_disk)) != first.saved:
+    if first is None or on_disk["cells"] and with_joined_lines(json.loads(notebooks.cleaned(on_disk))) != with_joined_lines(first.saved):
         first = FIRST[file] = First(on_disk, {})
     return first
 

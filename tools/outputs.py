@@ -189,7 +189,7 @@ def told(path: Path, found: list[str], seconds: float) -> None:
 
 IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.25": "wise-ft:0.25", "WiSE-FT 0.5": "wise-ft:0.5", "OutReg 1, general mix": "outreg-texts:1"} # what `compare` calls them
 LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
-PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "mean", "low", "high", "kept"]
+PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "mean", "low", "high"]
 
 
 def write_prior(root: Path) -> None: # of the project

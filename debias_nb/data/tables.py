@@ -214,12 +214,37 @@ def _read_arrow(path: Path, _split: str | None) -> pd.DataFrame:
         else:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
-        columns = [pd.Series(column.to_pylist(), dtype=object) for column in table.columns]
+        names = class_names(json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {}))
+        columns = [named_classes(pd.Series(column.to_pylist(), dtype=object), names.get(name)) for name, column in zip(table.column_names, table.columns)]
     except MemoryError:
         raise
     except Exception as e: # whatever reading makes of damage
         raise DataError(f"{path}: {(str(e) or type(e).__name__).splitlines()[0]}") from None
     return in_order(pd.concat(columns, axis=1, keys=table.column_names) if columns else pd.DataFrame())
+
+
+NEGATIONS = {("0", "1"), ("no", "yes"), ("false", "true"), ("other", "match"), ("different", "same")}
+
+
+def class_names(features) -> dict[str, list[str]]: # features: of `datasets`, or as it writes them into files
+    "Return the names of classes of each column that has some."
+    names = {}
+    for column, feature in features.items() if isinstance(features, dict) else ():
+        own = feature.get("names") if isinstance(feature, dict) else getattr(feature, "names", None)
+        if isinstance(own, list) and all(isinstance(name, str) for name in own):
+            names[column] = own
+    return names
+
+
+def named_classes(cells: pd.Series, names: list[str] | None) -> pd.Series:
+    "Return classes by their names; as they are where class 1 is plainly the one that class 0 denies, as in not_duplicate and duplicate."
+    if not names:
+        return cells
+    low = [name.casefold() for name in names]
+    is_plain = len(low) == 2 and ((low[0], low[1]) in NEGATIONS or low[0] != low[1] and low[0].endswith(low[1]))
+    if is_plain:
+        return cells
+    return cells.map(lambda cell: names[cell] if isinstance(cell, int) and not isinstance(cell, bool) and 0 <= cell < len(names) else cell)
 
 
 def _read_json(path: Path, split: str | None) -> pd.DataFrame | dict:
@@ -308,7 +333,10 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
     if isinstance(source, dict):
         source = {key: _column(name, key, cells) for key, cells in source.items()}
     elif hasattr(source, "to_pandas"):
+        names = class_names({**(getattr(source, "features", None) or {})})
         source = source.to_pandas()
+        if isinstance(source, pd.DataFrame):
+            source = source.assign(**{column: named_classes(source[column].astype(object), own) for column, own in names.items() if column in source})
     if not isinstance(source, (dict, pd.DataFrame)) and not is_rows(source):
         kind = type(source).__name__
         raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {kind}")
@@ -321,15 +349,19 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
 
 def spread(frame: pd.DataFrame) -> pd.DataFrame:
     "Give each cell of lists of two or three a column of its own, named by what it holds."
+    lengths = {} # of the texts of a column, on average
     for column, cells in frame.items():
         sizes = {len(cell) if isinstance(cell, list) else 0 for cell in cells}
         if sizes in ({2}, {3}):
-            wide = pd.DataFrame(cells.tolist(), frame.index, dtype=object)
-            has_texts = wide.iloc[:, -1].map(is_text).any()
-            names = ["anchor", "positive", "negative"] if has_texts else ["left", "right", "label"]
-            wide.columns = names[:wide.shape[1]]
-            return wide.join(frame.drop(columns=column))
-    return frame
+            lengths[column] = np.mean([len(str(text)) for cell in cells for text in cell[:2]])
+    if not lengths:
+        return frame
+    column = max(lengths, key=lengths.get) # a pair of names stands next to a pair of texts
+    wide = pd.DataFrame(frame[column].tolist(), frame.index, dtype=object)
+    has_texts = wide.iloc[:, -1].map(is_text).any()
+    names = ["anchor", "positive", "negative"] if has_texts else ["left", "right", "label"]
+    wide.columns = names[:wide.shape[1]]
+    return wide.join(frame.drop(columns=[column, *(set(wide) & set(frame))]))
 
 
 def describe_values(cells: pd.Series) -> str:
@@ -392,6 +424,9 @@ def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
     "Return the texts of cells, which may be lists of texts, or of passages with title and text."
     texts = cells.set_axis(range(len(cells))).explode().dropna()
     texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
+    if len(texts) and texts.map(lambda cell: isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)).all():
+        raise DataError(f"{name}: column {cells.name!r} holds ids of documents, such as {texts.iloc[0]}, and no texts: put the texts in their place, or "
+                        "give a folder with queries, corpus and qrels")
     check(name, texts.set_axis(cells.index[texts.index]), texts.map(is_text), "a text is expected")
     return texts
 

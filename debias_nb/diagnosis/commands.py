@@ -70,7 +70,7 @@ def _two_prompts(text: str) -> tuple[str, str]:
 
 
 def _list(text: str) -> list[str]:
-    return text.split(",")
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,23 @@ def arguments_of(function: str, options: dict) -> dict:
     return {name: None if value is None else TERMINAL[name].read(value) for name, value in options.items()}
 
 
+SMALL = 5_000_000 # bytes of a file that is read twice
+
+
+def _check_files(arguments: dict) -> None: # of `diagnose`
+    "Read small files of pairs before PyTorch is imported, so that a wrong column or label is told at once. Raise `DataError`."
+    from .files.pairs_file import read_pairs_file
+    how = {name: arguments[name] for name in ("match", "match_from", "other_to")}
+    columns = arguments["columns"] or {}
+    for name, path in ({"train": arguments["train"]} | (arguments["tests"] or {})).items():
+        if path is None or not Path(path).is_file() or Path(path).stat().st_size > SMALL:
+            continue
+        own = columns.get(name, columns.get(None))
+        scores = own[3:] if arguments["base"] is None and own is not None and len(own) == 5 else None
+        of_test = {} if name == "train" else {"group": arguments["group"], "where": arguments["where"], "scores": scores}
+        read_pairs_file(path, own[:3] if scores else own, **of_test, **how)
+
+
 def folder(text: str | Path) -> Path: # as help names it; a default is a path
     "Read a folder. Raise `ConfigError` for what is none that can be written to."
     path = Path(text)
@@ -156,6 +173,7 @@ def diagnose(
 ):
     "Report whether, where and why fine-tuning made a model worse."
     arguments = arguments_of("diagnose", options)
+    _check_files(arguments)
     from . import diagnose as diagnosing
     from .diagnosis import FILES
     _check_free(out, FILES, overwrite)

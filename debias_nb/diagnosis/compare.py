@@ -90,7 +90,7 @@ def _sampling_note(redraw: float | None) -> str:
 def _facts(methods: list[Method], settings: TrainConfig, task: FilesTask, tests: Iterable[str]) -> dict:
     "Describe how methods were trained, how large tests are, and what to know before a result is believed."
     own_tests = [task.tests[name] for name in tests]
-    warnings = [sentence for test in own_tests for sentence in doubts(test, shared_pairs(test.file, task.files["train"]))]
+    warnings = [sentence for test in own_tests for sentence in doubts(test, shared_pairs(test.file, task.files["train"]), ("base",))]
     cases = {test.name: len(test.cases) for test in own_tests}
     return {
         "methods": [method.facts() for method in methods],

@@ -55,8 +55,8 @@ STEPS = { # of each answer
     "use a method": "Train with the program below, and confirm it on data that had no part in the choice.",
     "keep the base": "Keep the base. Must it be fine-tuned, see the program below.",
     "either": "Keep the base, or train with the program below.",
-    "your call": "Weigh what is gained against what is lost; more seeds or more test data may decide it.",
-    "cannot tell": "More seeds or more test data may decide it. Must it be fine-tuned before, see the program below.",
+    "your call": "Weigh what is gained against what is lost.",
+    "cannot tell": "Measure what is said above to be short. Must it be fine-tuned before, see the program below.",
 }
 
 
@@ -64,17 +64,19 @@ Kind = Literal["sentences", "offers", "sentences:offers", "offers:sentences"] # 
 RECORDED = {"plain": "plain", "averaged": "wise-ft:0.5", "general": GENERAL.method} # what a prior names of `prior.csv`
 RECORDS = (
     "Prior, no measurement of yours: in our records of {encoder} trained with {loss} on {trained_on}, one training changes AUC(0.05) on a new kind of "
-    "{texts} by {plain} points, averaged weights at 0.5 by {averaged}, and {title} by {general}, with {gain:.0%} of the gain on data like training "
+    "{texts} by {plain} points, averaged weights at 0.5 by {averaged}, and {title} by {general} "
     "(95% ranges, at the base and with the error of your new tests).")
-NO_PRIOR = (
-    "No prior: our records have no such encoder, loss and kind of training (--kind: sentences or offers), tested on new data by AUC(0.05).")
+NO_PRIOR = "No prior: our records have no such encoder, loss and kind of training, tested on new data by AUC(0.05)."
+NO_KIND = "No prior: name the kind of training, --kind sentences or offers, and our records of this encoder say what is likely."
+MOSTLY_SEEDS = .5 # of a variance
 
 
 @dataclass(frozen=True)
 class Prior:
-    "Conclusion of our records, and the method that they advise."
+    "Conclusion of our records, and the method that they advise, if any."
     sentence: str
     advised: Advice | None = None
+    is_found: bool = False
 
 
 def _span(least: pd.Series) -> str: # in points
@@ -305,8 +307,26 @@ class Comparison:
         means = self._means(self.validation or self.tests)
         is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
         advised = GENERAL.method if is_general and self.prior.advised else None
-        answer = recommend(results, means, picked_on, self.margin / 100, others, self.titles, advised)
-        return replace(answer, reason=f"{answer.reason} {self.prior.sentence}") if answer.call == "cannot tell" else answer
+        answer = recommend(results, means, picked_on, self.margin / 100, others, self.titles, advised, self.short)
+        if answer.call != "cannot tell":
+            return answer
+        advice = ""
+        if answer.method == advised:
+            advice = f" So until more is measured, take {self.titles[answer.method]}."
+        elif self.prior.is_found and not self.prior.advised:
+            advice = " So they advise none of the three."
+        return replace(answer, reason=f"{answer.reason} {self.prior.sentence}{advice}")
+
+    @property
+    def short(self) -> str:
+        "Say whether seeds or test data are too few, by what makes up the errors of what cannot be told."
+        open_ones = self.differences("base").query("word == 'cannot tell'")
+        ratio = open_ones["found at best"] / open_ones.found # of errors, with and without those of seeds
+        if not (1 - ratio**2 > MOSTLY_SEEDS).any():
+            return "More test data may tell; more seeds would change little."
+        if (open_ones["found at best"] <= self.margin).all():
+            return "More seeds may tell."
+        return "More seeds and more test data may tell."
 
     def verdict(self, words: bool = False) -> str: # words: as of `verdict_line`
         "Return the line that a monitor reads, of the method that the recommendation names."
@@ -323,14 +343,14 @@ class Comparison:
         own = pd.read_csv(package_file("diagnosis/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
         new = self.differences("base").query("method == 'plain' and test != @self.like and metric == 'auc05'")
         if own.empty or new.empty:
-            return Prior(NO_PRIOR)
+            records = pd.read_csv(package_file("diagnosis/prior.csv"))
+            is_known = ((records.encoder == names["encoder"]) & (records.loss == names["loss"])).any()
+            return Prior(NO_KIND if is_known and len(new) and self.kind is None else NO_PRIOR)
         level = 100 * self.best[(self.best.method == "base") & self.best.test.isin(new.test)].value.mean()
         low, high = range_at(level, own["mean"], own.low, own.high, (new.high - new.low).max() / 2 / 1.96)
         spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}" for name, method in RECORDED.items()}
         advised = GENERAL if low[GENERAL.method] > low["plain"] else None
-        advice = f"So until more is measured, take {GENERAL.title}." if advised else "So they advise none of the three."
-        sentence = RECORDS.format(**names, **spans, title=GENERAL.title, gain=own.kept[GENERAL.method])
-        return Prior(f"{sentence} {advice}", advised)
+        return Prior(RECORDS.format(**names, **spans, title=GENERAL.title), advised, is_found=True)
 
     def snippet(self) -> str:
         "Write a program that trains with the method that the recommendation names."

@@ -5,20 +5,23 @@
 # %% auto #0
 __all__ = ['LARGE', 'LIKE', 'MARKS', 'Call', 'MUCH', 'OTHER_WORDS', 'CHOSEN', 'WORTH', 'QUESTION', 'RETRAIN', 'NEW_DATA',
            'AVERAGED', 'ANSWERS', 'Result', 'results_of', 'Averaged', 'averaged', 'overall', 'verdict_line', 'Decision',
-           'listed', 'named', 'fits', 'margin_sentence', 'most_lost', 'exclusion', 'chosen_labels', 'contradicting',
-           'by_others', 'not_by_all', 'Evidence', 'decide', 'cards']
+           'listed', 'named', 'fits', 'margin_sentence', 'most_lost', 'metrics_of', 'exclusion', 'chosen_labels',
+           'contradicting', 'by_others', 'not_by_all', 'Evidence', 'decide', 'with_moved_scores', 'cards']
 
 # %% ../../nbs/diagnosis/05_decision.ipynb #34e82e37
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtrit
 
-from .changes import MARGIN, NEW, WHOLE, change_of, parts_of, points
+from .changes import MARGIN, NEW, WHOLE, parts_of, points
 from .recommendations import GENERAL
-from .test_sets import TITLES, Test, figures
+from .test_sets import TITLES, Test, difference, figures
+from ..measures.several import outside_of_best, shared_errors, step_down
 from ..measures.stats import WORDS, judge
 from ..measures.strata import LOOK, looking_cost
 
@@ -84,7 +87,7 @@ class Averaged:
     "Averaged weights, by the share of the tuned ones."
     share: float
     mean: float           # of the metrics that decide, over the tests
-    results: list[Result] # against the base, p corrected over all of them; of parts the large ones
+    results: list[Result] # against the base, corrected over all shares and tests; of parts the large ones
 
 
 def averaged(
@@ -93,18 +96,39 @@ def averaged(
     apart: dict[str, np.ndarray] | None = None, # as of `verdicts`
     margin: float = MARGIN,
 ) -> list[Averaged]:
-    "Measure what each share between the two ends does."
+    """Measure what each share between the two ends does.
+
+    All shares and the tuned encoder, on all tests, are one family: near-equal ones count as about one. The lower ends hold for
+    whichever share is picked of those that gain."""
     large = {name: rows for name, rows in (apart or {}).items() if rows.mean() >= LARGE}
     parts = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
+    if not shares or not parts:
+        return []
+    rng = np.random.default_rng(0)
+    comparisons, errors = [], []
+    for test, part, rows in parts:
+        base = test.of("base", test.metric, rows)
+        measured = {name: test.of(name, test.metric, rows) for name in (*shares, "tuned")}
+        changes = [difference(one, base) for one in measured.values()]
+        errors.append(shared_errors(np.array([one.resampled - base.resampled for one in measured.values()]), changes, rng))
+        comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric, "value": one.value, "change": change}
+                        for (name, one), change in zip(measured.items(), changes)]
+    errors = np.hstack(errors)
+    table = pd.DataFrame(comparisons)
+    table["word"] = judge([*table.change], margin, correct=partial(step_down, errors=errors)).word.to_numpy()
+    distances = pd.Series([(change.difference + margin) / max(change.error, 1e-12) for change in table.change])
+    is_share = table.name != "tuned"
+    gains = is_share & table.name.isin(table.name[table.word == "better"])
+    candidates = distances[gains if gains.any() else is_share]
+    outside = outside_of_best(errors[:, candidates.groupby(table.name).idxmin()])
     steps = []
     for name, share in shares.items():
-        changes = [change_of(test, name, test.metric, rows) for test, _, rows in parts]
         results = []
-        for (test, part, rows), change, word in zip(parts, changes, judge(changes, margin).word):
-            value = test.of(name, test.metric, rows).value
-            interval = figures(change)
+        for row in table[table.name == name].to_dict("records"):
+            interval = figures(row["change"])
             del interval["p"]
-            results.append(Result(test.name, word, **interval, part=part, metric=test.metric, value=value))
+            bound = float(row["change"].difference - stdtrit(row["change"].freedom, 1 - outside) * row["change"].error)
+            results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"], value=row["value"], bound=bound))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
         steps.append(Averaged(share, mean, results))
     return steps
@@ -162,7 +186,11 @@ class Decision:
     word : str
         The tuned encoder in one of the four words of a test.
     unusable : list of str
-        Tests whose numbers are not to be used, as where the tuned encoder is broken.
+        Tests whose numbers are not to be used: they decide nothing.
+    is_void : bool
+        Whether no test decides anything, or the tuned encoder is broken: no number is to be used.
+    threshold : float, optional
+        Where the order of pairs is as before and their scores are not: the tuned encoder's own threshold.
     """
     call: Call
     heading: str
@@ -174,6 +202,8 @@ class Decision:
     not_tested: list[str] = field(default_factory=list)
     word: str = "cannot tell"
     unusable: list[str] = field(default_factory=list)
+    is_void: bool = False
+    threshold: float | None = None
 
     @property
     def side(self) -> str: # better, worse or nothing: how a page shows it
@@ -181,13 +211,15 @@ class Decision:
 
     def failing(self, unsure: bool, margin: float) -> list[str]: # names of tests; margin: a fraction
         "Name the tests for which a build fails: those that got worse, and with `unsure` those that may have lost the margin."
-        if self.unusable:
+        if self.is_void:
             return self.unusable if unsure or self.word == "worse" else []
-        return [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
+        names = [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
+        return names + self.unusable * unsure
 
     def verdict(self, words: bool = False) -> str:
-        "Write the `verdict_line` of the tuned encoder."
-        return verdict_line(self.results, self.word, words)
+        "Write the `verdict_line` of the tuned encoder, with its own threshold where the scores alone moved."
+        line = verdict_line(self.results, self.word, words)
+        return line if self.threshold is None else f"{line} | threshold={self.threshold:.4f}"
 
 
 def listed(names: list[str]) -> str:
@@ -221,14 +253,21 @@ def most_lost(results: list[Result]) -> str:
     return f"may have lost up to {-100 * worst.lowest:.1f} points on {worst.name}"
 
 
-def _did(better: list[Result], worse: list[Result]) -> str:
+def metrics_of(results: list[Result]) -> str:
+    "Name the metrics of some results."
+    return listed([TITLES[result.metric] for result in results])
+
+
+def _did(better: list[Result], worse: list[Result], by: str = "") -> str: # by: the metrics, where another one shows something
     "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
         if results:
             size = "much" if max(abs(result.change) for result in results) > MUCH else "slightly"
             parts.append(f"{size} {word} on {named(results)}")
-    return f"Fine-tuning made the encoder {' and '.join(parts)}." if parts else "No test shows that fine-tuning made it better or worse."
+    if parts:
+        return f"Fine-tuning made the encoder {' and '.join(parts)}."
+    return f"{f'By {by} no' if by else 'No'} test shows that fine-tuning made it better or worse."
 
 
 def exclusion(result: Result) -> str:
@@ -255,6 +294,8 @@ def _more(results: list[Result], margin: float) -> str:
     "Say what tests that cannot tell do exclude, and what else it takes."
     parts = []
     for result in results:
+        if result.counted == "tasks": # a task more is no draw of these
+            continue
         lacking = result.cases * (result.found / margin) ** 2 - result.cases
         more = f"about {math.ceil(lacking / 100) * 100:,} more {result.counted}" if 0 < lacking < math.inf else f"more {result.counted}"
         parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {more}.")
@@ -287,7 +328,7 @@ def by_others(results: list[Result]) -> str: # of metrics that do not decide
 
 def not_by_all(results: list[Result], against: list[Result]) -> str: # against: of `contradicting`
     "Say in a heading which metrics decide, and what others show."
-    return f" That is by {listed([TITLES[result.metric] for result in results])}; {by_others(against)}." if against else ""
+    return f" That is by {metrics_of(results)}; {by_others(against)}." if against else ""
 
 # %% ../../nbs/diagnosis/05_decision.ipynb #be900570
 @dataclass(frozen=True)
@@ -324,17 +365,25 @@ class Evidence:
         return max(self.fitting or self.shares or [], key=lambda share: share.mean, default=None)
 
     @property
+    def is_void(self) -> bool: # no number is to be used
+        return self.broken or bool(self.unusable) and not self.results
+
+    @property
+    def contradicting(self) -> list[Result]: # results of other metrics
+        return contradicting(self.results, self.others, ("better", "worse"))
+
+    @property
     def case(self) -> str: # of `ANSWERS`
         "The first case that fits."
         worse = self.with_word("worse")
-        if self.unusable:
+        if self.is_void:
             return "broken" if self.broken else "void"
         if (self.sound or self.fitting) and all(result.like for result in self.results):
             return "not tested on new data" if self.sound else "averaged, not tested on new data"
         if self.sound:
             return "better"
         if not (self.unsure or worse or self.with_word("better")):
-            return "no change"
+            return "no change by one metric" if any(result.word == "worse" for result in self.contradicting) else "no change"
         if self.fitting:
             return "averaged instead" if worse else "averaged to be safe" if self.risky else "averaged"
         if worse:
@@ -349,7 +398,26 @@ class Evidence:
 
     @property
     def did(self) -> str:
-        return _did(self.with_word("better"), self.with_word("worse"))
+        return _did(self.with_word("better"), self.with_word("worse"), self.metrics if self.contradicting else "")
+
+    @property
+    def metrics(self) -> str:
+        return metrics_of(self.results)
+
+    @property
+    def repair(self) -> str:
+        "Say how much of the largest loss the best share takes back."
+        worst = min(self.with_word("worse"), key=lambda result: result.change)
+        lost = round(-100 * worst.change, 1)
+        left = [result.change for result in self.best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
+        remaining = round(-100 * left[0], 1)
+        if remaining >= lost:
+            return "averaging the weights does not repair it"
+        where = "" if self.worse_names == worst.name else f" on {worst.name}"
+        if remaining > 0:
+            return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
+        still = [result for result in self.best.results if result.may_lose(self.margin)]
+        return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
 
     @property
     def better_names(self) -> str:
@@ -388,8 +456,8 @@ QUESTION = (
 RETRAIN = f"Next: train again with {GENERAL.title}, or on unlabeled texts like the new data where you have some."
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (
-    "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and no interval of it reaches below −{0.margin_words} on any "
-    "test. The share was picked on these tests, and looks better there than it is.")
+    "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and a loss of {0.margin_words} is excluded on every test, "
+    "corrected for the shares that were tried. The share was picked on these tests, and looks better there than it is.")
 ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is the evidence
     "broken": ("do not ship", "Do not ship. {0.why_unusable}", "Repair this first; the numbers below are those of a broken encoder."),
     "void": ("cannot tell", "Cannot tell. {0.why_unusable}", "Repair this first; the numbers below are not to be used."),
@@ -398,7 +466,9 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
-        "Every change is under {0.margin_words}. If you expected a gain, ask whether training learned at all."),
+        "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned at all."),
+    "no change by one metric": (
+        "cannot tell", "Cannot tell before you say which metric matters.", "By {0.metrics} every change is under {0.margin_words}."),
     "averaged": (
         "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on any test.", AVERAGED),
     "averaged instead": (
@@ -411,7 +481,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
         "do not ship", "Do not ship. {0.worse_names} got worse.",
         "{0.did} The two encoders differ in make, so their weights cannot be averaged. " + RETRAIN),
     "worse": (
-        "do not ship", "Do not ship. {0.worse_names} got worse, and averaging the weights does not repair it.",
+        "do not ship", "Do not ship. {0.worse_names} got worse, and {0.repair}.",
         "{0.did} " + RETRAIN),
     "too small": ("cannot tell", "Cannot tell yet: {0.small} too small.", "{0.did} {0.more}"),
 }
@@ -427,25 +497,49 @@ def decide(
     broken: bool = False,        # whether that is since the tuned encoder is
     has_metric: bool = True,     # whether the metric was chosen
 ) -> Decision:
-    "Find the case that fits, and say it in words, with what other metrics say against it."
-    evidence = Evidence(results, shares, others, margin, unusable or {}, broken)
+    """Find the case that fits, and say it in words, with what other metrics say against it.
+
+    Tests that are not to be used decide nothing; the others do. Where none is left, nothing is decided."""
+    said = unusable or {}
+    used = results if broken else [result for result in results if result.test not in said]
+    steps = shares and [replace(share, results=[result for result in share.results if result.test not in said]) for share in shares]
+    evidence = Evidence(used, steps, [result for result in others if result.test not in said], margin, said, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
-    word = "worse" if broken else "cannot tell" if unusable else overall(results)
-    if not unusable:
+    word = "worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric" else overall(used)
+    if not evidence.is_void:
         both = ("better", "worse") if call in ("either", "cannot tell") else ("worse",)
-        against = contradicting(results, others, both)
-        reasons = [reason, *_not_on_new_texts(results)]
+        against = [result for result in evidence.contradicting if result.word in both]
+        reasons = [reason, *_not_on_new_texts(used), *(f"Left out, since it says nothing: {why}" for why in said.values())]
         if against and call in ("ship", "either", "cannot tell"):
-            heading += not_by_all(results, against)
+            heading += not_by_all(used, against)
             reasons.append(f"To decide by another metric: --metric {against[0].metric}.")
         elif against:
             reasons.append(f"And {by_others(against)}.")
-        elif evidence.case == "too small" and not has_metric and any(result.metric == "auc05" for result in results):
+        elif evidence.case == "too small" and not has_metric and any(result.metric == "auc05" for result in used):
             reasons.append(QUESTION)
         reason = " ".join(reasons)
     share = evidence.best.share if call == "ship averaged" else None
-    return Decision(call, heading, reason, share, margin, results, evidence.best, list(not_tested), word, [*evidence.unusable])
+    return Decision(
+        call, heading, reason, share, margin, used or results, evidence.best, list(not_tested), word, [*said], evidence.is_void)
+
+
+def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # table: of `scores.thresholds`
+    "Say with `either` that the scores moved, where a threshold in use lets pass what it did not, or finds less."
+    rows = table.set_index(["model", "cut-off", "test"]).sort_index()
+    if decision.call != "either" or rows.empty:
+        return decision
+    before, after, again = (rows.loc[key] for key in (("base", "kept"), ("tuned", "kept"), ("tuned", "set again")))
+    moved = (after[["recall", "false positives"]] - before[["recall", "false positives"]]).abs().max(axis=1)
+    if not moved.max() > MUCH:
+        return decision
+    test = moved.idxmax()
+    first = (
+        f"At the base's threshold, {before.threshold[test]:.3f}, {after.recall[test]:.0%} of the matches of `{test}` are found (before: "
+        f"{before.recall[test]:.0%}), and {after['false positives'][test]:.1%} of the other pairs pass (before: {before['false positives'][test]:.1%}).")
+    heading = f"Ship either, with its own threshold: the order is as before, and the scores moved; set it at {again.threshold[test]:.3f}."
+    text = decision.heading.replace("Ship either: fine-tuning changed nothing that matters.", heading)
+    return replace(decision, heading=text, reason=f"{first} {decision.reason}", threshold=float(again.threshold[test]))
 
 # %% ../../nbs/diagnosis/05_decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str], samples: dict[str, str] | None = None) -> list[dict]:

@@ -15,6 +15,7 @@ from .recommendations import GENERAL
 from .scores import threshold_sentence
 
 SCHEMA = 3 # of report.json
+NO_TRAINING = "Was any of this trained on? With the pairs of training (--train) overlap is counted."
 SEED = "A second training run: this is one seed." # what nobody looked at
 FILES = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
 
@@ -84,12 +85,12 @@ RULE = (
     "Within the margin: the whole 95% confidence interval lies within the margin of zero, however significant the change is. Otherwise better and "
     "worse are significant at 5%, after Holm's correction for the number of tests. Cannot tell: none of these; it does not mean that there is no "
     "change. Ship: a test is better, none is worse, and no interval reaches below minus the margin. Either: no test is better, and all intervals lie "
-    "within the margin. Ship averaged: neither of these holds, but a share of averaged weights has no interval below minus the margin on any test, "
-    "and is better on one, whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also "
+    "within the margin. Ship averaged: neither of these holds, but a share of averaged weights is better on a test and a loss of the margin is "
+    "excluded on every test, corrected for all shares and tests at once, whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also "
     "occur in training, the rest counts too if it is worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. "
     "What shares texts and what does not are two families of tests, as is every metric: each by itself finds a change where there is none in 5% of "
-    "such pages, and one of several in more. No harm found is not harm ruled out. Where both models score matches below other pairs, a model has one "
-    "score alone, or all pairs stand in training, nothing is decided. Intervals are 95% confidence intervals, over resamples that both models share; "
+    "such pages, and one of several in more. No harm found is not harm ruled out. A test decides nothing where both models score matches below other "
+    "pairs or find next to nothing, a model has one score alone, or all pairs stand in training; the others decide. Intervals are 95% confidence intervals, over resamples that both models share; "
     "the gray band is a change within the margin. One training run each: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
@@ -240,7 +241,9 @@ class Diagnosis:
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
         step = decision.reason if decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
-        if decision.unusable:
+        if cases == "tasks" and call == "cannot tell":
+            step = "Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which has intervals by query."
+        if decision.is_void:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
             step = f"Train again with {GENERAL.title} (`debias-nb compare`)."
@@ -289,7 +292,9 @@ class Diagnosis:
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
-        sentences = [*file_notes(self.facts["files"]), *prompt_notes(prompts), *self.warnings, *self.sentences, *self.reasons]
+        sentences = [*self.warnings, *file_notes(self.facts["files"]), *prompt_notes(prompts), *self.sentences, *self.reasons]
+        if self.facts["files"] and "train" not in self.facts["files"]:
+            sentences.append(NO_TRAINING)
         sentences += self.all_clear.sentences if self.all_clear else []
         return "\n".join([f"{self.decision.heading} {self.decision.reason}", *sentences])
 

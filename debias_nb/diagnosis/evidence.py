@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['MOST_GROUPS', 'FEWEST', 'SLICE_COLUMNS', 'TOP', 'CANDIDATES', 'LEAST_PAIRS', 'EXAMPLES', 'OF_TRAINING', 'COPIES',
-           'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'training_vocabulary', 'slices',
+           'MINED', 'MOST_LOST', 'range_names', 'share_unseen', 'kinds_of_cases', 'training_vocabulary', 'slices',
            'ranked_words', 'candidate_words', 'without_misleading', 'shortcuts', 'folded_pairs', 'shared_pairs',
-           'below_chance', 'reversal', 'flat_scores', 'doubts', 'flaws']
+           'below_chance', 'reversal', 'flat_scores', 'same_words', 'crowded_top', 'at_floor', 'doubts', 'flaws']
 
 # %% ../../nbs/diagnosis/04_evidence.ipynb #98fd8c57
 import numpy as np
 import pandas as pd
 
 from ..data.pairs import word_overlap
-from .test_sets import FEWEST_UNITS, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level, split_halves
+from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, TITLES, Measured, Test, TooSmall, difference, figures, level, split_halves
 from .models import Scorer, pair_scores, with_bar
 from .files.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
@@ -221,7 +221,10 @@ def below_chance(test: Test) -> dict[str, float]: # model -> how many of the oth
             if one.units >= FEWEST_UNITS and level([one.value], [one.resampled], one.units)["high"] < .5}
 
 
-def reversal(test: Test) -> str: # "" where no model is below chance
+MINED = " If {} were picked by a model for their nearness, they lie above the matches by construction: test on the corpus that they are from."
+
+
+def reversal(test: Test, cosines=()) -> str: # "" where no model is below chance; cosines: models whose scores are cosines, and no distances
     "Explain which models score matches below other pairs."
     values = below_chance(test)
     if not values:
@@ -229,7 +232,11 @@ def reversal(test: Test) -> str: # "" where no model is below chance
     models = " and ".join(values)
     match, other = test.classes
     shares = " and ".join(map("{:.1%}".format, values.values()))
-    advice = " The scores are distances, or labels the other way round?" * (len(values) == 2)
+    advice = ""
+    if len(values) == 2:
+        advice = f" {'L' if cosines else 'The scores are distances, or l'}abels the other way round?"
+    if "base" in values:
+        advice += MINED.format(other)
     return f"{test.name}: by {models} {match} score below {other} (above {shares} of them; chance is 50%).{advice}"
 
 
@@ -249,15 +256,49 @@ def flat_scores(
     return messages
 
 
-def doubts(test: Test, shared: int) -> list[str]: # shared: comparisons that stand in the training file too
+def same_words(test: Test) -> int:
+    "Count the pairs of two texts that have the same words in another order."
+    words = ((words_of(left), words_of(right)) for left, right in zip(test.left, test.right))
+    return sum(left != right and sorted(left) == sorted(right) for left, right in words)
+
+
+def crowded_top(test: Test, cosines=()) -> list[str]: # one text a model; cosines: models that are left out, since texts of the same words have a cosine of 1
+    "Say where so many pairs share the highest score that a strict threshold cannot tell them apart."
+    texts = []
+    models = [model for model in ("base", "tuned") if model in test.scores and model not in cosines and test.file.form == "pairs"]
+    for model in models:
+        scores = test.scores[model]
+        top = int((scores == scores.max()).sum())
+        if top > max(FEWEST, FIRST * len(scores)):
+            texts.append(f"{test.name}: {top:,} of {len(scores):,} scores of the {model} model are {scores.max():g}, the highest, and it has "
+                         f"{len(np.unique(scores)):,} values in all: were they rounded or cut off? What ties has no order.")
+    return texts
+
+
+def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin could show
+    "Say that both models find next to nothing, so that no loss can show."
+    values = [test.of(model, test.metric).value for model in ("base", "tuned")]
+    if not max(values) <= margin:
+        return ""
+    others = [metric for metric in test.metrics if metric != test.metric and test.of("base", metric).value > margin]
+    advice = f"; to decide by another metric: --metric {others[0]}" if others else ""
+    title = TITLES[test.metric]
+    shown = " and ".join(f"{100 * value:.1f}" for value in values)
+    return f"{test.name}: both models find next to nothing ({title} {shown} of 100), so that no loss can show{advice}."
+
+
+def doubts(test: Test, shared: int, cosines=()) -> list[str]: # shared: comparisons that stand in the training file too; cosines: of `reversal`
     "Warn of what to know before a result on a test is believed."
-    warning = reversal(test)
+    warning = reversal(test, cosines)
     fate = "count as no match" if test.file.form == "pairs" else "count as a match where that is one"
     counts = {COPIES + fate: test.file.frame.get("copy", np.zeros(1)).sum()}
     for model in ("base", "tuned"):
         counts[f"texts of the corpus have no vector in the {model} model"] = getattr(test.scores.get(model), "empty", 0)
+    if test.file.matching.get("match_from") is not None and test.file.form == "pairs" and test.separation("base").value == 1:
+        counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
-    return [warning] * bool(warning) + [f"{test.name}: {count:,} {what}." for what, count in counts.items() if count]
+    counted = [f"{test.name}: {count:,} {what}." for what, count in counts.items() if count]
+    return [warning] * bool(warning) + counted + crowded_top(test, cosines)
 
 # %% ../../nbs/diagnosis/04_evidence.ipynb #32686457
 def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame: # suspects: rows of training

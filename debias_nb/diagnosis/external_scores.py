@@ -1,6 +1,6 @@
 "Scores in place of models: runs of a search, or two columns of a table of pairs."
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..data.registry import DataError
 from .files.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
-from .test_sets import RetrievalTest, Test
+from .test_sets import RetrievalTest, Test, part_of
 from ..measures.rankings import NOWHERE, Levels, candidate_levels
 
 NO_WEIGHTS = "Scores were given, not models: words, averaged weights and what models do not read need the weights (--base and --tuned), and are left out."
@@ -40,6 +40,7 @@ class Remarks:
     "Sentences about the scores, for a page."
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    void: dict[str, str] = field(default_factory=dict) # test -> why it decides nothing
 
 
 def _of_model(model: str, scores: Run | dict[str, Run] | None, files: dict[str, PairFile], searches: list[str]) -> ExternalScores:
@@ -121,7 +122,10 @@ def score_pairs(
         raise DataError(f"{file.name}: a corpus is searched; give the run of a search (scores={{'base': RUN, 'tuned': RUN}})")
     frame = file.frame.copy()
     for model, score in scorers.items():
-        cells = pd.Series([*score(file.left, file.right)], dtype=object, name=model)
+        values = score(file.left, file.right)
+        if isinstance(values, (str, dict)) or not isinstance(values, Iterable) or np.ndim(values) == 0:
+            raise DataError(f"{file.name}: {model} gives {quoted(values)}, and a list of {len(file):,} scores is expected, one a pair of texts")
+        cells = pd.Series([*values], dtype=object, name=model)
         if len(cells) != len(file):
             raise DataError(f"{file.name}: {model} gives {len(cells):,} scores for {len(file):,} pairs of texts")
         frame[model] = floats(cells)
@@ -181,27 +185,57 @@ def _remark_on_depths(test: RetrievalTest, placements: dict[str, pd.DataFrame], 
                                  "for a query; a relevant text that is not ranked counts as not found.")
 
 
-def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> dict[str, pd.DataFrame]:
-    "Fill the scores of a test from runs, and return what these rank."
+def _of_one_depth(test: RetrievalTest, runs: dict[str, pd.DataFrame], names: dict[str, str], remarks: Remarks) -> dict[str, pd.DataFrame]:
+    "Cut both runs to the texts that the shorter one ranks for a query at most."
+    depths = {model: int(run.groupby("query").size().max()) for model, run in runs.items()}
+    depth = min(depths.values())
+    if depth == max(depths.values()):
+        return runs
+    ranked = " and ".join(f"{names[model]} up to {of:,}" for model, of in depths.items())
+    remarks.warnings.append(f"{test.name}: the runs rank to different depths for a query ({ranked}): both are cut to the first {depth:,}.")
+    ranks = {model: run.groupby("query").score.rank(method="min", ascending=False) for model, run in runs.items()}
+    return {model: run[ranks[model] <= depth] for model, run in runs.items()}
+
+
+def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
+    "Leave out the queries that neither run answers; a test that lacks most of them decides nothing."
+    answers = np.isin(np.arange(len(test.cases)), pd.concat(placements.values())["query"])
+    lacking, queries = int((~answers).sum()), len(answers)
+    if not lacking:
+        return test, placements
+    text = f"{test.name}: {lacking:,} of {queries:,} queries have no text in either run"
+    if lacking > queries / 2:
+        remarks.void[test.name] = f"{text}: search for all of them."
+        return test, placements
+    remarks.warnings.append(f"{text}, and are left out.")
+    numbers = answers.cumsum() - 1
+    kept = {model: rows.assign(query=numbers[rows["query"]]) for model, rows in placements.items()}
+    return part_of(test, answers[test.file.frame["query"].to_numpy()]), kept
+
+
+def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
+    "Fill the scores of a test from runs, and return it with what these rank."
     names = {model: one.names[test.name] for model, one in models.items()}
-    placements = {}
-    for model, name in names.items():
-        run = read_run(models[model].runs[test.name], name)
+    runs = {model: read_run(models[model].runs[test.name], name) for model, name in names.items()}
+    for run, name in zip(runs.values(), names.values()):
         if run.attrs.get("by rank"):
             remarks.warnings.append(
                 f"{test.name}: {name} has one score for all texts of {run.attrs['by rank']:,} queries: these are in the order of ranks.")
-        placements[model] = _placements(test, run, name, remarks)
-        test.scores[model] = _levels(test, placements[model])
+    runs = _of_one_depth(test, runs, names, remarks)
+    placements = {model: _placements(test, run, names[model], remarks) for model, run in runs.items()}
+    test, placements = _answered(test, placements, remarks)
+    test.scores |= {model: _levels(test, rows) for model, rows in placements.items()}
     _remark_on_depths(test, placements, names, remarks)
-    return placements
+    return test, placements
 
 
-def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) -> None:
-    "Fill the scores of a test with external ones, which must differ."
+def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) -> Test:
+    "Fill the scores of a test with external ones, which must differ, and return it, without the queries that neither answers."
     if test.file.scores:
         scores = {model: test.file.frame[model].to_numpy() for model in MODELS}
         test.scores |= scores
     else:
-        scores = _score_by_runs(test, models, remarks)
+        test, scores = _score_by_runs(test, models, remarks)
     if np.array_equal(scores["base"], scores["tuned"]):
         raise DataError(f"{test.name}: base and tuned have the same scores: one of the names is wrong, or fine-tuning changed nothing")
+    return test

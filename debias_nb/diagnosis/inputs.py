@@ -16,7 +16,7 @@ from ..encoders.loading import present_devices
 from .external_scores import ExternalScores
 from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
 from .page import command_line, file_facts, versions
-from .test_sets import Test
+from .test_sets import FEWEST_OTHERS, Test
 from ..measures.strata import LOOK, looking_cost
 
 def check_named(option: str, files) -> None:
@@ -52,8 +52,25 @@ def read_files(
             own, scores = own[:3], tuple(own[3:])
         of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
         file = read_pairs_file(source, own, name=name, **of_test, **how)
-        files[name] = file if name == "train" else with_copies(file)
+        files[name] = file if name == "train" else without_contradictions(with_copies(file))
     return files
+
+
+BOTH_LABELS = "pairs whose texts stand there with both labels"
+
+
+def without_contradictions(file: PairFile) -> PairFile:
+    "Leave out the labeled pairs whose two texts stand there with both labels; a sample stays as it was drawn."
+    if file.form != "pairs" or file.sample is not None:
+        return file
+    keys = pd.Series([tuple(sorted(pair)) for pair in zip(file.left, file.right)])
+    is_doubtful = file.frame.label.reset_index(drop=True).groupby(keys).transform("nunique") > 1
+    if not is_doubtful.any():
+        return file
+    frame = file.frame[~is_doubtful.to_numpy()].reset_index(drop=True)
+    if frame.label.nunique() < 2:
+        raise DataError(f"{file.name}: {is_doubtful.sum():,} {BOTH_LABELS}: without them there is one class alone")
+    return replace(file, frame=frame, left_out=file.left_out | {BOTH_LABELS: int(is_doubtful.sum())})
 
 
 def with_copies(file: PairFile) -> PairFile:
@@ -116,6 +133,8 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str
             weights = test.all_weights[0]
             matches = weights @ test.labels / weights.sum()
             text = f"{sample.description}, about {matches:.0%} of them matches; worth about {float(f'{test.worth():.2g}'):,.0f} labels drawn at random"
+            if test.metrics == ("ap",):
+                text += f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match where these are the rarer ones"
             text += "" if same else " (it was drawn for other models, for which it is worth more)"
         cost = looking_cost(sample.about["looks"]) - 1
         files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."

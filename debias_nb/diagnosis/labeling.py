@@ -7,12 +7,14 @@ __all__ = ['LabelFile']
 
 # %% ../../nbs/label.ipynb #9eef7e5c
 import codecs
+import csv
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
 from ..data.registry import DataError
-from ..data.tables import read_table
+from ..data.tables import SEP, read_table
 from ..files import write_whole
 
 # %% ../../nbs/label.ipynb #80a90ffc
@@ -27,6 +29,29 @@ class LabelFile:
         self.history = [] # lines that were labeled here, the last one last
         if not {"left", "right", "label"} <= {*self.rows}:
             raise DataError(f"{path}: columns left, right and label are expected, found {', '.join(self.rows)}")
+        if not self._is_kept():
+            raise DataError(f"{path}: this form is not kept when labels are written; save it as CSV with commas, semicolons or tabs between its cells")
+
+    def _is_kept(self) -> bool:
+        "Tell whether what is written is read as the same table, of the same form."
+        with TemporaryDirectory() as folder:
+            again = Path(folder, self.path.name)
+            again.write_bytes(self._content(self.rows))
+            try:
+                rows = read_table(again)
+            except DataError:
+                return False
+        return not SEP.match(self.content.decode()) and rows.equals(self.rows) and rows.attrs == self.rows.attrs
+
+    def _content(self, rows: pd.DataFrame) -> bytes:
+        "Write rows in the form of the file."
+        text = self.content.decode("utf-8", "replace")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        ends = "\r\n" if b"\r\n" in self.content else "\n"
+        mark = codecs.BOM_UTF8 * self.content.startswith(codecs.BOM_UTF8)
+        has_return = rows.map(lambda cell: "\r" in str(cell)).any(axis=None)
+        quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+        return mark + rows.to_csv(sep=delimiter, index=False, lineterminator=ends, quoting=quoting).encode()
 
     @property
     def todo(self) -> pd.DataFrame:
@@ -38,10 +63,7 @@ class LabelFile:
         if self.path.read_bytes() != self.content:
             raise DataError(f"{self.path}: another program has changed this file, and this label is not saved. Run the cells again to go on")
         rows = self.rows.assign(label=self.rows.label.mask(self.rows.index == line, label))
-        delimiter = max(",;\t", key=self.content.decode().partition("\n")[0].count)
-        ends = "\r\n" if b"\r\n" in self.content else "\n"
-        mark = codecs.BOM_UTF8 * self.content.startswith(codecs.BOM_UTF8)
-        content = mark + rows.to_csv(sep=delimiter, index=False, lineterminator=ends).encode()
+        content = self._content(rows)
         write_whole(self.path, content)
         self.rows, self.content = rows, content
 

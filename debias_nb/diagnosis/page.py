@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from pydantic_core import to_json
 
 from .. import __version__, files
-from ..checks import ConfigError, counted
+from ..checks import ConfigError, counted, visible
 from .changes import points, side_of
 from .files.pairs_file import PairFile
 from .test_sets import TITLES
@@ -29,11 +29,11 @@ def shaded(text: str, before, after) -> Markup: # shares of the text's words, na
     for match, old, new in zip(WORD.finditer(text), before, after): # of a text that was cut, the first words
         kind = ' class="up"' if new - old > .1 else ""
         style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
-        word = escape(match.group())
-        out += escape(text[at : match.start()])
+        word = isolated(match.group())
+        out += isolated(text[at : match.start()])
         out += Markup(f"<span{kind}{style}>{word}</span>")
         at = match.end()
-    return out + escape(text[at:])
+    return out + isolated(text[at:])
 
 
 def between(value: float, low: float, high: float, left: float, right: float) -> float:
@@ -50,9 +50,17 @@ def scale(rows: list[dict]) -> tuple[float, float]: # rows: each with `low` and 
     return min(ends), max(ends)
 
 
+RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^\s,;:()<>&`]*")
+
+
+def isolated(text: str) -> Markup:
+    "Escape a text: what would steer its reader is named, and words from right to left keep their place."
+    return Markup(RIGHT_TO_LEFT.sub(r"<bdi>\g<0></bdi>", str(escape(visible(text)))))
+
+
 def coded(text: str) -> Markup:
     "Put the names of a sentence in backticks into code font."
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(isolated(text))))
 
 
 def percent(value: float) -> str:
@@ -136,7 +144,7 @@ def cell(row: dict, column: str) -> str:
     unit = UNITS.get(column) or {int: "{:,}".format, float: percent}.get(type(value), str)
     begin = "" if column == "change" or column == "value" and "change" not in row else f"{column} "
     if f"{begin}low" not in row:
-        return f"{unit(value)}"
+        return isolated(f"{unit(value)}")
     ends = [unit(row[begin + end]) for end in ("low", "high")]
     return Markup('{} <span class="soft">({} to {})</span>').format(unit(value), *ends)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..checks import BRACKETS, check_range, check_whole
+from ..checks import BRACKETS, ConfigError, check_range, check_whole
 
 ENTRY = re.compile(r"^(\w[\w, ]*) : (.*)\n((?:    .*\n)+)", re.MULTILINE) # names, kind, description
 RANGE = re.compile(r"in ([\[(])([\w.-]+), ([\w.-]+)([\])])")
@@ -65,6 +65,17 @@ def parameters(function: str) -> dict[str, Parameter]:
             kind, help = other.kind, other.help
         result[node.arg] = Parameter(ast.unparse(node.annotation), ast.literal_eval(default), kind, help)
     return result
+
+
+def check_used(function: str, arguments: dict, door: str, used: set[str]) -> None:
+    "Refuse arguments that do nothing together with `door`. Raise `ConfigError` naming them and what is taken."
+    table = parameters(function)
+    empty = {name: arguments[name] is None or isinstance(arguments[name], (dict, tuple, list)) and not arguments[name] for name in table}
+    plain = {name: isinstance(arguments[name], (str, bool, int, float)) and arguments[name] == one.default for name, one in table.items()}
+    unused = [name for name in table if name not in used and not empty[name] and not plain[name]]
+    if unused:
+        taken = ", ".join(name for name in table if name in used)
+        raise ConfigError(f"{', '.join(unused)}: with {door} {'these do' if len(unused) > 1 else 'this does'} nothing; what is taken there is {taken}")
 
 
 def plain_arguments(function: str, arguments: dict) -> dict:

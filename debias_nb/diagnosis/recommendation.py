@@ -72,12 +72,12 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # case -> call, heading and reason
         "Every change is under {point}. The base is simpler; of the methods {title} has the highest mean over {picked_on}."),
     "by records": (
         "cannot tell", "Cannot tell yet: until then {title}.",
-        "No method is shown to gain on one test and to lose nothing that matters on another. Here: {changes}. More seeds or more test data may tell."),
+        "No method is shown to gain on one test and to lose nothing that matters on another. Here: {changes}. {short}"),
     "one may lose": (
-        "cannot tell", "Cannot tell yet: {title} is better on {gains}, and {may_lose}.", "{changes}. More seeds or more test data may tell."),
+        "cannot tell", "Cannot tell yet: {title} is better on {gains}, and {may_lose}.", "{changes}. {short}"),
     "nothing": (
         "cannot tell", "Cannot tell yet: no method is shown to be better than the base.",
-        "{worse} of {methods} methods got worse somewhere; {title} loses least: {changes}. More seeds or more test data may tell."),
+        "{worse} of {methods} methods got worse somewhere; {title} loses least: {changes}. {short}"),
 }
 LEAST_LOST = ("all lose", "nothing") # cases whose method is the one that loses least; of others the one with the highest mean
 AGAINST = {"use a method": ("worse",), "cannot tell": ("better", "worse")} # call -> words of other metrics that its heading adds
@@ -101,7 +101,7 @@ def _case(results: dict[str, list[Result]], margin: float, prior: str | None) ->
         return "all lose", worse
     if all(result.word == "within the margin" for own in results.values() for result in own):
         return "within the margin", [*results]
-    if prior in results and prior not in worse:
+    if prior in results and not better and lowest(results[prior]) >= -margin:
         return "by records", [prior]
     return ("one may lose", gaining) if gaining else ("nothing", [*results])
 
@@ -113,7 +113,8 @@ def recommend(
     margin: float = MARGIN,
     others: dict[str, list[Result]] | None = None, # the same in metrics that do not decide
     titles: dict[str, str] | None = None, # methods in words; by default their names
-    prior: str | None = None, # the method that our records of this encoder advise where nothing can be told
+    prior: str | None = None, # the method that our records of this encoder advise where nothing gains here
+    short: str = "More seeds or more test data may tell.", # what there is too little of
 ) -> Recommendation:
     "Return the answer of the first case that fits."
     case, names = _case(results, margin, prior)
@@ -124,7 +125,7 @@ def recommend(
     possible_losses = [result for result in own if result.may_lose(margin)]
     facts = {
         "title": (titles or {}).get(method, method), "changes": change_sentence(own), "picked_on": picked_on, "point": margin_sentence(margin),
-        "count": len(names), "methods": len(results), "worse": len(_with(results, "worse")),
+        "count": len(names), "methods": len(results), "short": short, "worse": len(_with(results, "worse")),
         "gains": named(gains or own), "may_lose": most_lost(possible_losses or own)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
     heading += not_by_all(own, contradicting(own, (others or {}).get(method, []), AGAINST.get(call, ())))

@@ -21,6 +21,7 @@ from ..files import sha256_file
 HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 NOTES = ("SOURCE.json", "data_config.json") # of where an encoder comes from
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+OTHER_RUNTIMES = (".onnx", ".gguf", ".xml", ".tflite", ".h5", ".msgpack", ".mlmodel") # .xml: of OpenVINO
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json" # of weights in several files
 WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling")
@@ -182,6 +183,10 @@ def _check_module(module: _Entry, place: Path) -> None:
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
     has_weights = (place / WEIGHTS).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
     if not has_weights and (pickles or module.kind in WITH_WEIGHTS):
+        others = sorted({path.relative_to(place).as_posix() for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")})
+        if others and not pickles:
+            raise EncoderError(f"{place}: only {', '.join(others[:3])}, which are weights of another runtime; where they are from there are safetensors, or give "
+                               "scores in place of the model (score_pairs, --scores)")
         what = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
         how = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
         raise EncoderError(f"{place}: {what}; {how}")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from debias_nb import DiagnosisEvaluator, auc_at, diagnose
@@ -32,6 +33,40 @@ def models(tmp_path_factory):
 
 def scorers(models, tuned):
     return {"base": load_model(models / "base"), "tuned": load_model(models / tuned)}
+
+
+# What is refused.
+
+SCORED = PAIRS[["left", "right"]].assign(base=np.linspace(0, 1, len(PAIRS)), tuned=np.linspace(0, 1, len(PAIRS)) ** 2)
+
+
+@pytest.mark.parametrize("texts, message", [
+    (SCORED[:3].assign(tuned=[.3, .2, .1]), "pairs or more are needed, got 3"),
+    (SCORED.assign(base=.5), "all scores are the same in the base model"), (SCORED.assign(tuned=SCORED.base), "base and tuned have the same scores"),
+    (pd.DataFrame([["a", "b"]] * 20, columns=["text", "text"]), "one column 'text' is expected, found 2"), (pd.DataFrame(), "texts are expected"),
+])
+def test_texts_that_say_nothing_are_refused(texts, message):
+    with pytest.raises(DataError, match=message):
+        diagnose(texts=texts, progress=False)
+
+
+@pytest.mark.parametrize("option", [{"metric": "ap"}, {"where": "a=b"}, {"sample": 50}, {"threshold": .5}, {"match": "yes"}, {"columns": ("a", "b")}, {"train": PAIRS}])
+def test_an_option_that_does_nothing_with_texts_alone_is_refused(option):
+    [name] = option
+    with pytest.raises(ConfigError, match=f"^{name}: with texts and no test this does nothing"):
+        diagnose(texts=SCORED, progress=False, **option)
+
+
+def test_texts_that_a_model_crowds_are_told(models):
+    "A model whose vectors share a large part hardly tells texts apart."
+    crowded = small_encoder(1)
+    with torch.no_grad():
+        crowded[0].embedding.weight += 20 * crowded[0].embedding.weight.std()
+    found = diagnose(models / "base", crowded, texts=TEXTS, progress=False)
+    [line] = [text for text in found.sentences if text.startswith("Two random texts")]
+    assert "hardly tells texts apart" in line
+    [line] = [text for text in diagnose(models / "base", models / "near", texts=TEXTS, progress=False).sentences if text.startswith("Two random texts")]
+    assert "hardly" not in line
 
 
 # What is measured.

@@ -483,7 +483,7 @@ POTION = "minishlab/potion-base-2M"
 @pytest.mark.parametrize("call, source, kind, words", [
     ("cannot tell", POTION, "sentences", "on sentences, one training changes AUC(0.05) on a new kind of sentences by"),
     ("cannot tell", f"{POTION}@86db09", "sentences:offers", "on a new kind of offers by"),
-    ("cannot tell", POTION, None, "No prior: "), ("cannot tell", "base", None, "(--kind: sentences or offers)"),
+    ("cannot tell", POTION, None, "No prior: name the kind of training, --kind sentences or offers"), ("cannot tell", "base", None, "No prior: our"),
     ("cannot tell", "base", "offers", "No prior: "), ("your call", POTION, "sentences", None)])
 def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, call, source, kind, words):
     found = replace(with_changes(of_base(reported, source=source), *CALLS[call]), kind=kind)
@@ -507,7 +507,30 @@ def test_a_prior_stands_at_the_base_and_the_error_of_the_new_tests(reported):
     ends = [float(end.replace("−", "-")) for end in shown.groups()]
     assert ends[0] < low["plain"] - .05 and ends[1] > high["plain"] + .05, "widened by the error of a test"
     assert ends == pytest.approx([low["plain"], high["plain"]], abs=4)
-    assert found.prior.advised is GENERAL and found.prior.sentence.endswith(f"take {GENERAL.title}.")
+    assert found.prior.advised is GENERAL and found.recommendation.reason.endswith(f"take {GENERAL.title}.")
+
+
+def test_records_advise_what_was_run_and_is_not_measured_to_lose(reported):
+    "Own texts are no general ones; another method that gains, or a loss that is measured, comes before records."
+    cannot_tell = replace(with_changes(of_base(reported, source=POTION), *CALLS["cannot tell"]), kind="sentences")
+    texts = HeldTexts(["a lamp"], "0", "own.txt")
+    own = replace(cannot_tell, facts=cannot_tell.facts | {"texts": texts.facts()}, methods=[read_method(one.name, texts) for one in cannot_tell.methods])
+    lost = replace(with_changes(of_base(reported, source=POTION), .003, -.02), kind="sentences")
+    for found in (own, lost):
+        answer = found.recommendation
+        assert "take OutReg" not in answer.reason and f"| method={answer.method}" in found.verdict()
+        assert found.titles[answer.method] in " ".join(found.snippet().replace("# ", "").split())
+
+
+def test_what_is_short_is_counted(reported):
+    found = with_changes(reported, *CALLS["cannot tell"])
+    assert found.short == "More test data may tell; more seeds would change little." and found.short in found.recommendation.reason
+    rng = np.random.default_rng(0)
+    seeds = {key: rng.normal(0, .04) for key in product(found.results.method.unique(), range(3), found.tests)}
+    moved = [0 if row.method == "base" else seeds[row.method, row.seed, row.test] for row in found.results.itertuples()]
+    drawn = [row.value + move + rng.normal(0, .0005, 200) for row, move in zip(found.results.itertuples(), moved)]
+    apart = replace(found, results=found.results.assign(value=found.results.value + moved, resampled=drawn))
+    assert apart.short == "More seeds may tell."
 
 
 def test_the_command_on_the_page_gives_the_same_trials(reported, files):

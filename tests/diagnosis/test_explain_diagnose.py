@@ -286,6 +286,16 @@ def test_copies_of_a_match_are_told_and_count_as_the_match(form):
     assert form == "candidates" or not again.frame["copy"].any()
 
 
+def test_texts_of_pairs_without_a_vector_are_counted():
+    model, other = made.without_a_vector_for_the_unknown(), made.without_a_vector_for_the_unknown()
+    with torch.no_grad():
+        other[0].embedding.weight[1:] = torch.tensor([[2., 1], [1., 2]])
+    pairs = pd.DataFrame([(f"red shoe {'red ' * i}", f"shoe {'red ' * (i * i % 61)}", i % 2) for i in range(60)], columns=["left", "right", "label"])
+    pairs.loc[:4, "right"] = [f"boot{number}" for number in range(5)]
+    warnings = diagnose(model, other, tests={"new": pairs}, progress=False).warnings
+    assert [text for text in warnings if "no vector" in text] == [f"new: 5 pairs of 60 with a text that has no vector in the {name} model." for name in ("base", "tuned")]
+
+
 def test_texts_of_a_corpus_without_a_vector_are_counted():
     model = made.without_a_vector_for_the_unknown()
     other = copy.deepcopy(model)
@@ -649,7 +659,7 @@ def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
     monkeypatch.setattr(scoring, "PATIENCE", 0)
     diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
-    assert re.search(r"resamples: .*/12 \[", capsys.readouterr().err), "five models by two metrics, and a separation of two models"
+    assert re.search(r"resamples: .*/14 \[", capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
@@ -788,6 +798,7 @@ TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}
 ROOM = '{"added_tokens": [{"id": 1000000000, "content": "x"}]}'
 UNUSABLE = { # what is in the folder of a model, what is said of it
     "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
+    "another runtime": ({"modules.json": TRANSFORMER, "onnx/model.onnx": "x"}, "only onnx/model.onnx, which are weights of another runtime"),
     "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model': no module of an encoder"),
     "a token far out": ({"modules.json": TRANSFORMER, "tokenizer.json": ROOM}, "tokenizer.json: added_tokens: 0: id: Input should be less than 16777216"),
     "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "names code of the repository"),
@@ -800,6 +811,7 @@ def test_the_shell_refuses_a_model_in_one_sentence(files, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     for name, text in content.items():
+        (tmp_path / "model" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "model" / name).write_text(text)
     done = asked(command, base="./model", train=files / "train.csv", test=f"new={files / 'new.csv'}", **further)
     assert done.exit_code == 2 and message in done.output and len(done.output.splitlines()) == 1

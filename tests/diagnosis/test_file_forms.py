@@ -69,6 +69,10 @@ PAIRS = { # name of the file, content, options, labels
     "tabs in a .txt": ("a.txt", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", {}, [1, 0]),
     "semicolons, packed": ("a.csv.gz", "left;right;label\na, b;c;1\nd;e;0\n", {}, [1, 0]),
     "Magellan, joined": ("a.csv", "id,left_id,left_title,left_price,right_id,right_title,right_price,label\n0,1,a lamp,9,2,lamp,,1\n1,1,b,,2,c,8,0\n", {}, [1, 0]),
+    "lists of one label": ("a.jsonl", lines({"left": "a", "right": "b", "label": ["yes"]}, {"left": "c", "right": "d", "label": ["no"]}), {"match": "yes"}, [1, 0]),
+    "decimal commas": ("a.csv", "left;right;score\na;b;4,25\nc;d;3,5\ne;f;1\n", {"match_from": 4}, [1, 0, 0]),
+    "a pair next to a pair of names": ("a.jsonl", lines({"fandoms": ["x", "y"], "pair": ["a long text", "b"], "same": 1}, {"fandoms": ["x", "z"], "pair": ["c", "d long"], "same": 0}),
+                                       {"columns": ("anchor", "positive", "same")}, [1, 0]),
     "columns named": ("a.csv", "q,p,y\na,b,1\nc,d,0\n", {"columns": ("q", "p", "y")}, [1, 0]),
     "texts named, with a label beside": ("a.csv", "q,p,score\na,b,1\nc,d,0\n", {"columns": ("q", "p")}, [1, 0]),
 }
@@ -173,8 +177,8 @@ def test_what_is_read_of_pairs(tmp_path):
     def read(name):
         return read_pairs_file(placed(tmp_path, {PAIRS[name][0]: PAIRS[name][1]}) / PAIRS[name][0], **PAIRS[name][2])
     joined = read("Magellan, joined")
-    assert (joined.left, joined.right) == (["a lamp 9", "b"], ["lamp", "c 8"])
-    assert joined.note == "read as labeled pairs: left_title, left_price, right_title, right_price, label"
+    assert (joined.left, joined.right) == (["a lamp", "b"], ["lamp", "c"]), "prices are no texts"
+    assert joined.note.startswith("read as labeled pairs: left_title, right_title, label; not used: left_price")
     graded = read("grades with a gap")
     assert graded.left_out == {"pairs with a grade between 2 and 4": 1} and graded.frame.line.tolist() == [2, 4]
     assert read("SNLI").left_out == {"pairs without a label": 1}
@@ -554,6 +558,8 @@ def test_runs_of_other_tools(tmp_path, name, content):
 
 DEEP = "[" * 900 + "]" * 900
 BAD_RUNS = { # name of a file, its content, words
+    "ids without scores": ("a.json", '{"q0": ["d1", "d2"], "q1": ["d1"]}', "ids of texts without scores; write ranks as scores"),
+    "ColBERT's lines": ("a.tsv", "0\t17\t1\t23.5\n0\t4\t2\t22.5\n", "as ColBERT writes them, are read with a header"),
     "columns of something else": ("a.csv", "query,text,grade\nq,d,1\n", "one run is expected, .*found the columns 'query', 'text', 'grade'"),
     "two ids of queries": ("a.csv", "query,query_id,doc_id,score\nan egg,q,d,1\n", "found the columns"),
     "objects in objects": ("a.json", '{"a":' * 900 + "1" + "}" * 900, "one run is expected"),
@@ -646,7 +652,7 @@ BAD = { # files, what is given, options, words of the message
     "columns of another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"columns": ("left", "right", "label")},
                                 "one column 'left' is expected, found 0 among anchor, positive, negative"),
     "a header that is data": ({"a.csv": "a lamp,lamps,1\na chair,a table,0\n"}, "/a.csv", {}, "among the columns a lamp, lamps, 1; a file needs a header"),
-    "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "neither two texts with a label.*form='retrieval'"),
+    "no label": ({"a.csv": "sentence1,sentence2\na,b\n"}, "/a.csv", {}, "neither two texts with a label.*if all pairs match, --columns sentence1,sentence2"),
     "queries alone": ({"a.csv": "query,postive\na,b\n"}, "/a.csv", {}, "nor an anchor with its positive among the columns query, postive"),
     "another form": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"form": "retrieval"},
                      "form 'retrieval' is requested, and it looks like 'candidates' .*triplets: anchor, positive, negative"),
@@ -655,11 +661,15 @@ BAD = { # files, what is given, options, words of the message
                                 "a.jsonl:2: column 'pos': a query without a match"),
     "an empty text in a list": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n", ""]})}, "/a.jsonl", {}, "a.jsonl:1: column 'neg'"),
     "no negative at all": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": []})}, "/a.jsonl", {}, "no query with a negative"),
+    "ids of documents": ({"a.jsonl": lines(*({"query": f"q {i}", "pos": [i], "neg": [i + 1]} for i in range(9)))}, "/a.jsonl", {}, "column 'pos' holds ids of documents, such as 0, and no texts"),
+    "names of documents": ({"a.jsonl": lines(*({"query": f"q {i}", "pos": [f"d{i}"], "neg": [f"d{i + 1}"]} for i in range(9)))}, "/a.jsonl", {}, "holds ids of documents, such as 'd0'"),
+    "an instruction": ({"a.jsonl": lines({"query": ["find", "q"], "pos": [["find", "p"]], "neg": [["find", "n"]]})}, "/a.jsonl", {}, "column 'query' holds lists, such as of an instruction and a text.*--prompts"),
     "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'yes' \\(1\\), 'no' \\(1\\): say which one is a match, --match WORD$"),
     "-1 and 1": ({"a.csv": HEAD + "a,b,-1\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*--match WORD$"),
     "grades": ({"a.csv": HEAD + "a,b,4.5\nc,d,1\n"}, "/a.csv", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 3 "),
     "no label at all": ({"a.csv": HEAD + "a,b,-\nc,d,\n"}, "/a.csv", {"match": "yes"}, "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {"match": "true"}, "all 2 labels are 0.*labels are 'no', 'yes'"),
+    "blanks for no match": ({"a.csv": HEAD + "a,b,x\nc,d,\ne,f,\n"}, "/a.csv", {"match": "x"}, "all 1 labels are 1; both classes are needed .*; 2 pairs without a label left out"),
     "no grade": ({"a.csv": HEAD + "a,b,5\nc,d,x\n"}, "/a.csv", {"match_from": 4}, "a.csv:3: column 'label': a grade is expected, found 'x'"),
     "a match of triplets": ({"a.csv": "anchor,positive,negative\nq,p,n\n"}, "/a.csv", {"match": "yes"}, "match reads labels .*, and there are none .triplets: "),
     "JSON that is cut off": ({"a.json": '[{"left": "a"},\n {"left": "b"}\n'}, "/a.json", {}, "a.json:3: Expecting"),
@@ -692,6 +702,95 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path, files, given, opt
 def test_options_that_do_not_fit(options, words):
     with pytest.raises(DataError, match=words):
         read_pairs_file({"left": ["a", "b"], "right": ["c", "d"], "label": [1, 0]}, **options)
+
+
+def many(make, count=40):
+    "Rows of both kinds, each made of its number and whether its two texts match."
+    return [make(number, number % 2) for number in range(count)]
+
+
+def lamp(number, which=""):
+    return f"a {'red' if number % 3 else 'blue'} lamp number {number} {which}".strip()
+
+
+ADVISED = { # rows, form, matches and other rows that what is advised reads in the end
+    "Label Studio": (many(lambda i, y: {"text1": lamp(i), "text2": lamp(i, "b"), "choice": "Same" if y else "Different", "annotator": i % 3}), "pairs", 20, 20),
+    "Prodigy": (many(lambda i, y: {"text_a": lamp(i), "text_b": lamp(i, "b"), "answer": ("reject", "accept")[y]}), "pairs", 20, 20),
+    "Magellan": (many(lambda i, y: {"ltable_name": lamp(i), "rtable_name": lamp(i, "b"), "gold": y}), "pairs", 20, 20),
+    "authorship": (many(lambda i, y: {"id": f"{i}x", "fandoms": ["a", "b"], "pair": [lamp(i), lamp(i, "b")], "same": bool(y)}), "pairs", 20, 20),
+    "made names": (many(lambda i, y: {"question": lamp(i), "response": lamp(i, "b"), "rejected_response": lamp(i, "c")}), "candidates", 40, 40),
+    "classes of inference": (many(lambda i, y: {"left": lamp(i), "right": lamp(i, "b"), "label": i % 3}, 60), "pairs", 20, 40),
+    "classes in words": (many(lambda i, y: {"left": lamp(i), "right": lamp(i, "b"), "label": ("near", "far")[y]}), "pairs", 20, 20),
+}
+
+
+@pytest.mark.parametrize("rows, form, matches, others", ADVISED.values(), ids=ADVISED)
+def test_what_is_advised_works_when_it_is_pasted(tmp_path, rows, form, matches, others):
+    path = placed(tmp_path, {"a.jsonl": lines(*rows)}) / "a.jsonl"
+    options = {}
+    for _ in range(4):
+        try:
+            file = read_pairs_file(path, **options)
+            break
+        except DataError as e:
+            said = str(e)
+            columns = re.search(r"--columns ([\w,]+)", said) # none of these has a blank
+            match = re.search(r"--match (\w+)", said)
+            assert columns or match, said
+            if match:
+                word = match[1] if match[1] != "WORD" else re.search(r"they are '(\w+)'", said)[1]
+                options["match"] = word
+            else:
+                assert {*filter(None, columns[1].split(","))} <= {*rows[0], "anchor", "positive"}, said
+                options["columns"] = tuple(filter(None, columns[1].split(",")))
+    assert file.form == form and (int((file.labels > 0).sum()), int((file.labels == 0).sum())) == (matches, others)
+    assert all("lamp" in text for text in [*file.left, *file.right])
+
+
+CONTEXTS = [{"title": "a", "text": "b"}, {"title": "c", "text": "d"}]
+QUERIED = { # a row -> how many candidates of a query match, and how many do not
+    "DPR": ({"question": "q", "answers": ["x"], "positive_ctxs": CONTEXTS[:1], "hard_negative_ctxs": CONTEXTS[1:]}, 1, 1),
+    "reranking": ({"query": "q", "positive": "p", "documents": ["p", "m", "n"]}, 1, 2),
+    "lists": ({"query": "q", "positive": ["p", "s"], "negative": ["m", "n"]}, 2, 2),
+}
+
+
+@pytest.mark.parametrize("row, matches, others", QUERIED.values(), ids=QUERIED)
+def test_candidates_are_told_by_what_stands_next_to_the_matches(row, matches, others):
+    file = read_pairs_file([row | {key: f"{row[key]} {number}" for key in ("question", "query") if key in row} for number in range(3)])
+    assert file.form == "candidates" and (file.labels.sum(), (file.labels == 0).sum()) == (3 * matches, 3 * others)
+
+
+@pytest.mark.parametrize("kind, extra", {
+    "numbers": lambda i, y: (str(4 + y), "5"), "few values": lambda i, y: (("web", "shop")[i % 2], "shop"),
+    "the answer": lambda i, y: (f"c{i}", f"c{i}" if y else f"d{i}"),
+}.items(), ids=lambda kind: kind if isinstance(kind, str) else "")
+@pytest.mark.parametrize("names", [("{}1", "{}2"), ("left_{}", "right_{}"), ("{}_a", "{}_b")])
+def test_columns_of_sides_that_are_no_texts_are_left_out_and_named(kind, extra, names):
+    rows = many(lambda i, y: dict(zip((names[0].format("name"), names[1].format("name"), names[0].format("more"), names[1].format("more"), "label"),
+                                      (lamp(i), lamp(i, "b"), *extra(i, y), y))))
+    file = read_pairs_file(rows)
+    assert file.left == [row[names[0].format("name")] for row in rows] and names[0].format("more") in file.note
+    text = read_pairs_file([row | {names[0].format("more"): f"seen {i}", names[1].format("more"): f"told {i}"} for i, row in enumerate(rows)])
+    assert text.left[3].endswith("seen 3"), "further texts are joined"
+
+
+@pytest.mark.parametrize("names, told_of", [(["equivalent", "not_equivalent"], True), (["not_equivalent", "equivalent"], False), (["no", "yes"], False),
+                                            (["entailment", "neutral", "contradiction"], True)])
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_names_of_classes_that_a_table_carries_are_read(tmp_path, names, told_of, place):
+    from datasets import ClassLabel, Dataset, Features, Value
+    columns = {"sentence1": [lamp(i) for i in range(20)], "sentence2": [lamp(i, "b") for i in range(20)], "label": [i % 2 for i in range(20)]}
+    features = Features({"sentence1": Value("string"), "sentence2": Value("string"), "label": ClassLabel(names=names)})
+    source = Dataset.from_dict(columns, features=features)
+    if place == "file":
+        source.to_parquet(tmp_path / "a.parquet")
+        source = tmp_path / "a.parquet"
+    if told_of:
+        with pytest.raises(DataError, match=f"they are '{names[0]}' .*--match WORD"):
+            read_pairs_file(source)
+    file = read_pairs_file(source, match=names[0] if told_of else None)
+    assert file.labels.tolist() == [int(i % 2 == 0) if told_of else i % 2 for i in range(20)]
 
 
 def test_series_are_put_together_by_their_keys():

@@ -55,6 +55,52 @@ def folder(models, tmp_path_factory):
     return folder
 
 
+def run_of(folder, model, depth, queries=40):
+    "A run of the first queries, cut to a depth, as a dict."
+    scores = json.loads((folder / f"{model}.json").read_text())["default"]["test"]
+    return {query: dict(sorted(own.items(), key=lambda item: -item[1])[:depth]) for query, own in [*scores.items()][:queries]}
+
+
+@pytest.mark.parametrize("base, tuned", [(60, 10), (10, 60), (25, 20)])
+def test_runs_of_two_depths_are_read_to_one(folder, base, tuned):
+    cut = diagnose(tests={"new": folder / "new"}, scores={"base": run_of(folder, "base", base), "tuned": run_of(folder, "tuned", tuned)}, progress=False)
+    same = diagnose(tests={"new": folder / "new"}, scores={model: run_of(folder, model, min(base, tuned)) for model in ("base", "tuned")}, progress=False)
+    assert cut.verdicts[NUMBERS].equals(same.verdicts[NUMBERS]) and not any("different depths" in text for text in same.warnings)
+    (warning,) = [text for text in cut.warnings if "different depths" in text]
+    assert f"up to {base}" in warning and f"cut to the first {min(base, tuned)}" in warning and repr(cut).splitlines()[1] == warning
+
+
+@pytest.mark.parametrize("answered, void", [(15, True), (30, False), (40, False)])
+def test_queries_that_neither_run_answers_decide_nothing(folder, answered, void):
+    "A zero that nobody searched for shortens an interval."
+    runs = {model: run_of(folder, model, 20, answered) for model in ("base", "tuned")}
+    found = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
+    assert found.decision.is_void == void and any("no text in either run" in text for text in [found.decision.heading, *found.warnings]) == (answered < 40)
+    assert void or set(found.verdicts.cases) == {answered}
+    whole = diagnose(tests={"new": folder / "new"}, scores={model: run_of(folder, model, 20) for model in runs}, progress=False)
+    width, of_all = ((one.verdicts.high - one.verdicts.low).iloc[0] for one in (found, whole))
+    assert void or width >= of_all
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_with_both_labels_decide_nothing_and_come_first(seed):
+    rng = np.random.default_rng(seed)
+    frame = offers(300, 4 + seed, .3, .3).reset_index(drop=True)
+    frame = frame[~frame.duplicated(["left", "right"])].reset_index(drop=True)
+    frame[["base", "tuned"]] = frame.label.to_numpy()[:, None] + rng.normal(size=(len(frame), 2))
+    turned = frame.iloc[: 20 + seed].assign(label=lambda rows: 1 - rows.label, base=9., tuned=-9.)
+    both, rest = (diagnose(tests={"new": rows}, columns=("left", "right", "label", "base", "tuned"), progress=False)
+                  for rows in (pd.concat([frame, turned]), frame.iloc[20 + seed:]))
+    assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(both).splitlines()[1]
+    assert both.verdicts[["cases", "base", "tuned"]].equals(rest.verdicts[["cases", "base", "tuned"]])
+
+
+@pytest.mark.parametrize("given", [None, 3., "high", {"a": 1}])
+def test_what_is_no_list_of_scores_is_refused(given):
+    with pytest.raises(DataError, match="base gives .*, and a list of 60 scores is expected"):
+        score_pairs(offers(60, 1, .2, .4), {"base": lambda left, right: given, "tuned": lambda left, right: [0.] * len(left)})
+
+
 def given(folder, pattern):
     return {name: folder / pattern.format(name) for name in ("base", "tuned")}
 
@@ -114,9 +160,9 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
     found = diagnose(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed}, progress=False)
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
-        f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out.",
-        f"new: 1 of 40 queries have no text in {changed}, and count as 0."]
-    assert sum(found.ranks["new"]["moves"].values()) == 40, "what neither model ranks stays where it is"
+        f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+    assert "new: 1 of 40 queries have no text in either run, and are left out." in found.warnings
+    assert sum(found.ranks["new"]["moves"].values()) == 39
     shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
     values = shallow.verdicts.set_index("metric").base
     assert values["ndcg10"] == pytest.approx(full.base["ndcg10"]) and values["recall100"] < full.base["recall100"]

@@ -88,6 +88,16 @@ def test_a_disk_that_is_full_leaves_the_file(path, monkeypatch):
     assert path.read_text() == PAIRS.replace(',"lamp, red",,', ',"lamp, red",0,')
 
 
+@pytest.mark.parametrize("name, text", [
+    ("a.jsonl", '{"left": "a", "right": "b", "label": ""}\n'), ("a.csv", "left|right|label\na|b|\n"), ("a.csv", "sep=;\nleft;right;label\na;b;\n"),
+])
+def test_a_form_that_labels_would_change_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=f"{name}: this form is not kept when labels are written"):
+        LabelFile(tmp_path / name)
+    assert (tmp_path / name).read_text() == text
+
+
 @pytest.mark.parametrize("text, message", [
     ("left,right,weight\na,b,1\n", "columns left, right and label are expected, found left, right, weight"),
     ("", "columns left, right and label are expected"),

@@ -1,5 +1,6 @@
 "Which pairs to label: samples of a pool, what they stand for, and files that people label and break."
 import json
+import os
 from contextlib import suppress
 
 import numpy as np
@@ -14,6 +15,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.files.samples import sidecar_of
 from debias_nb.diagnosis.decision import WORTH
 from debias_nb.diagnosis.demo import offers, small_encoder
+from debias_nb.diagnosis.labeling import LabelFile
 from debias_nb.diagnosis.methods import read_method, settings_for, tune
 from debias_nb.diagnosis.models import pair_scores
 from debias_nb.diagnosis.test_sets import as_test, average_precision
@@ -243,12 +245,75 @@ def test_too_few_labels_are_told_to_go_on(models, table):
     (lambda file: file.write_text(file.read_text("utf-8").replace('"stratum": 0', '"stratum": 4', 1), "utf-8"), "was changed"),
     (lambda file: file.write_text("{", "utf-8"), "was changed"),
     (lambda file: file.write_text("[]", "utf-8"), "was changed"),
+    (lambda file: file.write_text("[" * 100_000, "utf-8"), "was changed"),
+    (lambda file: (file.unlink(), os.mkfifo(file)), "was changed"),
 ])
 def test_a_sidecar_that_is_missing_or_changed(models, table, harm, problem):
     fill(table, 100)
     harm(sidecar_of(table))
     with pytest.raises(DataError, match=f"wrote .*to_label.csv.sample.json next to it, .* and it {problem}"):
         diagnose(**models, tests={"new": table}, progress=False)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_labeled_table_of_another_format_is_read(models, table, form):
+    "With labels that are whole numbers there, and none where a cell is empty."
+    before = diagnose(**models, tests={"new": fill(table, 60)}, progress=False).verdicts
+    frame = pd.read_csv(table, dtype={"sample_id": str}, keep_default_na=False)
+    frame["label"] = [int(label) if label else None for label in frame.label.astype(str)]
+    other = table.with_suffix(f".{form}")
+    {"csv": frame.to_csv, "jsonl": lambda path, **_: frame.to_json(path, orient="records", lines=True), "parquet": frame.to_parquet}[form](other, index=False)
+    if other != table:
+        sidecar_of(table).rename(sidecar_of(other))
+    assert np.allclose(diagnose(**models, tests={"new": other}, progress=False).verdicts[["base", "tuned"]], before[["base", "tuned"]])
+
+
+def test_what_takes_a_table_for_something_else_is_refused(models, table):
+    "Without its ids it would be a random sample; rows that are chosen stand for no pool."
+    with pytest.raises(DataError, match="--?where|chooses rows"):
+        diagnose(**models, tests={"new": fill(table, 60)}, where="label=1", progress=False)
+    fill(table, 0, lambda frame: frame.drop(columns="sample_id"))
+    with pytest.raises(DataError, match="its column sample_id, which says what a label stands for, is gone"):
+        diagnose(**models, tests={"new": table}, progress=False)
+
+
+def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
+    "Of few labels that are no match, intervals of AUC(0.05) do not hold."
+    by_label = dict(tuple(POOL.groupby("label")))
+    pool = pd.concat([by_label[1][:240], by_label[0][:80]]).sample(frac=1, random_state=0)
+    for rows, metrics in ((60, {"ap"}), (320, {"ap"})):
+        label(**models, pool=pool, n=rows, out=tmp_path / f"{rows}.csv", progress=False)
+        found = diagnose(**models, tests={"new": fill(tmp_path / f"{rows}.csv", rows)}, progress=False)
+        assert {*found.verdicts.metric} == metrics and "AUC(0.05) is left out, since it takes 100 labels" in repr(found)
+
+
+def test_a_label_that_says_nothing_counts_in_no_weight(models, table):
+    fill(table, 80)
+    without, unsure = pd.read_csv(table, dtype=str, keep_default_na=False), pd.read_csv(table, dtype=str, keep_default_na=False)
+    rows = [3, 20, 41]
+    unsure.loc[rows, "label"], without.loc[rows, "label"] = "none", ""
+    for frame in (unsure, without):
+        frame.replace({"label": {"0": "no", "1": "yes"}}).to_csv(table, index=False)
+        found = read_pairs_file(table, match="yes")
+        assert len(found) == found.sample.counts.sum() == 77
+
+
+HARD = ["=1+1", "@home", "'quoted", "'=x", "-5 percent", "a\rb", 'say "so"', "+49, and more"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_that_a_spreadsheet_or_a_reader_would_change_come_back(models, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    pool = POOL[["left", "right"]].reset_index(drop=True)[:120].copy()
+    pool["left"] = [f"{HARD[rng.integers(len(HARD))]} {text} {number}" for number, text in enumerate(pool.left)]
+    label(**models, pool=pool, n=60, out=tmp_path / "hard.csv", progress=False)
+    frame = pd.read_csv(tmp_path / "hard.csv", dtype=str, keep_default_na=False, lineterminator="\n")
+    assert not frame.left.str.startswith(("=", "@", "+", "-")).any() and not pd.to_numeric(frame.sample_id, errors="coerce").notna().any()
+    file = LabelFile(tmp_path / "hard.csv")
+    for number, line in enumerate(file.rows.index):
+        file.label(line, str(number % 2))
+    found = read_pairs_file(tmp_path / "hard.csv")
+    assert {*found.left} <= {*pool.left} and len(found) == len(frame)
 
 
 def test_a_sidecar_of_another_pool(models, table, tmp_path):

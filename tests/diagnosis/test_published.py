@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest, ttest_rel
+from scipy.stats import binomtest, ttest_rel, wilcoxon
 from typer.testing import CliRunner
 
 import made
@@ -55,24 +55,25 @@ def diagnosis_of(folders, **options):
 def test_kinds_have_verdicts_of_both_tests_after_holm(folders):
     diagnosis = diagnosis_of(folders)
     rows = diagnosis.verdicts.set_index("test")
-    assert rows.verdict.to_dict() == {"STS": "worse", "retrieval": "cannot tell"} and diagnosis.decision.call == "do not ship"
+    assert rows.verdict.to_dict() == {"all tasks": "worse", "STS": "worse", "retrieval": "cannot tell"} and diagnosis.decision.call == "do not ship"
     tasks = diagnosis.scores.set_index("task")
+    assert rows.p["all tasks"] == pytest.approx(wilcoxon(tasks.change).pvalue) and rows.decides.tolist() == [True, False, False]
     ps = []
     for own in (tasks.loc[STS], tasks.loc[RETRIEVAL]):
         by_t = ttest_rel(own.tuned, own.base).pvalue
         by_signs = binomtest(int((own.change > 0).sum()), len(own)).pvalue
         ps.append((by_t, by_signs))
-    assert rows.p.tolist() == pytest.approx(np.max([holm(family) for family in zip(*ps)], axis=0), abs=1e-12)
+    assert rows.p.tolist()[1:] == pytest.approx(np.max([holm(family) for family in zip(*ps)], axis=0), abs=1e-12)
     assert rows.loc["STS", ["cases", "rose", "fell", "lost"]].tolist() == [8, 0, 8, 8]
     assert rows.change["STS"] == pytest.approx(tasks.change[STS].mean()) and rows.high["STS"] < -.015
-    assert json.loads(diagnosis.json())["verdict"].startswith("VERDICT: worse | metric=main_score | base=0.6000 | tuned=0.58")
+    assert json.loads(diagnosis.json())["verdict"].startswith("VERDICT: worse | metric=main_score | base=0.6000 | tuned=0.59")
 
 
 def test_within_the_margin_is_a_kind_of_which_no_task_moved_by_it(folders):
     assert "retrieval: cannot tell." in " ".join(diagnosis_of(folders).sentences), "half of its tasks rose by a point, half fell by one"
     for number, task in enumerate(RETRIEVAL):
         put(folders["tuned"], task, {"test": [entry(.6 + .004 * (-1) ** number)]})
-    assert diagnosis_of(folders).verdicts.verdict.tolist() == ["worse", "within the margin"]
+    assert diagnosis_of(folders).verdicts.verdict.tolist()[1:] == ["worse", "within the margin"]
 
 
 def test_a_kind_whose_mean_lies_within_the_margin_is_neither_better_nor_worse(folders):
@@ -92,7 +93,7 @@ def test_one_task_that_fell_far_makes_no_kind_worse(folders):
         put(folders["tuned"], task, {"test": [entry(.3 + .001 * number if number % 2 else .601)]})
     for task in STS:
         (folders["tuned"] / f"{task}.json").unlink()
-    row = diagnosis_of(folders).verdicts.iloc[0]
+    row = diagnosis_of(folders).verdicts.iloc[1]
     assert row.verdict == "cannot tell" and row.p == 1 and row.low < row.high < .05
 
 
@@ -120,15 +121,15 @@ def test_items_bound_the_error_of_a_mean(folders):
 
 
 def test_what_was_trained_on_counts_by_itself(folders):
-    diagnosis = diagnosis_of(folders, trained=[*STS[:6]])
-    assert diagnosis.verdicts.test.tolist() == ["STS", "STS, trained on", "retrieval"]
+    diagnosis = diagnosis_of(folders, trained=["", *STS[:6], " "])
+    assert diagnosis.verdicts.test.tolist() == ["all tasks", "all tasks, trained on", "STS, trained on", "retrieval"]
     assert diagnosis.sentences[0].startswith("Of 12 tasks that are not known to be trained on")
-    assert [result.like for result in diagnosis.decision.results] == [False, True, False]
+    assert [result.like for result in diagnosis.decision.results] == [False, True]
     assert diagnosis.sentences[-1] == f"Trained on: {', '.join(STS[:6])}. That is 6 of the tasks."
     declared = {"name": "me/tuned", "training_datasets": {STS[0]: ["train"]}}
     (folders["tuned"] / "model_meta.json").write_text(json.dumps(declared))
     assert diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 of the tasks."
-    assert f"Without a verdict, as the only task of its kind: {STS[0]}." in diagnosis_of(folders).sentences
+    assert f"Without a verdict, since it takes five tasks of a kind: {STS[0]}." in diagnosis_of(folders).sentences
     (folders["tuned"] / "model_meta.json").unlink()
     assert diagnosis_of(folders).sentences[-1] == "Nothing is declared to be trained on: --trained names what was."
     assert is_same_data("MSMARCO.v2", "msmarco") and not is_same_data("NQ", "FiQA2018")
@@ -141,6 +142,42 @@ def test_better_on_trained_tasks_alone_is_no_reason_to_ship(folders):
         (folders["tuned"] / f"{task}.json").unlink()
     assert diagnosis_of(folders, trained=STS).decision.heading == "Better on data like training; new data were not tested."
     assert diagnosis_of(folders).decision.call == "ship"
+
+
+@pytest.mark.parametrize("fell, of, call", [(19, 21, "do not ship"), (7, 7, "do not ship"), (4, 4, "cannot tell"), (10, 20, "cannot tell")])
+@pytest.mark.parametrize("seed", range(3))
+def test_all_tasks_have_one_verdict_by_signed_ranks(tmp_path, fell, of, call, seed):
+    "Whatever kinds they are of; a kind of few tasks has none, and is named."
+    rng = np.random.default_rng(seed)
+    names = rng.permutation(FACTS.index)[:of]
+    for number, task in enumerate(names):
+        by = rng.uniform(.05, .27) * (-1 if number < fell else 1)
+        for model, score in (("base", .6), ("tuned", .6 + by)):
+            put(tmp_path / model / "lab/1", task, {"test": [entry(score)]})
+    found = diagnose(results={model: tmp_path / model for model in ("base", "tuned")})
+    assert found.decision.call == call and found.verdicts.test[0] == "all tasks" and "test=all tasks" in found.decision.verdict()
+    kinds = FACTS.kind[names].value_counts()
+    assert {*found.verdicts.test[1:]} == {*kinds[kinds >= 5].index} and "more tasks" not in found.decision.reason
+    assert "debias-nb label" not in found.html()
+
+
+@pytest.mark.parametrize("unknown", [None, "", "no_revision_available", "unknown"])
+@pytest.mark.parametrize("model", ["base", "tuned"])
+def test_an_unknown_version_of_the_data_is_that_of_the_other_folder(folders, unknown, model):
+    before = diagnosis_of(folders).verdicts
+    for path in folders[model].glob("*.json"):
+        content = json.loads(path.read_text())
+        if "scores" in content:
+            path.write_text(json.dumps(content | {"dataset_revision": unknown}))
+    found = diagnosis_of(folders)
+    assert found.verdicts.equals(before) and any("18 scores of an unknown version of the data" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize("option", [{"threshold": .5}, {"metric": "ap"}, {"where": "a=b"}, {"sample": 50}, {"seed": 3}, {"columns": ("a", "b")}, {"like": "other"}])
+def test_an_option_that_does_nothing_with_results_is_refused(folders, option):
+    [name] = option
+    with pytest.raises(ConfigError, match=f"^{name}: with results this does nothing"):
+        diagnosis_of(folders, **option)
 
 
 @pytest.mark.parametrize("score", [[.1, .2], float("nan"), None, True, "high"])
@@ -183,10 +220,40 @@ def no_task_in_common(folders):
     return folders["base"], other
 
 
-def no_two_of_a_kind(folders):
+def one_in_common(folders):
     other = folders["tuned"].parents[2] / "other"
-    for task in (STS[0], RETRIEVAL[0]):
-        put(other, task, {"test": [entry(.5)]})
+    put(other, STS[0], {"test": [entry(.5)]})
+    return folders["base"], other
+
+
+def in_percent(folders):
+    put(folders["tuned"], STS[0], {"test": [entry(58.)]})
+    return folders.values()
+
+
+def two_scores_of_a_subset(folders):
+    put(folders["tuned"], STS[0], {"test": [entry(.5), entry(.6)]})
+    return folders.values()
+
+
+def a_description(content):
+    def describe(folders):
+        (folders["tuned"] / "model_meta.json").write_text(content)
+        return folders.values()
+    return describe
+
+
+def of_mteb_1(folders):
+    put(folders["tuned"], STS[0], {}, mteb_dataset_name=STS[0])
+    content = json.loads((folders["tuned"] / f"{STS[0]}.json").read_text()) | {"scores": [1]}
+    (folders["tuned"] / f"{STS[0]}.json").write_text(json.dumps(content))
+    return folders.values()
+
+
+def of_an_evaluator(folders):
+    other = folders["tuned"].parents[2] / "other"
+    other.mkdir()
+    (other / "similarity_evaluation_results.csv").write_text("epoch,steps\n")
     return folders["base"], other
 
 
@@ -210,8 +277,13 @@ def without_subset(folders):
     (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
     (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
     (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
-    (no_task_in_common, "other: two tasks of one kind in common are expected; found none"),
-    (no_two_of_a_kind, "other: two tasks of one kind in common are expected; found "),
+    (no_task_in_common, "other: two tasks in common are expected, .*; base has 18 and tuned has 1; found none"),
+    (one_in_common, f"other: two tasks in common are expected, .*; found {STS[0]}"),
+    (in_percent, rf"{STS[0]}.json: a main score is a fraction, from -1 to 1, found 58.0"),
+    (two_scores_of_a_subset, rf"{STS[0]}.json: test has two scores of the subset 'default', 0.5 and 0.6"),
+    *((a_description(content), "model_meta.json: an object is expected") for content in ('"a"', "3", "null", "[1]", '{"training_datasets": 3}', '{"training_datasets": [3]}')),
+    (of_mteb_1, rf"{STS[0]}.json: no result of mteb: .* it is a result of mteb 1"),
+    (of_an_evaluator, "found 0; similarity_evaluation_results.csv and 0 other files"),
     (damaged, rf"{STS[0]}.json:1: "),
     (of_the_oldest_form, rf"{STS[0]}.json: no result of mteb: scores by split are expected"),
     (without_subset, rf"{STS[0]}.json: no result of mteb"),
@@ -234,12 +306,12 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
     run = shell(*given(folders), "--trained", "MSMARCO", "--out", out, "--fail-on", "worse", "--overwrite")
     assert run.exit_code == 1, run.output
     lines = run.output.splitlines()
-    assert lines[0].startswith("Do not ship. `STS` got worse.") and lines[-2] == "--fail-on worse: STS" and lines[-1].startswith("VERDICT: worse | metric=main_score")
+    assert lines[0].startswith("Do not ship. `all tasks` got worse.") and lines[-2] == "--fail-on worse: all tasks" and lines[-1].startswith("VERDICT: worse | metric=main_score")
     page = (out / "index.html").read_text()
     made.read_page(page)
-    assert "Tasks are the items of a kind." in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
+    assert "All tasks together decide" in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
     again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
-    assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.58")
+    assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.59")
     assert re.search(r"debias-nb diagnose --results base=\S+ --results tuned=\S+ --trained MSMARCO --margin 1(.0)?", page)
 
 

@@ -407,6 +407,19 @@ def made_up_numbers(run, i, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("content, options, said", [
+    ("left,right,label\na,b,yes\nc,d,no\n", [], "--match WORD"), ("a,b,c\n1,2,3\n", [], "a file needs a header"),
+    ("left,right,label\na,b,1\nc,d,0\n", ["--columns", "left,right,lable"], "one column 'lable' is expected"),
+])
+def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, said):
+    (tmp_path / "new.csv").write_text(content)
+    arguments = ["diagnose", "--base", "one", "--tuned", "other", "--test", f"new={tmp_path / 'new.csv'}", *options]
+    code = (f"import sys; from typer.testing import CliRunner; from debias_nb.repro.cli import app; done = CliRunner().invoke(app, {arguments!r}); "
+            "print(done.exit_code, 'torch' in sys.modules, done.output)")
+    told = run_python(code).stdout
+    assert told.startswith("2 False") and said in told
+
+
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     "Invented numbers of methods without what they are compared with: a page says what is there and what failed."
     shutil.copytree(ROOT / "expected", tmp_path / "expected")

@@ -88,6 +88,8 @@ def test_tables_and_sentences_of_records(recorded):
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
             select(found, **where)
+    once = select(differences(table[table.seed == table.seed.min()]), method="ITVReg")
+    assert answer(once, "this", "that") == "Cannot tell: this was run with one seed, and a comparison takes two."
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(recorded, "table3") in missing(recorded) and not missing(recorded, "another table")

@@ -1,7 +1,8 @@
 "The forms of a test: which columns make each, by their names or as a user names them, and how its rows are read."
 import re
+import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from ...checks import check_known, counted, quoted, visible
 from ...data.registry import DataError
-from ...data.tables import FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
+from ...data.tables import FEW, FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
 
 # names of columns, folded
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")
@@ -23,11 +24,14 @@ POSITIVE = (
 LABEL = (
     "label", "labels", "score", "scores", "isduplicate", "goldlabel", "similarityscore", "relevance", "grade", "quality")
 LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
-NEGATIVE = re.compile(r"(hard)?neg(ative)?s?\d*|negativepassages")
+POSITIVE_BEGIN = re.compile(r"pos|positives?(?!scores?)[a-z]*") # as in positive_ctxs: next to negatives these are the matches
+NEGATIVE = re.compile(r"(hard)?neg(s|atives?(?!scores?)[a-z]*)?\d*") # as in hard_negative_ctxs
 ROW_ID = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
 JUDGMENTS = "queries, corpus and judgments"
 MODELS = ("base", "tuned")
 MOST = 10**6 # of a grade
+ID_OF_TEXT = re.compile(r"\w*\d[\w-]*") # no blank, and a digit
+MANY_ROWS = 10 # of each value of a column that is no text
 NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
 
 
@@ -157,7 +161,8 @@ def _header(columns: list[str]) -> Header:
     labels = labels_among(names.values())
     negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
     others = {low: name for low, name in names.items() if name not in labels and not ROW_ID.fullmatch(low)}
-    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in POSITIVE if {left, right} <= names.keys()]
+    beside = [low for low in names if negatives and POSITIVE_BEGIN.fullmatch(low)]
+    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in beside or POSITIVE if {left, right} <= names.keys()]
     usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
     sides = matches + usual or _by_side(others)
     if labels and not sides and len(others) == 2:
@@ -179,7 +184,9 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "Return the roles of columns: as they were named, else by their names."
     header = list(frame.columns)
     there = ", ".join(map(visible, header[:8]))
-    columns = None if options.columns else _only_way(name, [column for column in header if column != options.group], options, there)
+    columns = None if options.columns else _only_way(name, frame, options, there)
+    if columns is not None:
+        columns = _with_texts_alone(name, frame, columns)
     for column in dict.fromkeys([*(columns.names if columns else ()), *options.names]):
         if UNREADABLE.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
@@ -188,20 +195,80 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if columns is None:
         return _assign(name, frame, options)
     if columns.form == "retrieval" and options.form is None:
+        lists = [cells.name for cells in _further(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
+        if len(lists) == 1: # of the candidates of a query
+            return replace(columns, form="candidates", negatives=tuple(lists))
         _check_unlabeled(name, frame, columns, options)
     return columns
 
 
-def _only_way(name: str, header: list[str], options: Options, there: str) -> Columns:
+def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
+    "Tell whether cells are lists of candidates, the match among most of them."
+    if not len(cells) or not cells.map(lambda cell: isinstance(cell, list)).all():
+        return False
+    return sum(any(match in cell for match in (own if isinstance(own, list) else [own])) for cell, own in zip(cells, matches)) > len(cells) / 2
+
+
+def _holds_texts(cells: pd.Series) -> bool:
+    "Tell whether most cells are texts that are no numbers, or lists."
+    return bool(len(cells)) and cells.map(lambda cell: isinstance(cell, list) or is_text(cell) and number_of(cell) is None).mean() > .5
+
+
+def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Columns:
+    "Leave out columns of sides that hold no texts: numbers, few values, or the answer itself; one pair of columns is left at least."
+    pairs = [*zip(columns.left, columns.right)]
+    if len(pairs) < 2 or len(columns.left) != len(columns.right) or not {*columns.left, *columns.right} <= {*frame}:
+        return columns
+    texts = [pair for pair in pairs if all(_holds_texts(frame[side]) and not _has_few_values(frame[side]) for side in pair)]
+    kept = [pair for pair in texts if not _tells_labels(frame, pair, columns.label)] or texts or pairs[:1]
+    left, right = zip(*kept)
+    return replace(columns, left=left, right=right)
+
+
+def _has_few_values(cells: pd.Series) -> bool:
+    "Tell whether a column has values that come again and again, as names of sources do."
+    values = cells.map(str).nunique()
+    return len(cells) >= 2 * MANY_ROWS and values < len(cells) / MANY_ROWS
+
+
+def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None) -> bool:
+    "Tell whether the cells of two columns are equal just where a pair has one of the labels, as names of clusters are."
+    if label is None or label not in frame:
+        return False
+    is_equal = frame[pair[0]].map(str) == frame[pair[1]].map(str)
+    labels = frame[label].map(str)
+    return is_equal.any() and not is_equal.all() and labels.nunique() == 2 and labels.groupby(is_equal).nunique().max() == 1
+
+
+def _example(frame: pd.DataFrame, options: Options) -> str:
+    "Name columns of this file, two of texts and, of tables that are no pool, one of labels or further texts, as an option has them."
+    columns = [column for column in frame if column != options.group and [*frame].count(column) == 1 and not _numbers_rows(column, frame[column])]
+    texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
+    sides = _header(columns).sides
+    if sides:
+        texts = [sides[0][0][0], sides[0][1][0]]
+    values = {column: frame[column].map(str).nunique() for column in columns if column not in texts}
+    others = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame) // 2)), key=values.get)
+    if len(texts) < 2:
+        return ""
+    if options.form == "retrieval":
+        return ",".join(texts[:2])
+    return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + others[:1])
+
+
+def _only_way(name: str, frame: pd.DataFrame, options: Options, there: str) -> Columns:
     "Return the roles by names. Raises `DataError` where there are none, or several."
-    ways = roles(header, options.form)
+    ways = roles([column for column in frame if column != options.group], options.form)
     if len(ways) == 1:
         return ways[0]
     if ways:
         readings = f"as {ways[0].description}, or as {ways[1].description}"
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
-    advice = "if all pairs match, say form='retrieval'" if roles(header, "retrieval") else NAME_THEM
+    example = _example(frame, options)
+    advice = NAME_THEM
+    if example:
+        advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
     raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
 
@@ -281,6 +348,9 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
     if len(columns) > 1:
         cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
         texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
+    if len(texts) and texts.map(lambda cell: isinstance(cell, list)).all():
+        raise DataError(f"{name}: column {texts.name!r} holds lists, such as of an instruction and a text: one text a cell is expected; an instruction "
+                        "goes to --prompts")
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
@@ -303,9 +373,26 @@ def _label(cell: str, options: Options) -> float | None: # 0 or 1; nan where a p
     return np.nan if is_between else number >= options.match_from
 
 
+DECIMAL_COMMA = re.compile(r"[-+]?\d+(,\d+)?")
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
+
+
+def _all_match(pattern: re.Pattern, texts: pd.Series) -> bool:
+    return all(map(pattern.fullmatch, texts))
+
+
+def _plain_labels(cells: pd.Series) -> pd.Series:
+    "Return labels as texts: a list of one is that label, and a comma is a point where it can be nothing else."
+    texts = cells.map(lambda cell: str(cell[0]) if isinstance(cell, (list, tuple)) and len(cell) == 1 else str(cell)).str.strip()
+    has_comma = texts.str.contains(",", regex=False)
+    if has_comma.any() and _all_match(DECIMAL_COMMA, texts) and not _all_match(THOUSANDS, texts[has_comma]):
+        return texts.str.replace(",", ".", regex=False)
+    return texts
+
+
 def labels_of(name: str, cells: pd.Series, options: Options) -> pd.Series:
     "Return labels as the options say, nan where a pair is left out."
-    texts = cells.map(str)
+    texts = _plain_labels(cells)
     readings = {cell: _label(cell, options) for cell in texts.unique()}
     is_label = texts.map(lambda cell: readings[cell] is not None)
     if options.match_from is None:
@@ -317,10 +404,12 @@ def labels_of(name: str, cells: pd.Series, options: Options) -> pd.Series:
 def _advice(counts: pd.Series) -> str: # how many rows have each label
     "Explain how labels other than 0 and 1 can be read."
     numbers = {*map(number_of, counts.index)}
-    if None not in numbers and numbers != {-1, 1}:
-        return grades_advice(numbers)
     words = ", ".join(f"{quoted(word)} ({count:,})" for word, count in counts[:8].items())
-    return f"; they are {words}: say which one is a match, --match WORD"
+    if None in numbers or numbers == {-1, 1}:
+        return f"; they are {words}: say which one is a match, --match WORD"
+    if len(counts) <= FEW and all(number % 1 == 0 for number in numbers):
+        return f"; they are {words}: say which one is a match, --match {counts.index.max()}{grades_advice(numbers)}"
+    return grades_advice(numbers)
 
 
 def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> Rows:
@@ -343,7 +432,8 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
         raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
     if pairs.label.nunique() < 2:
         there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there})")
+        lacking = f"; {counted(labels.isna().sum(), why)} left out" if labels.isna().any() else ""
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there}){lacking}")
     return Rows(pairs, left_out)
 
 
@@ -355,6 +445,9 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) ->
     parts = []
     for column in (*columns.right, *columns.negatives):
         texts = texts_in(name, frame[column])
+        if len(texts) >= FEW and _all_match(ID_OF_TEXT, texts):
+            raise DataError(f"{name}: column {column!r} holds ids of documents, such as {texts.iloc[0]!r}, and no texts: put the texts in their place, or "
+                            "give a folder with queries, corpus and qrels")
         parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
     has_match = np.isin(np.arange(len(frame)), parts[0].row)
     check(name, frame[columns.right[0]], has_match, "a query without a match")

@@ -10,6 +10,8 @@ TEST = "test" # the split that is read; all others where a task has none
 META = "model_meta.json"
 PREDICTIONS = "_predictions.json" # end of the names of files with what was ranked
 KEY = ["task", "split", "subset", "revision"] # levels of the index: what must be the same in both folders
+UNKNOWN = "" # revision of data whose version nobody noted
+NO_REVISION = {"", "no_revision_available", "unknown", "none", "null"}
 
 
 def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what is no number
@@ -17,8 +19,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
-        names = ", ".join(sorted(places))
-        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}: {names}")
+        there = f": {', '.join(sorted(places))}" if places else _there(Path(folder))
+        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}{there}")
     scores = {}
     for path in paths:
         values = json_values(path, read_text(path))
@@ -27,17 +29,61 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
             splits = content.get("scores") or {} # the oldest files have none
             for split in splits.keys() & {TEST} or splits:
                 for row in splits[split]:
-                    scores[path.stem, split, row["hf_subset"], content["dataset_revision"]] = row["main_score"]
+                    revision = str(content["dataset_revision"] or UNKNOWN)
+                    key = path.stem, split, row["hf_subset"], UNKNOWN if revision.lower() in NO_REVISION else revision
+                    score = row["main_score"]
+                    if scores.setdefault(key, score) is not score and scores[key] != score:
+                        raise DataError(f"{path}: {split} has two scores of the subset {row['hf_subset']!r}, {scores[key]} and {score}")
+                    if isinstance(score, (int, float)) and not abs(score) <= 1 and score == score:
+                        raise DataError(f"{path}: a main score is a fraction, from -1 to 1, found {score} ({split}, {row['hf_subset']}); write percent as fractions")
         except (LookupError, AttributeError, TypeError):
             expectation = "scores by split are expected, each with hf_subset and main_score"
-            raise DataError(f"{path}: no result of mteb: {expectation}") from None
+            old = "; it is a result of mteb 1, evaluate again with mteb 2" if isinstance(content, dict) and "mteb_dataset_name" in content else ""
+            raise DataError(f"{path}: no result of mteb: {expectation}{old}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 
 
+def _there(folder: Path) -> str:
+    "Say what a folder without results holds."
+    names = sorted(path.name for path in folder.rglob("*") if path.is_file())
+    if any(name.endswith(".csv") for name in names):
+        return f"; {names[0]} and {len(names) - 1} other files are there. What an evaluator of sentence-transformers writes as CSV has no scores by task"
+    return f"; {len(names)} files are there, such as {names[0]}" if names else "; no file is there"
+
+
+def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]: # of `read_results` by folder -> a column a folder, and how many were matched so
+    "Put the scores of both folders side by side; an unknown version of the data is that of the other folder, where it has one alone."
+    taken = 0
+    named = {}
+    for name, own in scores.items():
+        others = pd.concat([other for key, other in scores.items() if key != name]).index.to_frame(index=False)
+        others = others[others.revision != UNKNOWN].drop_duplicates()
+        known = others.groupby(KEY[:3]).revision.agg(list).to_dict()
+        keys = []
+        for key in own.index:
+            there = known.get(key[:3], [])
+            is_taken = key[3] == UNKNOWN and len(there) == 1 and (*key[:3], there[0]) not in own.index
+            taken += is_taken
+            keys.append((*key[:3], there[0]) if is_taken else key)
+        named[name] = own.set_axis(pd.MultiIndex.from_tuples(keys, names=KEY))
+    return pd.concat(named, axis=1), taken
+
+
+def names_in(names: list[str]) -> list[str]:
+    "Strip names, and drop empty ones."
+    return [name.strip() for name in names if name.strip()]
+
+
 def declared_sets(folder: str | Path) -> list[str]:
-    "Return what a model is declared to be trained on, as mteb writes it next to its results."
-    files = [json_values(path, read_text(path)).iloc[0] for path in Path(folder).rglob(META)]
-    return [name for file in files for name in file.get("training_datasets") or ()]
+    "Return what a model is declared to be trained on, as mteb writes it next to its results. Raises `DataError` for what are no names."
+    sets = []
+    for path in Path(folder).rglob(META):
+        files = [*json_values(path, read_text(path))]
+        declared = (files[0].get("training_datasets") or []) if len(files) == 1 and isinstance(files[0], dict) else None
+        if not isinstance(declared, (list, dict)) or not all(isinstance(name, str) for name in declared):
+            raise DataError(f"{path}: an object is expected, whose training_datasets are a list of names, or an object by names")
+        sets += names_in([*declared])
+    return sets
 
 
 def is_same_data(one: str, other: str) -> bool:

@@ -16,9 +16,9 @@ from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
-from .samples import ROW_ID, Sample, read_sample
-from ...data.tables import check_file, in_memory
-from ...data.tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
+from .samples import ROW_ID, Sample, read_sample, sidecar_of, unmarked
+from ...data.tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, in_memory
+from ...data.tables import is_retrieval, is_text, named_values, path_and_part, read_table, read_text, rows_where, spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +187,31 @@ def read_pairs_file(
     name, sha256 = Path(place.name.removesuffix(".gz")).stem, sha256_file(place)
     if ROW_ID in table:
         return _of_sample(name, path, table, sha256, options)
+    if sidecar_of(path).exists():
+        raise DataError(f"{path}: `debias-nb label` wrote {sidecar_of(path)} next to it, and its column {ROW_ID}, which says what a label stands for, is gone")
     return _pair_file(_rows(path, table, options), name, path, sha256, options)
+
+
+def _cell(cell) -> str:
+    "Return a cell as a text: JSON and Parquet hold numbers, and nothing for an empty one."
+    return "" if cell is None or cell != cell else cell if isinstance(cell, str) else f"{cell:g}" if isinstance(cell, (int, float)) else str(cell)
 
 
 def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: Options) -> PairFile:
     "Read what is labeled of a sample; the texts of a query are its candidates."
+    if options.where is not None:
+        raise DataError(f"{path}: {options.where} chooses rows, and the labels of `debias-nb label` stand for all pairs that they were drawn from")
     options = replace(options, columns=("left", "right", "label"))
     columns_of(path, table, options)
-    sample = read_sample(path, table)
+    sides = ["left", "right"]
+    table = table.assign(**{column: table[column].map(_cell) for column in (*sides, "label", ROW_ID)})
+    sample = read_sample(path, table.assign(**{side: table[side].map(unmarked) for side in sides}))
+    table = table.assign(**{side: table[side].map(unmarked) for side in sides})
     rows = _rows(path, table.loc[sample.cases.index].drop(columns=ROW_ID), options)
     file = _pair_file(rows, name, path, sha256, options)
+    if "query" in sample.cases and len(file.frame) < len(sample.cases):
+        raise DataError(f"{path}: a query is labeled to its end, and {len(sample.cases) - len(file.frame):,} of its labels say neither yes nor no")
+    sample = replace(sample, cases=sample.cases.loc[file.frame.line]) # whose label says something
     form = "pooled" if "query" in sample.cases else "pairs"
     return replace(file, frame=file.frame.join(sample.cases, on="line"), left_out=file.left_out | sample.left_out, form=form, sample=sample)
 
@@ -222,7 +237,7 @@ def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
         rows = rows_where(name, table, options.where)
         notes.append(f"{len(rows):,} of {len(table):,} rows, where {options.where}")
         table = rows
-    if not options.columns and not roles([*table]):
+    if not {*options.columns} <= {*table} or not options.columns and not roles([*table]):
         table = spread(table)
     columns = columns_of(name, table, options)
     options.check_form(name, columns)

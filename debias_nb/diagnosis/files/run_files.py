@@ -34,7 +34,10 @@ def _read_trec(path: Path) -> pd.DataFrame:
     frame = in_order(frame.fillna(""))
     frame = frame[frame["query"] != ""]
     wrong = (frame.score == "") | (frame.more != "")
-    refuse(path, frame, wrong, lambda row: f"five or six cells are expected, as in a run of TREC: {', '.join(TREC)}")
+    advice = ""
+    if wrong.all() and frame.document.str.fullmatch(r"-?\d+").any():
+        advice = ". Lines of query, text and rank, as ColBERT writes them, are read with a header: name the file .csv and its columns query_id, doc_id, rank and score"
+    refuse(path, frame, wrong, lambda row: f"five or six cells are expected, as in a run of TREC: {', '.join(TREC)}", advice)
     return frame
 
 
@@ -69,6 +72,8 @@ def _of_dict(name: str, content) -> pd.DataFrame:
     runs = []
     with suppress(RecursionError):
         runs = _runs_in(content) if isinstance(content, dict) else []
+    if isinstance(content, dict) and content and all(isinstance(texts, list) for texts in content.values()):
+        raise DataError(f"{name}: ids of texts without scores; write ranks as scores, as in {{query: {{text: -rank}}}}")
     if len(runs) != 1:
         raise DataError(f"{name}: {ONE_RUN}; found {len(runs)}")
     rows = [(query, query, text, score) for query, scores in runs[0].items() for text, score in scores.items()]

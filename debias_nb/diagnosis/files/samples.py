@@ -1,6 +1,7 @@
 """Tables of pairs to label, and the file next to each that says how it was drawn.
 
 A row of the table has two texts, an empty label and an id. Nothing in it tells a score: who sees one is led."""
+import csv
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...files import fingerprint
+from ...files import check_regular, fingerprint
 from ...data.pairs import fold
 from ...data.registry import DataError
 from ...data.tables import check
 
 ROW_ID = "sample_id" # the column of ids
+FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +53,22 @@ def sidecar_of(path: str | Path) -> Path:
     return Path(f"{path}.sample.json")
 
 
+LETTER = "x" # before the digits of an id, so that no program reads a number
+
+
 def _ids(about: dict, pairs: pd.DataFrame) -> list[str]:
     "Return what rows are known by: their sample and their texts, whatever case and spaces."
-    return [fingerprint([about, fold(left), fold(right)])[:12] for left, right in zip(pairs.left, pairs.right)]
+    return [LETTER + fingerprint([about, fold(left), fold(right)])[:12] for left, right in zip(pairs.left, pairs.right)]
+
+
+def marked(text: str) -> str:
+    "Put an apostrophe before a text that a spreadsheet would take for a formula, or that looks like one with its apostrophe."
+    return f"'{text}" if text[:1] in FORMULA or text[:1] == "'" and text[1:2] in (*FORMULA, "'") else text
+
+
+def unmarked(text: str) -> str:
+    "Take the apostrophe of `marked` away, where there is one."
+    return text[1:] if text[:1] == "'" and text[1:2] in (*FORMULA, "'") else text
 
 
 def sample_files(
@@ -63,15 +78,18 @@ def sample_files(
 ) -> dict[Path, str]:
     "Write a table to label, and how it was drawn."
     ids = _ids(about, pairs)
-    table = pairs[["left", "right"]].assign(label="", **{ROW_ID: ids})
+    table = pairs[["left", "right"]].map(marked).assign(label="", **{ROW_ID: ids})
     content = about | {"rows": pairs.drop(columns=["left", "right"]).set_axis(ids).to_dict("index")}
     sidecar = json.dumps(content | {"sha256": fingerprint(content)}, indent=1, ensure_ascii=False)
-    return {sidecar_of(path): sidecar, path: table.to_csv(index=False)}
+    has_return = pairs[["left", "right"]].map(lambda text: "\r" in text).any(axis=None)
+    quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+    return {sidecar_of(path): sidecar, path: table.to_csv(index=False, quoting=quoting)}
 
 
 def _read_sidecar(path: str) -> dict:
     file = sidecar_of(path)
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        check_regular(file, DataError)
         content = json.loads(file.read_text("utf-8"))
         if content.pop("sha256", None) == fingerprint(content):
             return content
@@ -79,7 +97,7 @@ def _read_sidecar(path: str) -> dict:
     raise DataError(f"{path}: `debias-nb label` wrote {file} next to it, which says what a label stands for, and it {problem}")
 
 
-def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `right`, `label` and `ROW_ID`
+def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `right`, `label` and `ROW_ID`, as texts
     """Read which rows of a table have a label; rows may stand in another order.
 
     Raise `DataError` naming the line of a row that is not as it was drawn, for a file next to it that is missing or was changed,
@@ -87,7 +105,9 @@ def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `rig
     about = _read_sidecar(path)
     rows = pd.DataFrame.from_dict(about.pop("rows"), "index")
     ids = table[ROW_ID]
-    is_drawn = ids.isin(rows.index) & ~ids.duplicated() & (ids == _ids(about, table))
+    own = pd.Series(_ids(about, table), table.index)
+    own = own.where(own.isin(rows.index), own.str.removeprefix(LETTER)) # of tables that were written before ids had a letter
+    is_drawn = ids.isin(rows.index) & ~ids.duplicated() & (ids == own)
     check(path, ids, is_drawn, "a row as it was drawn is expected, once and with its two texts")
     cases = rows.loc[ids].set_axis(table.index)
     has_label = table.label.str.strip() != ""

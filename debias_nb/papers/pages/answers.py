@@ -95,7 +95,8 @@ def answer(
     No if all lie within a point; It depends if some are better and others worse, or as many within a point; Cannot tell
     if two of three tests are too small, or half of them where fewer than three are not; else what most of the others say."""
     if differences.empty:
-        return f"Cannot tell: {subject} was not run."
+        how = "was run with one seed, and a comparison takes two" if differences.attrs.get("seeds") == 1 else "was not run"
+        return f"Cannot tell: {subject} {how}."
     rows = add_verdicts(differences)
     if (rows.word == "within the margin").all():
         largest = rows.difference.abs().max()
