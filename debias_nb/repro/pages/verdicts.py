@@ -131,17 +131,23 @@ def _extent(comparisons: pd.DataFrame) -> str:
     return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
-AHEAD = "the side put ahead − the other" # where a claim compares several methods with several
+AHEAD = "the method named first − the other" # where a claim compares several methods with several
+
+
+def _quoted(name: str) -> str: # of a method
+    "Quote a name that holds a plus, so that it cannot be read as a sum."
+    return f"`{name}`" if " + " in name else name
 
 
 def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
-    names = sides.a + " − " + sides.b
+    names = sides.a.map(_quoted) + " − " + sides.b.map(_quoted)
     if names.nunique() > 2:
         firsts, others = set(sides.a), set(sides.b)
-        name = f"{sides.a.iloc[0]} − others" if len(firsts) == 1 else f"others − {sides.b.iloc[0]}" if len(others) == 1 else AHEAD
+        first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
+        name = f"{first} − others" if len(firsts) == 1 else f"others − {other}" if len(others) == 1 else AHEAD
         if name == AHEAD:
             measured_rows = measured_rows.assign(difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
         names = pd.Series(name, measured_rows.index)
