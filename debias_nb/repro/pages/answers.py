@@ -73,6 +73,8 @@ def distance(
 ) -> str: # `0.8 to 8.4 points above plain fine-tuning`
     "Say how far differences go."
     low, high, sizes = _ends(differences)
+    if low == high == 0:
+        return f"0.0 points from {other}".removesuffix(" from ")
     if low < 0 < high:
         return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
     return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {other}".strip()
@@ -99,10 +101,9 @@ def answer(
     if differences.empty:
         return f"Cannot tell: {subject} was not run."
     rows = add_verdicts(differences)
-    if (rows.word == "within the margin").all():
-        largest = rows.difference.abs().max()
-        return f"No: {subject} stays within {largest:.1f} points of {other}."
     sentence = f"{subject} is {distance_from(differences, other)}"
+    if (rows.word == "within the margin").all():
+        return f"No: {sentence}, within a point."
     is_unsure = rows.word == "cannot tell"
     verdicts = rows.word[~is_unsure].value_counts()
     if {"better", "worse"} <= set(verdicts.index):
