@@ -182,6 +182,7 @@ def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
 def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "LABELS.md").read_text("utf-8"), re.M)[1]
     counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"), shifts=("shifts", "sum"))
+    bold = answer.partition(", but never")[0].partition(", and nothing else")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
-        if f"all-clear for {name}" in answer:
+        if name in bold:
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50

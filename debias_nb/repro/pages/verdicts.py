@@ -322,7 +322,7 @@ def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; em
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
-    return f"Claims that rest on this, each over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
+    return f"Claims that use these runs, each judged over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
 
 
 def _notebook(paper: str, name: str) -> Path:
