@@ -246,7 +246,7 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
 # ---------------------------------------------------------------- what the command line gives
 
 def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Return files and folders by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
+    "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
     tests = named_values(option, arguments, "NAME=PATH")
     for path in tests.values():
         check_file(path)
@@ -267,7 +267,7 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
-    "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
+    "Return an existing file of texts, and the column that holds them; None: one text a line. Raises `DataError`."
     before, _, behind = str(source).rpartition(":")
     path, column = Path(source), "text"
     tables = FORMATS.keys() - {LINES}
