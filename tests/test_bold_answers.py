@@ -111,6 +111,12 @@ def test_an_answer_that_its_table_denies_is_seen(answer, counts, wrong):
     assert contradiction(page) == wrong
 
 
+def test_an_answer_carries_its_number():
+    answers = {path: re.search(r"^\*\*Answer\.\*\* (.*)", path.read_text("utf-8"), re.M) for path in PAGES if path.stem != "figure01"}
+    without = [path.stem for path, answer in answers.items() if answer and not re.search(r"(?<![@(.\d-])\d", answer[1])]
+    assert sum(map(bool, answers.values())) > 30 and not without
+
+
 def test_most_pages_are_compared_with_their_tables():
     pages = [path.read_text("utf-8") for path in PAGES]
     changed = [re.sub(r"(\*\*Answer\.\*\*.*?)\d+\.\d", r"\g<1>98.7", page, count=1) for page in pages]
