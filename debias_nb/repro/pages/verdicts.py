@@ -161,7 +161,7 @@ def claim_table(claims: list[Claim]) -> str: # empty without claims
     comparisons = pd.concat([claim.comparisons for claim in claims])
     ran = set(comparisons.profile[comparisons.difference.notna()])
     profiles = [profile for profile in reversed(PROFILES) if profile in ran]
-    header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
+    header = ["", "claim, and comparisons of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
     rows = [row for claim in claims for row in claim.rows(profiles)]
     return replace_names(text_table(header, rows))
 
