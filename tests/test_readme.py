@@ -159,7 +159,7 @@ def test_links_lead_from_it_to_every_notebook(folder):
 
 PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
 FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
-CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)\. Asked before the runs: .+\*$", re.M)
+CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)( for ITVReg, (high|moderate|low) for OutReg)?\. Registered before the runs: .+\*$", re.M)
 MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: (.+)\.$", re.M)
 
 

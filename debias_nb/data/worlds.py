@@ -388,7 +388,7 @@ class Catalog(Lexicon):
         k = self.config.test_negatives
         fewest = len(task.items) - max(map(len, task.relevant))
         if fewest < k:
-            raise ValueError(f"test_negatives: {k} asked for, and one query has only {fewest} non-relevant items")
+            raise ValueError(f"test_negatives: {k} requested, but one query has only {fewest} non-relevant items")
         every = np.arange(len(task.queries))
         keys = stream(self.config, f"test {split}").random((len(every), len(task.items)))
         keys[every, task.decoy] -= task.decoy >= 0

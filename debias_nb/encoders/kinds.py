@@ -47,7 +47,7 @@ def check_no_template(model) -> None:
     if has_template(model):
         what = "this encoder writes each text into a chat template, and the words of both cannot be told apart"
         how = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
-        raise EncoderError(f"{what}: nothing can be intervened on; {how}")
+        raise EncoderError(f"{what}: no token can be changed; {how}")
 
 # %% ../../nbs/encoders/kinds.ipynb #efb8d07b
 def check_apart(one, other) -> None:

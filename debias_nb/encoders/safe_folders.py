@@ -1,4 +1,4 @@
-"""What may be loaded from a model's folder: safetensors and settings that are known, and nobody's code.
+"""Load only safetensors and known settings from a model's folder, and run none of its code.
 
 sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides is refused
 by the type of each, in `KINDS`; what files leave out shows when the model is loaded.

@@ -267,7 +267,7 @@ LARGEST = .05 # share of the pairs that the largest group of connected pairs may
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    "Units that are drawn with replacement."
+    "Units that are resampled with replacement."
     group: np.ndarray # (n,) the unit of each pair
     description: str  # in words
 

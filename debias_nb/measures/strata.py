@@ -1,4 +1,4 @@
-"""Which pairs of a pool to label, and what labels drawn unevenly say of all of it.
+"""Choose which pairs of a pool to label, and estimate from unevenly sampled labels what holds for the whole pool.
 
 The metrics that decide look at the top of a ranking. So more labels go to pairs that either of two models scores high, and each
 counts for the pairs that it stands for, as in Sawade et al. (2012) and in OASIS (Marchant and Rubinstein 2017)."""
@@ -64,13 +64,13 @@ def random_resamples(
     replicates: int = 200,
     seed: int = 0,
 ) -> np.ndarray: # (replicates, n) how often each pair counts
-    "Draw what as many labels might have been, drawn at random from the same pool."
+    "Resample as if equally many labels had been chosen at random from the same pool."
     return default_rng([seed, 21]).multinomial(len(weights), weights / weights.sum(), replicates)
 
 
 @cache
 def looking_cost(looks: int) -> float: # looks: 1 or more -> 1 or more
-    """Return how much wider intervals are that hold at all of so many looks, after equally many labels each.
+    """Return how much wider an interval must be to hold at every one of several looks, each after equally many labels.
 
     It is Pocock's constant (1977) over that of one look: at 2, 4 and 10 looks 1.11, 1.20 and 1.30."""
     steps = default_rng(0).standard_normal((WALKS, looks), np.float32).cumsum(1)

@@ -169,7 +169,7 @@ class Store:
         return {name: digest for digest, name in map(str.split, lines)}
 
     def altered_files(self) -> list[str]:
-        "Describe published files that are not as they were when they were published."
+        "Describe published files that have changed since they were published."
         hashes = self.hashes()
         files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
         there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}

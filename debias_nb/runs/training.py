@@ -125,7 +125,7 @@ def _apart(dataset, matches, **settings):
 
 
 class ItemSampler(DefaultBatchSampler):
-    "Sampler whose epoch has each item once, with one of the rows that it stands in, drawn for that epoch."
+    "Sampler that visits each item once per epoch, in a random one of the rows that contain it."
     def __init__(self, dataset, batch_size, drop_last=False, valid_label_columns=(), generator=None, seed=0, *, item):
         if generator is not None: # as `AuthorPairSampler`
             seed = generator.initial_seed()

@@ -206,7 +206,7 @@ def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
 def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
     results = Results()
     study = results.load("itvreg/demo", "small")
-    assert resting_on(results, study).startswith("Claims that rest on this, each over all of its comparisons, here and elsewhere: **Yes** to [A1]")
+    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, here and elsewhere: **Yes** to [A1]")
     path = here / "nbs/papers/itvreg/claims.ipynb"
     whole = path.read_text("utf-8")
     for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"), (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):

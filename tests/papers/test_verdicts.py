@@ -76,8 +76,8 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
     assert words(e, *above("table3", "a", "b", role="strong")) == []
     assert words(e, *above("table3", "a", "b", shift="iid")) == []
     assert words(e, *above("table3", "a", "b", "c")) == ["better", "better", "worse", "worse"]
-    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b")})) == ["better", "better"]
-    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far"})) == ["within the margin"]
+    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b"), "names": ("gain", "gain of c")})) == ["better", "better"]
+    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far", "names": ("near", "far")})) == ["within the margin"]
     assert words(e, *above("table3", ("x", "a"), "b")) == ["better", "better"], "a method with another name"
 
 
@@ -99,7 +99,8 @@ def test_a_name_that_no_cell_has_is_refused(line, message):
 def test_what_cannot_be_asked_is_refused():
     for methods, more, word in (
         ("ab", dict(delta=0), "delta"), ("a", {}, "two methods"), ("abc", dict(than={"column": "far"}), "than"),
-        ("abc", dict(minus={"column": "far"}), "minus"),
+        ("abc", dict(minus={"column": "far"}), "minus"), ("ab", dict(minus={"column": "far"}), "names"),
+        ("aa", dict(than={"column": "far"}), "names"),
     ):
         with pytest.raises(ValueError, match=word):
             above("table3", *methods, **more)
@@ -297,13 +298,22 @@ def test_a_claim_with_an_allowance_holds_where_it_is_kept_however_near():
 
 @pytest.mark.parametrize("pairs, name", [
     (["ab"], "a − b"), (["ab", "ac", "ad"], "a − others"), (["ad", "bd", "cd"], "others − d"),
-    (["ab", "cd", "bc"], "the side put ahead − the other"),
+    (["ab", "cd", "bc"], "the method named first − the other"),
 ])
 def test_differences_stand_with_their_names(pairs, name):
     lines = [line for pair in pairs for line in above("table3", *pair, column="near")]
     claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
     one_number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
     assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)", describe_differences(claim.comparisons))
+
+
+def test_two_differences_have_two_plain_names():
+    line, = above("table3", "a", "b", column="near", minus={"column": "far", "names": ("gain nearby", "gain far away")})
+    claim = claim_of({"a": .6, "b": .5}, line)
+    assert describe_differences(claim.comparisons).startswith("gain nearby − gain far away: ")
+    assert line.text() == "gain nearby above gain far away"
+    line, = above("table3", "a + x", "a", column="near")
+    assert describe_differences(claim_of({"a + x": .6, "a": .5}, line).comparisons).startswith("`a + x` − a: +")
 
 
 def test_another_metric_has_another_name():

@@ -261,7 +261,7 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
 # ---------------------------------------------------------------- what the command line gives
 
 def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Return files and folders by name, which are there. Raises `ConfigError` naming the option, and `DataError`."
+    "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
     tests = named_values(option, arguments, "NAME=PATH")
     for path in tests.values():
         check_file(path)

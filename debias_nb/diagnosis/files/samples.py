@@ -1,4 +1,4 @@
-"""Tables of pairs to label, and the file next to each that says how it was drawn.
+"""Tables of pairs to label, and the file next to each that records how its pairs were sampled.
 
 A row of the table has two texts, an empty label and an id. Nothing in it tells a score: who sees one is led."""
 import csv
@@ -21,7 +21,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    "Labeled rows of a sample, and what they were drawn from."
+    "Labeled rows of a sample, and the pool that they were sampled from."
     about: dict          # as of `sample_files`
     cases: pd.DataFrame  # of each row with a label, by its line: `stratum`, and `query` where queries are drawn
     left_out: dict[str, int] # rows without a label, in words -> how many
@@ -49,7 +49,7 @@ class Sample:
 
 
 def sidecar_of(path: str | Path) -> Path:
-    "Return the path of the file that says how a table was drawn."
+    "Return the path of the file that records how a table was sampled."
     return Path(f"{path}.sample.json")
 
 
@@ -76,7 +76,7 @@ def sample_files(
     pairs: pd.DataFrame, # `left`, `right`, `stratum` and, where queries are drawn, `query`, in the order in which they are labeled
     about: dict, # `size` of the pool, `strata` (sizes), `looks`, and whatever else tells one sample from another
 ) -> dict[Path, str]:
-    "Write a table to label, and how it was drawn."
+    "Write a table to label, and a record of how it was sampled."
     ids = _ids(about, pairs)
     table = pairs[["left", "right"]].map(marked).assign(label="", **{ROW_ID: ids})
     content = about | {"rows": pairs.drop(columns=["left", "right"]).set_axis(ids).to_dict("index")}

@@ -136,7 +136,7 @@ def divide(
     if validation is None:
         validation = min(size // 5, cross.sum())
     if not 0 <= validation < size:
-        raise ValueError(f"validation: {validation} texts are asked for, of {size} picked for training")
+        raise ValueError(f"validation: {validation} texts are requested, but only {size} were picked for training")
     heldout, rest, left = np.split(candidates, [validation, size])
     train = _part(texts, "train", rest)
     on_training_topics = among(texts.topic, set(train.topic))
@@ -388,5 +388,5 @@ def query_target(
     place = authors.groupby(authors).cumcount() # of each text among those of its author
     asks = (place < _sizes(authors) // 2).to_numpy()
     if not asks.any():
-        raise ValueError(f"{texts.name}: no author has two texts, so nobody can be asked for")
+        raise ValueError(f"{texts.name}: no author has two texts, so there is no query")
     return Halves(np.sort(order[asks]), np.sort(order[~asks]), author)

@@ -302,7 +302,7 @@ def read_pan_pairs(
     problems = list(json_rows(pairs, _Pair, "id"))
     lonely = authors.keys() ^ {row.id for row in problems}
     if lonely:
-        raise DataError(f"{pairs}, {truth}: the id {min(lonely)!r} is in one of them alone")
+        raise DataError(f"{pairs}, {truth}: the id {min(lonely)!r} is in only one of them")
     rows = {}
     for row in problems:
         for author, topic, text in zip(authors[row.id], row.fandoms, row.pair):

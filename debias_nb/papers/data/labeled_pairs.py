@@ -156,7 +156,7 @@ def ranking_columns(
     others = np.column_stack([left, right])[~is_duplicate]
     others = others[group[others[:, 0]] != group[others[:, 1]]]
     if not len(others):
-        raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, and there are none")
+        raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, but there are none")
     both_ways = np.concatenate([others, others[:, ::-1]])
     negative_of = np.full(len(texts), -1)
     of, what = rng.permutation(both_ways).T

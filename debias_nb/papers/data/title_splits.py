@@ -190,7 +190,7 @@ def swapped_items(
     new: dict[str, np.ndarray],            # by what is new about them; the same for `old` and for each
     seed: int = 0,
 ) -> dict[str, np.ndarray]: # `before`, and `joined` and `replaced` by what is new
-    "Choose candidates: the relevant ones, and beside them as many old as new ones, at random. Raises `ValueError` where none are."
+    "Choose candidates: the relevant ones, and equally many random old and new ones. Raises `ValueError` where none are."
     n = min(map(len, [old, *new.values()]))
     if not n:
         raise ValueError(f"items cannot change: {len(old)} old ones, and new ones: {({name: len(own) for name, own in new.items()})}")

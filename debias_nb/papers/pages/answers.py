@@ -27,9 +27,11 @@ SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
 COUNTS_NOTE = (
-    "*Within a point:* the whole interval is, however significant. *Better, worse:* it is not, and significant at 5%, after Holm's correction over a row. "
+    "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* it does not, and the "
+    "difference is significant at 5% after Holm's correction over a row. "
     "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
-    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim."
+    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim, [What to do](../what_to_do.ipynb) over those of a question: "
+    "counts there can differ."
 )
 
 
@@ -71,6 +73,8 @@ def distance(
 ) -> str: # `0.8 to 8.4 points above plain fine-tuning`
     "Say how far differences go."
     low, high, sizes = _ends(differences)
+    if low == high == 0:
+        return f"0.0 points from {other}".removesuffix(" from ")
     if low < 0 < high:
         return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
     return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {other}".strip()
@@ -98,10 +102,9 @@ def answer(
         how = "was run with one seed, and a comparison takes two" if differences.attrs.get("seeds") == 1 else "was not run"
         return f"Cannot tell: {subject} {how}."
     rows = add_verdicts(differences)
-    if (rows.word == "within the margin").all():
-        largest = rows.difference.abs().max()
-        return f"No: {subject} stays within {largest:.1f} points of {other}."
     sentence = f"{subject} is {distance_from(differences, other)}"
+    if (rows.word == "within the margin").all():
+        return f"No: {sentence}, within a point."
     is_unsure = rows.word == "cannot tell"
     verdicts = rows.word[~is_unsure].value_counts()
     if {"better", "worse"} <= set(verdicts.index):
@@ -201,7 +204,7 @@ def extent(differences: pd.Series) -> str: # `lost 0.9 to 26.5 points`
     low, high, sizes = _ends(differences)
     if low < 0 < high:
         ends = f"{signed(low)} to {signed(high)}"
-        return f"stayed within a point ({ends})" if max(-low, high) <= SLIGHT else f"changed by {ends} points"
+        return f"stayed within a point ({ends})" if max(-low, high) <= SLIGHT else f"moved scores by {ends} points"
     verb = "gained" if high > 0 else "lost"
     if len(sizes) == 2 and not low * high:
         return f"{verb} up to {sizes[1]} points"

@@ -337,7 +337,7 @@ def page_in(paper: str, experiment: str) -> str:
 def deviations(
     page: str, # the notebook of a table or figure, `paper/name`
 ) -> str: # Markdown, folded
-    "Say which of the settings that the paper prints for a page its runs have otherwise, and why."
+    "Say in which of the settings that the paper prints for a page its runs differ, and why."
     paper = page.partition("/")[0]
     names = list(dict.fromkeys(one.experiment for one in all_experiments(paper) if page_of(one) == page))
     comparisons = [one for one in comparisons_of(paper, names) if one.setting.value is not None]
@@ -349,7 +349,7 @@ def deviations(
         of = [", ".join(printed_places(paper, name) for name in row.experiments)] if several else []
         rows.append([row.comparison.setting.name, *of, *row.cells(profiles)])
     header = ["setting", *["of"] * several, "the paper prints", *profiles, "why"]
-    summary = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this are others here"
+    summary = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this differ here"
     if not differing:
         summary = "The paper prints no setting for this that is another one here"
     table = text_table(header, rows) if rows else ""
@@ -363,7 +363,7 @@ def is_printed(comparison: Comparison) -> bool:
 
 
 def unmet(comparisons: list[Comparison]) -> list[Comparison]:
-    "Select the settings that even profile `paper` has otherwise."
+    "Select the settings in which even profile `paper` differs from print."
     return [one for one in comparisons if "paper" in one.differing]
 
 
@@ -380,14 +380,14 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
 
 
 def in_short(paper: str) -> str: # a sentence or two
-    "Name the settings that runs on public data have otherwise than printed, and those that even profile `paper` has."
+    "Name the settings in which runs on public data differ from print, and those in which even profile `paper` does."
     comparisons = [one for one in comparisons_of(paper) if is_printed(one)]
     names = dict.fromkeys(one.setting.name for one in comparisons)
     others = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing)
     unavoidable = {one.setting.name: one.setting.unmet for one in unmet(comparisons)}
     avoidable = ", ".join(name for name in others if name not in unavoidable)
-    text = f"{len(others)} of the {len(names)} printed settings are others: {avoidable}."
+    text = f"{len(others)} of the {len(names)} printed settings differ: {avoidable}."
     if unavoidable:
         reasons = "; ".join(f"{name} ({why})" for name, why in unavoidable.items())
-        text += f" At the paper's own scale, too: {reasons}."
+        text += f" These differ at the paper's own scale as well: {reasons}."
     return text

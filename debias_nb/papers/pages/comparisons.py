@@ -57,7 +57,8 @@ class Line:
     delta: float = 1.            # percentage points
     gain: str = ""               # a column: the sides are curves, compared where both gain as much there
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
-    primary: bool = True         # False: shown beside, and decides nothing
+    primary: bool = True         # False: shown next to the others, and decides nothing
+    names: tuple[str, str] | tuple[()] = () # what is compared, in plain words, where methods do not say it
 
     def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
         "Describe what is compared: methods, and their place if it is not that of the comparison."
@@ -73,6 +74,7 @@ class Line:
             one = sides[0] # both are looked at in one place
             place = ", ".join(filter(None, (table_title(one.table), one.column, one.metric)))
             words.append(f"{names} ({place})" if place else names)
+        words = list(self.names)[::1 if direction == "above" else -1] or words
         end = f", at equal gain in {self.gain}" if self.gain else ""
         return f" {how} ".join(words) + end
 
@@ -103,13 +105,14 @@ def above(
     *methods,                    # each above the next: a name, or several, of which the first that an encoder has a number for counts
     column="*",                  # a pattern, or several
     metric: str = "",
-    than: dict | None = None,    # table, column or metric of the second method
-    minus: dict | None = None,   # methods, table, column or metric of a second difference
+    than: dict | None = None,    # table, column or metric of the second method, and `names` of both
+    minus: dict | None = None,   # methods, table, column or metric of a second difference, and `names` of both
     **more,                      # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
 ) -> list[Line]: # one a neighboring pair
     """Compare each method with the next one.
 
-    Raises `ValueError` for another number of methods than can be compared, and for a delta that is not above 0."""
+    Raises `ValueError` for another number of methods than can be compared, for a delta that is not above 0, and for two
+    differences, or one method in two places, without names: nobody can read `a − a`."""
     most = 2 if than or minus else len(methods)
     if not 2 <= len(methods) <= most:
         raise ValueError(f"{table}: a comparison takes two methods or more, and no more with `than` or `minus`")
@@ -119,14 +122,18 @@ def above(
     if not more.get("delta", 1.) > 0:
         raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
     here = {"metric": metric}
+    than, minus = (dict(place) if place else {} for place in (than, minus))
+    names = than.pop("names", minus.pop("names", ()))
+    if not names and (minus or any(a == b for a, b in pairwise(methods))):
+        raise ValueError(f"{table}: {' − '.join(map(str, methods))} in two places needs `names` for the two")
     lines = []
     for a, b in pairwise(methods):
-        sides = [Place(_as_tuple(a), **here), Place(_as_tuple(b), **here | (than or {}))]
+        sides = [Place(_as_tuple(a), **here), Place(_as_tuple(b), **here | than)]
         if minus:
             place = here | minus
             others = place.pop("methods", methods)
             sides += [Place(_as_tuple(method), **place) for method in others]
-        lines.append(Line(table, tuple(sides), column=_as_tuple(column), **more))
+        lines.append(Line(table, tuple(sides), column=_as_tuple(column), names=tuple(names), **more))
     return lines
 
 
@@ -251,10 +258,10 @@ class Evidence:
         text = " − ".join(names[:2])
         is_below = _is_reference(*names[:2], cells[1])
         if len(names) == 4:
-            text = f"({text}) − ({' − '.join(names[2:])})"
             is_below = False
         if all(side.metric for side in line.sides):
             text = f"{line.sides[0].metric}: {text}"
+        text = " − ".join(line.names) or text
         row = {"comparison": text, "direction": "below" if is_below else "above", "paired": None, "verdict": "not run", "why": ""}
         lacking = dict.fromkeys(filter(None, map(self._lacks, cells)))
         if lacking:
@@ -391,7 +398,7 @@ def count_words(words: Iterable[str]) -> str: # e.g. `3 for, 1 cannot tell`
 LOSSES = {
     "mse": "least squares on the cosine", "hinge": "hinge", "ranking": "MultipleNegativesRankingLoss",
     "ranking-hard": "MultipleNegativesRankingLoss with a third column", "cosent": "CoSENTLoss",
-    "authors": "contrastive loss (CL) and multi-negative loss (MLL)", "cross-entropy": "cross-entropy",
+    "authors": "contrastive loss (CL) and multiclass loss (MLL)", "cross-entropy": "cross-entropy",
 }
 
 

@@ -228,7 +228,7 @@ def pairs(
     return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
 
 
-APART = "Means use all runs of a method, differences only pairs of runs, so two means may lie further apart than their difference says, or less far."
+APART = "Means use all runs of a method, and differences only paired runs. So two means may lie further apart than their difference, or closer together."
 
 
 def rests_on(
@@ -237,7 +237,7 @@ def rests_on(
     metric: str | None = None,
     **where,                    # as `only`
 ) -> str:
-    """Say as Markdown how many replicates differences rest on, if that is not one number for all, and what was left out.
+    """Say as Markdown how many replicates differences rest on, and what was left out.
 
     Empty where nothing is compared."""
     comparisons = only(pairs(runs, against, metric), **where)
@@ -310,7 +310,7 @@ def missing(
 
 
 def background(study: Study) -> str:
-    "Say as Markdown, with its heading, what base encoders saw before that touches on the test sets; else empty."
+    "Say as Markdown, with its heading, which test data base encoders saw in pretraining; empty if none."
     cards = load_yaml(package_file("encoders.yaml"))
     used = {record["run"].encoder.name for record in study.records}
     lines = []

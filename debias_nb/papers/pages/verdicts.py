@@ -131,17 +131,23 @@ def _extent(comparisons: pd.DataFrame) -> str:
     return bracket(measured_rows.iloc[0]) if len(measured_rows) == 1 else from_to(measured_rows.difference)
 
 
-AHEAD = "the side put ahead − the other" # where a claim compares several methods with several
+AHEAD = "the method named first − the other" # where a claim compares several methods with several
+
+
+def _quoted(name: str) -> str: # of a method
+    "Quote a name that holds a plus, so that it cannot be read as a sum."
+    return f"`{name}`" if " + " in name else name
 
 
 def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
-    names = sides.a + " − " + sides.b
+    names = sides.a.map(_quoted) + " − " + sides.b.map(_quoted)
     if names.nunique() > 2:
         firsts, others = set(sides.a), set(sides.b)
-        name = f"{sides.a.iloc[0]} − others" if len(firsts) == 1 else f"others − {sides.b.iloc[0]}" if len(others) == 1 else AHEAD
+        first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
+        name = f"{first} − others" if len(firsts) == 1 else f"others − {other}" if len(others) == 1 else AHEAD
         if name == AHEAD:
             measured_rows = measured_rows.assign(difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
         names = pd.Series(name, measured_rows.index)
@@ -155,7 +161,7 @@ def claim_table(claims: list[Claim]) -> str: # empty without claims
     comparisons = pd.concat([claim.comparisons for claim in claims])
     ran = set(comparisons.profile[comparisons.difference.notna()])
     profiles = [profile for profile in reversed(PROFILES) if profile in ran]
-    header = ["", "claim, and what was asked of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
+    header = ["", "claim, and comparisons of our runs", "printed cells", *(f"`{profile}`" for profile in profiles)]
     rows = [row for claim in claims for row in claim.rows(profiles)]
     return replace_names(text_table(header, rows))
 
@@ -316,7 +322,7 @@ def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; em
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
-    return f"Claims that rest on this, each over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
+    return f"Claims that use these runs, each judged over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
 
 
 def _notebook(paper: str, name: str) -> Path:
