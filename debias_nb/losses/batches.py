@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from ..checks import check_range, check_whole, quoted
+from ..checks import check_range, check_whole
 from ..data.texts import read_texts
 from ..encoders.interventions import Kind, check_intervention
 from ..encoders.kinds import check_no_template

@@ -141,10 +141,10 @@ def test_what_one_imports_is_what_tables_train(tmp_path, profile):
             mine = loss(texts, labels)
             np.random.seed(step)
             weigher.generator = torch.Generator().manual_seed(int(np.random.randint(2**62, dtype=np.int64)))
-            given = []
-            with last_layer(model).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0])):
+            seen = {}
+            with last_layer(model).register_forward_pre_hook(lambda _, inputs, seen=seen: seen.update(features=inputs[0])):
                 model(model.preprocess(list(zip(*texts))))
-            terms = head(given[0], labels, weigher(given[0], labels, rows))
+            terms = head(seen["features"], labels, weigher(seen["features"], labels, rows))
             assert mine.keys() == terms.keys()
             assert all(torch.isclose(mine[term], terms[term], atol=1e-6) for term in terms)
             body = list(model.model.bert.parameters())

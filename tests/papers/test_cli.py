@@ -414,7 +414,7 @@ def made_up_numbers(run, i, rng):
 def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, said):
     (tmp_path / "new.csv").write_text(content)
     arguments = ["diagnose", "--base", "one", "--tuned", "other", "--test", f"new={tmp_path / 'new.csv'}", *options]
-    code = (f"import sys; from typer.testing import CliRunner; from debias_nb.repro.cli import app; done = CliRunner().invoke(app, {arguments!r}); "
+    code = (f"import sys; from typer.testing import CliRunner; from debias_nb.commands.cli import app; done = CliRunner().invoke(app, {arguments!r}); "
             "print(done.exit_code, 'torch' in sys.modules, done.output)")
     told = run_python(code).stdout
     assert told.startswith("2 False") and said in told

@@ -17,8 +17,8 @@ from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
 from .samples import ROW_ID, Sample, read_sample, sidecar_of, unmarked
-from ...data.tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, in_memory
-from ...data.tables import is_retrieval, is_text, named_values, path_and_part, read_table, read_text, rows_where, spread
+from ...data.tables import check_file, in_memory
+from ...data.tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
 
 
 @dataclass(frozen=True, eq=False)

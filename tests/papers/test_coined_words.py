@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("contents", "cost") # notebooks
 SOURCES = sorted(
     {path for path in (ROOT / "nbs/papers").rglob("*.ipynb") if path.stem not in ELSEWHERE}

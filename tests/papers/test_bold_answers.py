@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from debias_nb.repro.pages.answers import BEGINNINGS, COUNT_COLUMNS, FEWEST, OF_CLAIMS, TOO_MANY
-from debias_nb.repro.pages.comparisons import overall
+from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, FEWEST, OF_CLAIMS, TOO_MANY
+from debias_nb.papers.pages.comparisons import overall
 
-REPORTS = Path(__file__).parents[1] / "reports"
+REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
 NUMBER = r"(\d+\.\d)"
 DISTANCES = { # pattern -> the ends that it says
