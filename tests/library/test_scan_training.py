@@ -19,7 +19,6 @@ import made
 from debias_nb.losses.scan import Memory
 from debias_nb.losses.scan_head import HEADS, ScanHead, contrastive_loss, joint_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
-from debias_nb.runs.answer_training import Weigher
 from debias_nb.runs.config import load_experiment
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
@@ -120,6 +119,7 @@ def test_weights_are_learned_in_training_alone(model):
 @pytest.mark.parametrize("profile", ["planted", "small"])
 def test_what_one_imports_is_what_tables_train(tmp_path, profile):
     "One batch after another, so that the memory counts, through the loss for a trainer and through the head of the tables."
+    training = pytest.importorskip("debias_nb.papers.tasks.answer_training") # of the leaf, where it is
     methods = {method.name: method.scan for method in load_experiment("scan/table02", profile).methods}
     model = cross_encoder(tmp_path / "model", labels=2, dropout=0.)
     with torch.no_grad():
@@ -132,7 +132,7 @@ def test_what_one_imports_is_what_tables_train(tmp_path, profile):
         head = ScanHead(32, temperature=scan.temperature, **HEADS[scan.debias]).eval()
         head.classifier[1].load_state_dict(last_layer(model).state_dict())
         head.debiasing.load_state_dict(loss.debiasing.state_dict())
-        weigher = Weigher(scan, SimpleNamespace(conflicting=None))
+        weigher = training.Weigher(scan, SimpleNamespace(conflicting=None))
         for step in range(3):
             rows = torch.arange(8).roll(step)
             texts = [[texts[row] for row in rows] for texts in (QUESTIONS, ANSWERS)]
