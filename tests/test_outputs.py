@@ -47,6 +47,7 @@ def project(tmp_path, monkeypatch):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "nbs/00_one.ipynb")
     monkeypatch.setattr(outputs, "ROOT", tmp_path)
     monkeypatch.setattr(outputs, "notebooks", partial(outputs.notebooks, tmp_path))
+    monkeypatch.setattr(outputs, "is_of_paper", partial(outputs.is_of_paper, root=tmp_path))
     return tmp_path
 
 

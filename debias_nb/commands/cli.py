@@ -43,7 +43,7 @@ def settle_folders():
 def options(
     version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ):
-    "Diagnose fine-tuned text encoders, and reproduce three papers on spurious correlations in text matching."
+    "Reproduce three papers on spurious correlations in text matching, and diagnose fine-tuned text encoders."
     from .. import _check_versions
     try:
         _check_versions()

@@ -32,7 +32,7 @@ def is_for_users(error: Exception) -> bool:
 
 
 OWN = "Your own pairs"
-REPRODUCTION = "Reproduction"
+REPRODUCTION = "The three papers"
 MAINTENANCE = "Maintenance"
 
 
@@ -53,13 +53,14 @@ class UserGroup(TyperGroup):
             end(str(e) or "there is not enough memory", 2)
 
     def format_commands(self, ctx, formatter):
-        rows = {panel: [] for panel in (OWN, REPRODUCTION, MAINTENANCE)}
+        rows = {panel: [] for panel in (REPRODUCTION, OWN, MAINTENANCE)}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             rows[command.rich_help_panel].append((name, command.get_short_help_str(90)))
-        for panel, own in rows.items():
-            with formatter.section(panel):
-                formatter.write_dl(own)
+        for panel, commands in rows.items():
+            if commands: # a leaf that is not here has none
+                with formatter.section(panel):
+                    formatter.write_dl(commands)
 
 
 @contextmanager

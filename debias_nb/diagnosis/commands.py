@@ -173,7 +173,8 @@ def diagnose(
 ):
     "Report whether, where and why fine-tuning made a model worse."
     arguments = arguments_of("diagnose", options)
-    _check_files(arguments)
+    if not arguments["results"]: # which go with no files of pairs, and are told so
+        _check_files(arguments)
     from . import diagnose as diagnosing
     from .diagnosis import FILES
     _check_free(out, FILES, overwrite)

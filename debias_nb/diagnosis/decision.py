@@ -330,6 +330,19 @@ def not_by_all(results: list[Result], against: list[Result]) -> str: # against: 
     "Say in a heading which metrics decide, and what others show."
     return f" That is by {metrics_of(results)}; {by_others(against)}." if against else ""
 
+# %% ../../nbs/diagnosis/05_decision.ipynb #repair-of-best
+def _repair(worst: Result, where: str, best: Averaged, margin: float) -> str: # where: the test's name, if several got worse
+    "Say how much of the largest loss a share of averaged weights takes back."
+    lost = round(-100 * worst.change, 1)
+    left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
+    remaining = round(-100 * left[0], 1)
+    if remaining >= lost:
+        return "averaging the weights does not repair it"
+    if remaining > 0:
+        return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
+    still = [result for result in best.results if result.may_lose(margin)]
+    return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
+
 # %% ../../nbs/diagnosis/05_decision.ipynb #be900570
 @dataclass(frozen=True)
 class Evidence:
@@ -408,16 +421,7 @@ class Evidence:
     def repair(self) -> str:
         "Say how much of the largest loss the best share takes back."
         worst = min(self.with_word("worse"), key=lambda result: result.change)
-        lost = round(-100 * worst.change, 1)
-        left = [result.change for result in self.best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
-        remaining = round(-100 * left[0], 1)
-        if remaining >= lost:
-            return "averaging the weights does not repair it"
-        where = "" if self.worse_names == worst.name else f" on {worst.name}"
-        if remaining > 0:
-            return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
-        still = [result for result in self.best.results if result.may_lose(self.margin)]
-        return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
+        return _repair(worst, "" if self.worse_names == worst.name else f" on {worst.name}", self.best, self.margin)
 
     @property
     def better_names(self) -> str:
