@@ -120,7 +120,7 @@ def differences(
     rows = pairs(runs, against, metric)
     rows = rows.loc[rows.difference.notna(), [*DIFFERENCES, "paired"]].reset_index(drop=True)
     rows = rows.astype({"n": int, "seeds_alone": bool})
-    rows.attrs = runs.attrs | ({"seeds": runs.seed.nunique()} if len(runs) else {})
+    rows.attrs = runs.attrs | ({"seeds": runs.seed.nunique()} if "seed" in runs else {})
     return rows
 
 
