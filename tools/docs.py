@@ -223,9 +223,9 @@ def cited(work: dict) -> str: # an entry of CITATION.cff
 
 
 def start(names: dict[str, str], shown: dict[str, set[str]]) -> str:
-    "The start page, with what README.md shows first: how to check an encoder, and what comes."
+    "The start page, with what README.md shows first: what this is, the papers' numbers and ours, and the commands."
     readme = (ROOT / "README.md").read_text("utf-8")
-    first = readme[readme.index("[!["):readme.index("\n## Why measure")]
+    first = readme[readme.index("**A notebook-first"):readme.index("\n## How it is made")]
     first = relink(first, resolver("README.md", {**names, "README.md": "index.md"}, shown))
     return (PARTS / "start.md").read_text("utf-8").replace("{{ README }}", first.strip())
 

@@ -1,4 +1,4 @@
-"""Test one leaf of the package, and the trunk, where the other leaf is gone: in a copy of the project without its folders.
+"""Test one leaf of the package, and the trunk, where the other leaf is gone: in a clone of the project without its folders.
 
 python tools/leaves.py diagnosis|papers [OPTION OF PYTEST...]
 """
@@ -16,14 +16,18 @@ PLACES = ("debias_nb", "nbs", "tests")
 
 
 def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
-    "Copy the files that git has or would take, but for those in folders of a leaf."
+    "Clone a project with its history, take what is changed or new in it, and drop the folders of a leaf."
+    subprocess.run(["git", "clone", "--quiet", root, copy], check=True)
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    gone = tuple(f"{place}/{leaf}/" for place in PLACES)
     for name in filter(None, names):
-        if not name.startswith(gone) and (root / name).is_file():
+        if (root / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / name, copy / name)
+        else: # deleted, and not committed yet
+            (copy / name).unlink(missing_ok=True)
+    for place in PLACES:
+        shutil.rmtree(copy / place / leaf, ignore_errors=True)
 
 
 def main(leaf: str, *options: str) -> int:
