@@ -407,7 +407,7 @@ def _advice(counts: pd.Series) -> str: # how many rows have each label
     words = ", ".join(f"{quoted(word)} ({count:,})" for word, count in counts[:8].items())
     if None in numbers or numbers == {-1, 1}:
         return f"; they are {words}: say which one is a match, --match WORD"
-    if len(counts) <= FEW and all(number % 1 == 0 for number in numbers):
+    if len(counts) <= FEW and all(number == number.to_integral_value() for number in numbers):
         return f"; they are {words}: say which one is a match, --match {counts.index.max()}{grades_advice(numbers)}"
     return grades_advice(numbers)
 
