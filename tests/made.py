@@ -18,6 +18,8 @@ from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
 from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.runs.origin import Start
+from debias_nb.runs.records import make_record
 
 WORDS = "red blue old new large small kettle lamp chair table for with of the how what why ? . ,".split()
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -176,3 +178,11 @@ def result(method, seed, test, metric, value, resampled, part="all"):
     "A row of the results of a comparison."
     about = {"method": method, "seed": seed, "test": test, "part": part, "metric": metric, "value": value}
     return about | {"resampled": np.asarray(resampled), "one score": False}
+
+
+def invented(run, metrics, **details):
+    "A record of a run that nobody made."
+    about = {
+        "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
+        "start": Start(), "device": "cpu", "dtype": "fp32", "peak_memory": 1, "curve": {}}
+    return make_record(run, metrics, **(about | details))

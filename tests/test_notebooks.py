@@ -247,7 +247,7 @@ def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
     from debias_nb.runs import runner
-    from test_cli import invented
+    from made import invented
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
 

@@ -27,11 +27,11 @@ from debias_nb.data.registry import UnknownData
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.origin import processor
 from debias_nb.runs.origin import Start
-from debias_nb.runs.records import Store, failed_record, make_record
+from debias_nb.runs.records import Store, failed_record
 from debias_nb.papers.pages.cells import row_name
 from debias_nb.papers.pages.report import all_cells
 from debias_nb.runs.tasks import lacking
-from made import STATIC, experiment
+from made import STATIC, experiment, invented
 
 ROOT = Path(__file__).parents[2]
 ENV = os.environ | {
@@ -383,14 +383,6 @@ print("torch" in sys.modules)
 def test_commands_that_train_nothing_need_no_torch(command, tmp_path):
     done = run_python(WITHOUT_TORCH, *command.replace("PAGES", str(tmp_path)).split())
     assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr + done.stdout
-
-
-def invented(run, metrics, **details):
-    "A record of a run that nobody made."
-    about = {
-        "data": {"train": {"fingerprint": "ab" * 32}}, "encoder": {"name": run.encoder.name, "fingerprint": "cd" * 32},
-        "start": Start(), "device": "cpu", "dtype": "fp32", "peak_memory": 1, "curve": {}}
-    return make_record(run, metrics, **(about | details))
 
 
 def made_up_numbers(run, i, rng):
