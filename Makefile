@@ -106,8 +106,8 @@ test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, whe
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal
 
-# In copies of the project, each without one leaf: OPTIONS='-k page' narrows them.
-test-leaves: $(VENV)/.stamp | .cache ## test each leaf of the package, and the trunk, in a copy without the other leaf
+# In clones of the project, each without one leaf: OPTIONS='-k page' narrows them.
+test-leaves: $(VENV)/.stamp | .cache ## test each leaf of the package, and the trunk, in a clone without the other leaf
 	for leaf in diagnosis papers; do \
 	    OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/leaves.py $$leaf \
 	    --numprocesses auto --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS) || exit 1; \

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from notebooks import ROOT
+from notebooks import ROOT, git_files
 
 OTHER = {"diagnosis": "papers", "papers": "diagnosis"}
 PLACES = ("debias_nb", "nbs", "tests")
@@ -18,9 +18,7 @@ PLACES = ("debias_nb", "nbs", "tests")
 def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
     "Clone a project with its history, take what is changed or new in it, and drop the folders of a leaf."
     subprocess.run(["git", "clone", "--quiet", root, copy], check=True)
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    for name in filter(None, names):
+    for name in git_files(root):
         if (root / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / name, copy / name)

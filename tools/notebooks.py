@@ -7,6 +7,7 @@ import configparser
 import json
 import posixpath
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +22,12 @@ def notebooks(root: Path = ROOT) -> list[Path]:
         if not any(folder[0] in "_." for folder in folders):
             found.append(path)
     return found
+
+
+def git_files(root: Path) -> list[str]: # relative paths
+    "List the files that git has or would take."
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    return [*filter(None, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"))]
 
 
 def is_of_paper(path: Path, root: Path = ROOT) -> bool:

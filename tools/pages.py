@@ -9,12 +9,11 @@ What was read and written is noted in `_runs/pages.json`; without it all pages a
 import argparse
 import json
 import os
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
-from notebooks import ROOT, is_of_paper, joined
+from notebooks import ROOT, git_files, is_of_paper, joined
 
 from debias_nb.files import fingerprint, sha256_file
 
@@ -35,8 +34,7 @@ def notebook_hash(path: Path) -> str:
 
 def project_files(root: Path) -> list[str]: # relative paths
     "List the files that git has or would take, and the records of this machine."
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = {*filter(None, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"))}
+    names = {*git_files(root)}
     own = [path.relative_to(root).as_posix() for path in (root / "_runs").rglob("*") if path.is_file()]
     names.update(own)
     return sorted(name for name in names if not name.startswith(NOT_READ))

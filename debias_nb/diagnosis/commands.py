@@ -136,16 +136,13 @@ SMALL = 5_000_000 # bytes of a file that is read twice
 
 def _check_files(arguments: dict) -> None: # of `diagnose`
     "Read small files of pairs before PyTorch is imported, so that a wrong column or label is told at once. Raise `DataError`."
-    from .files.pairs_file import read_pairs_file
-    how = {name: arguments[name] for name in ("match", "match_from", "other_to")}
+    from .files.pairs_file import read_named_file
+    how = {name: arguments[name] for name in ("group", "where", "match", "match_from", "other_to")}
     columns = arguments["columns"] or {}
     for name, path in ({"train": arguments["train"]} | (arguments["tests"] or {})).items():
         if path is None or not Path(path).is_file() or Path(path).stat().st_size > SMALL:
             continue
-        own = columns.get(name, columns.get(None))
-        scores = own[3:] if arguments["base"] is None and own is not None and len(own) == 5 else None
-        of_test = {} if name == "train" else {"group": arguments["group"], "where": arguments["where"], "scores": scores}
-        read_pairs_file(path, own[:3] if scores else own, **of_test, **how)
+        read_named_file(name, path, columns, scored=arguments["base"] is None, **how)
 
 
 def folder(text: str | Path) -> Path: # as help names it; a default is a path

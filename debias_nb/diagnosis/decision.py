@@ -450,7 +450,7 @@ class Evidence:
     @property
     def more(self) -> str:
         "What tests would need that no other metric decides."
-        clear = {result.test for result in contradicting(self.results, self.others, ("better", "worse"))}
+        clear = {result.test for result in self.contradicting}
         return _more([result for result in self.unsure or self.risky if result.test not in clear], self.margin)
 
 # %% ../../nbs/diagnosis/05_decision.ipynb #3e0a195c

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..checks import ConfigError, EncoderError, check_known, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile, read_pairs_file
+from .files.pairs_file import PairFile, read_named_file
 from ..data.registry import DataError
 from .files.run_files import MODELS
 from ..data.tables import is_text
@@ -47,11 +47,7 @@ def read_files(
     files = {}
     sources = tests if train is None else {"train": train} | tests
     for name, source in with_bar(sources.items(), "reading", progress):
-        own, scores = of_file.get(name, of_file.get(None)), None
-        if scored and own is not None and len(own) == 5:
-            own, scores = own[:3], tuple(own[3:])
-        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
-        file = read_pairs_file(source, own, name=name, **of_test, **how)
+        file = read_named_file(name, source, of_file, group, where, scored, **how)
         files[name] = file if name == "train" else without_contradictions(with_copies(file))
     return files
 

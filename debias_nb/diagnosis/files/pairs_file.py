@@ -192,6 +192,22 @@ def read_pairs_file(
     return _pair_file(_rows(path, table, options), name, path, sha256, options)
 
 
+def read_named_file(
+    name: str,                          # of a test, or `train`
+    source: Source,
+    columns: dict[str | None, tuple[str, ...]], # name -> columns; of None, those of all other files
+    group: str | None, where: str | None,       # of tests
+    scored: bool,                       # whether of five columns the last two are scores
+    **how,                              # match and the like, of `read_pairs_file`
+) -> PairFile:
+    "Read a file with what is asked for under its name. Raise as `read_pairs_file`."
+    own, scores = columns.get(name, columns.get(None)), None
+    if scored and own is not None and len(own) == 5:
+        own, scores = own[:3], tuple(own[3:])
+    of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
+    return read_pairs_file(source, own, name=name, **of_test, **how)
+
+
 def _cell(cell) -> str:
     "Return a cell as a text: JSON and Parquet hold numbers, and nothing for an empty one."
     return "" if cell is None or cell != cell else cell if isinstance(cell, str) else f"{cell:g}" if isinstance(cell, (int, float)) else str(cell)

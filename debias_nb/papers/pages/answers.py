@@ -51,14 +51,25 @@ def select(
     return rows
 
 
+ENDS = ["difference", "low", "high"] # of an interval, and what it is around
+
+
+def in_points(
+    differences: pd.DataFrame, # of `differences`
+) -> pd.DataFrame: # the same rows
+    "Turn fractions into percentage points."
+    pairs = [scaled(one, POINTS[unit]) for one, unit in zip(differences.paired, differences.unit)]
+    ends = {name: [getattr(one, name) for one in pairs] for name in ENDS}
+    return differences.assign(**ends, paired=pairs, unit="percent")
+
+
 def add_verdicts(
     differences: pd.DataFrame, # of `differences`: those that are corrected together
 ) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, the detectable difference (80% power)
     "Add the verdict of each difference."
-    pairs = [scaled(one, POINTS[unit]) for one, unit in zip(differences.paired, differences.unit)]
-    words = judge(pairs, delta=SLIGHT)
-    ends = {name: [getattr(one, name) for one in pairs] for name in ("difference", "low", "high")}
-    return differences.assign(**ends, word=words.word.tolist(), finds=words.found.tolist())
+    points = in_points(differences)
+    words = judge([*points.paired], delta=SLIGHT)
+    return differences.assign(**{name: points[name] for name in ENDS}, word=words.word.tolist(), finds=words.found.tolist())
 
 
 def _ends(values: pd.Series) -> tuple[float, float, list[str]]:

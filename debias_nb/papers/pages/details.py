@@ -199,3 +199,17 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     texts = out[list(BIAS)].map("{:.3f}".format)
     texts["batches_without_pairs"] = out.batches_without_pairs.map("{:.0f}".format)
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
+
+
+PRINTED_SCAN = ["SCAN", "SCAN (rate 1e-5)"] # as printed; with MiniLM the weights are lost at the printed rate, and a tenth of it counts
+SCAN_FORMS = {
+    "SCAN (the paper's equations, losses averaged)": PRINTED_SCAN, "SCAN as in the authors' code": "SCAN, released",
+    "SCAN with our weights": "SCAN, ours"}
+WEIGHTED_SCAN_FORMS = { # where right answers weigh three times
+    "SCAN, right answers weighed three times": "SCAN, weighted", "the other two, weighed so": ["SCAN, released, weighted", "SCAN, ours, weighted"]}
+
+
+def scan_forms(methods: Iterable[str]) -> dict[str, str | list[str]]: # methods: of a table -> title of a form -> its rows
+    "List the forms of SCAN, those whose right answers weigh three times where a table has them."
+    has_weighted = "SCAN, weighted" in set(methods)
+    return SCAN_FORMS | (WEIGHTED_SCAN_FORMS if has_weighted else {})

@@ -124,6 +124,18 @@ def differences(
     return rows
 
 
+def differences_of(
+    results: Results,
+    name: str,                  # `paper/experiment`
+    table: str,
+    against: str | None = None, # as `differences`
+    profile: str = "small",
+    **where,                    # as `only`
+) -> pd.DataFrame: # as `differences`
+    "Load the paired differences of one table, by default on real data."
+    return only(differences(results.load(name, profile)[table], against), **where)
+
+
 def over_all_seeds(
     study: Study,
     method: str, against: str, test: str,
