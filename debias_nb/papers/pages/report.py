@@ -1,6 +1,7 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown, with figures and tables next to it."""
 import gc
 import json
+import math
 import posixpath
 import re
 import sys
@@ -189,6 +190,7 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
+PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
 
 
@@ -257,7 +259,8 @@ def write_notebook(
             one.data = seen_from_page(one.data, name)
     files = page_files(page.stem, outputs, notebook.parent)
     if beside is not None:
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside)).encode()
+        longest = math.inf if PRINTED_TABLE.fullmatch(page.stem) else LONG # what print and ours are beside each other in is read
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), longest).encode()
         files |= beside
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -277,7 +280,8 @@ def doors(
     commands = {"planted": "without data", "small": "with data"}
     files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
     links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
-    links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
+    if not PRINTED_TABLE.fullmatch(stem): # whose pages have them below
+        links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
     links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
     return " · ".join([*links, f"[settings](../../configs/{name}.{profile}.yaml)"])
 
@@ -289,6 +293,7 @@ FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers",
 def arrange(
     page: str, # Markdown
     line: str, # of `doors`
+    longest: float = LONG, # lines of a section that is not folded
 ) -> str:
     "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
     top, *sections = re.split(r"(?m)^## ", page)
@@ -297,7 +302,7 @@ def arrange(
     parts = [title, f"{answer}{rest_of_answer}".strip(), about.strip(), line]
     for section in sections:
         title, _, text = section.partition("\n")
-        if title in FOLDED_SECTIONS or text.count("\n") > LONG:
+        if title in FOLDED_SECTIONS or text.count("\n") > longest:
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:
