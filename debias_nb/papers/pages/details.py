@@ -276,9 +276,11 @@ def large_weights(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
     "Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder, and SimCSE at other λ with 0.1; in distribution."
     printed = PrintedCells("itvreg")
-    over_base = only(differences(study["lambda_path"], against="Base"), shift="iid")
+    path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
+    over_base = only(differences(study[path], against="Base"), shift="iid")
     ours, theirs, weights = {}, {}, {}
-    for strength in sorted({over_base.strength.max(), 1.}, reverse=True): # the paper's largest is 1
+    largest = over_base.strength.max()
+    for strength in [largest, 1.] if largest > 1 else [1.]: # the paper's largest is 1
         for family in ("ITVReg", "OutReg"):
             name = f"{family} at λ = {strength:g} − base encoder"
             ours[name] = only(over_base, strength=strength, family=family)
