@@ -8,6 +8,7 @@ import pytest
 from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.form import MOST_WORDS, beside, printed_parts, run_table, title_of, words_seen
 from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import arrange
 from debias_nb.papers.pages.tables import means
 
 ROOT = Path(__file__).parents[2]
@@ -35,9 +36,16 @@ def test_a_page_has_its_parts_in_few_words(path):
     name = f"{path.parent.name}/{path.stem}"
     page = path.read_text("utf-8")
     assert words_seen(page) <= MOST_WORDS * len(printed_parts(name))
-    parts = ["# ", "**Answer.** ", "[Run it](", "## What differs", "## Run it", "`papermill nbs/papers/"]
+    parts = ["# ", "**Answer.** ", "## Claim and runs", "[Run it](", "## What differs", "## Run it", "`papermill nbs/papers/"]
     places = [page.index(part) for part in parts]
     assert places == sorted(places) and f"nbs/papers/{name}.ipynb out.ipynb -p profile" in page
+
+
+def test_print_and_ours_come_before_what_was_run():
+    page = "# T\n\n> The claim.\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n" + "| a |\n" * 50 + "\n## What differs\n\nx\n"
+    arranged = arrange(page, "[Run it]()", is_table=True)
+    assert arranged.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |") and "<details" not in arranged
+    assert arranged.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
 
 
 def test_all_printed_tables_have_a_place():

@@ -1,7 +1,6 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown, with figures and tables next to it."""
 import gc
 import json
-import math
 import posixpath
 import re
 import sys
@@ -259,8 +258,8 @@ def write_notebook(
             one.data = seen_from_page(one.data, name)
     files = page_files(page.stem, outputs, notebook.parent)
     if beside is not None:
-        longest = math.inf if PRINTED_TABLE.fullmatch(page.stem) else LONG # what print and ours are beside each other in is read
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), longest).encode()
+        is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), is_table).encode()
         files |= beside
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -287,22 +286,28 @@ def doors(
 
 
 LONG = 40 # lines of a section that a page folds
+ABOUT, BELOW = "Claim and runs", "What differs" # a section of pages of tables, and the one below it
 FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
 
 
 def arrange(
     page: str, # Markdown
     line: str, # of `doors`
-    longest: float = LONG, # lines of a section that is not folded
+    is_table: bool = False, # that a paper prints: print and ours come before what was run, and nothing is folded
 ) -> str:
     "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
     top, *sections = re.split(r"(?m)^## ", page)
     title, _, rest = top.partition("\n\n")
     about, answer, rest_of_answer = rest.partition("**Answer.**")
-    parts = [title, f"{answer}{rest_of_answer}".strip(), about.strip(), line]
+    parts = [title, f"{answer}{rest_of_answer}".strip()]
+    about_parts = [about.strip(), line]
+    if not is_table:
+        parts += about_parts
     for section in sections:
         title, _, text = section.partition("\n")
-        if title in FOLDED_SECTIONS or text.count("\n") > longest:
+        if is_table and title == BELOW:
+            parts += [f"## {ABOUT}", *about_parts]
+        if not is_table and (title in FOLDED_SECTIONS or text.count("\n") > LONG):
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:
