@@ -12,8 +12,9 @@ from pathlib import Path
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from .all_clear import neighbor_churn, neighbors, read_unlabeled, sample_distinct
+from .files.pairs_file import read_named_files
 from .test_sets import as_test, check_metric
-from .inputs import read_files
+from .inputs import prepared
 from .models import Model, load_model
 
 # %% ../../nbs/diagnosis/17_evaluator.ipynb #aede4f5d
@@ -64,7 +65,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         metric: str | None = None, name: str = "", texts: str | Path | Iterable[str] | None = None,
     ):
         super().__init__()
-        files = read_files(None, tests, columns)
+        files = prepared(read_named_files(None, tests, columns))
         check_metric(metric, list(files.values()))
         scorer = load_model(base)
         self.tests = {test: as_test(test, file, metric=metric) for test, file in files.items()}

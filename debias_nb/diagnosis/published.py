@@ -9,6 +9,7 @@ __all__ = ['POINT', 'TRAINED', 'ALL', 'FEWEST_TASKS', 'RULE', 'NOTES', 'SCORES',
 # %% ../../nbs/diagnosis/18_published.ipynb #bfc19f39
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,8 @@ from ..data.registry import DataError
 from .changes import LEVEL, VERDICT, WHOLE
 from .decision import decide, named, results_of
 from .diagnosis import SEED, Diagnosis
-from .inputs import check_results
 from .page import command_line, filled, versions
+from .ranges import check_numbers
 from ..files import package_file
 from ..measures.stats import holm, is_within, judge, paired
 
@@ -116,26 +117,54 @@ def _tasks_of(scores: pd.DataFrame) -> str: # base and tuned by the levels of `K
     return " and ".join(f"{name} has {count:,}" for name, count in counts.items())
 
 
-def diagnose_results(
-    folders: dict | None, trained: list[str] | None, margin: float,
-    others: tuple, # inputs that do not go with them
-) -> Diagnosis:
-    "Say what fine-tuning did to each kind of task, and where it stands among published fine-tunes. Raises `DataError`."
-    check_results(folders, *others)
+def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | None = None, margin: float = 1.) -> Diagnosis:
+    """Report what fine-tuning did to each kind of public task, and where it stands among published fine-tunes.
+
+    Parameters
+    ----------
+    base, tuned : str or Path
+        Folders of results, each of one revision of one model, as `mteb run --output-folder` writes them.
+    trained : list of str, optional
+        Tasks or data that it was trained on; by default those that its model_meta.json declares.
+    margin : float in (0, 100]
+        Smallest change that matters for the decision, in points.
+
+    Returns
+    -------
+    Diagnosis
+        Its verdicts are of all tasks, and of each kind of them.
+
+    Raises
+    ------
+    DataError
+        For folders without results, of several models, and with fewer than two tasks in common.
+
+    Examples
+    --------
+    >>> from debias_nb import DataError, diagnose_results
+    >>> try:
+    ...     diagnose_results("nowhere", "nowhere else")
+    ... except DataError as error:
+    ...     print(error)
+    nowhere: no such folder
+    """
+    check_numbers(margin=margin)
+    folders = {"base": base, "tuned": tuned}
+    least = margin / 100
     scores, taken = with_known_revisions({name: read_results(folder) for name, folder in folders.items()})
     both = scores.dropna()
     sets = declared_sets(folders["tuned"]) if trained is None else names_in(trained)
     tasks = task_scores(both, sets)
-    whole = overall_verdicts(tasks, margin)
+    whole = overall_verdicts(tasks, least)
     if whole.empty or not tasks.change.any():
         why = "all scores are the same, so one of the names is wrong"
         if whole.empty:
             why = f"two tasks in common are expected, of one split, subset and version of the data; {_tasks_of(scores)}"
         raise DataError(f"{', '.join(map(str, folders.values()))}: {why}; found {', '.join(tasks.index) or 'none'}")
-    of_kinds = kind_verdicts(tasks, margin)
+    of_kinds = kind_verdicts(tasks, least)
     verdicts = pd.concat([whole, of_kinds], ignore_index=True) if len(of_kinds) else whole
     results = [replace(result, like=result.test.endswith(TRAINED)) for result in results_of(whole)]
-    decision = decide(results, None, margin=margin, not_tested=[SEED])
+    decision = decide(results, None, margin=least, not_tested=[SEED])
     fallen = [result for result in results_of(of_kinds) if result.word == "worse"]
     if fallen and decision.call != "do not ship":
         decision = replace(decision, heading=f"{decision.heading} Of kinds of tasks, {named(fallen)} got worse.")
@@ -143,9 +172,8 @@ def diagnose_results(
     kinds = verdicts.to_dict("records")
     sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets, is_declared=trained is None)
     warnings = filled("left_out.txt.j2", scores=scores.drop(both.index), taken=taken)
-    options = {"results": folders, "trained": trained}
     models = {name: {"name": str(folder), "prompt": ""} for name, folder in folders.items()}
-    command = command_line("diagnose", options | {"margin": 100 * margin})
+    command = command_line("diagnose-results", folders | {"trained": trained, "margin": margin})
     facts = {"files": {}, "models": models, "versions": versions(), "command": command, "verdicts": RULE}
     return Diagnosis(
         decision, verdicts, sentences.splitlines(), warnings.splitlines(), [],

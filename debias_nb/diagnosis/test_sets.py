@@ -6,7 +6,7 @@
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'FEWEST_OTHERS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST',
            'SCATTER', 'TOGETHER', 'TooSmall', 'Measured', 'split_halves', 'case_weights', 'Test', 'difference',
            'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest',
-           'PooledTest', 'RetrievalTest', 'metrics_help', 'MostlyMatchesTest', 'as_test', 'part_of', 'check_metric',
+           'PooledTest', 'RetrievalTest', 'forms_table', 'MostlyMatchesTest', 'as_test', 'part_of', 'check_metric',
            'has_one_score', 'findable']
 
 # %% ../../nbs/diagnosis/00_tests.ipynb #18e1b298
@@ -22,6 +22,8 @@ from numpy.random import default_rng
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
 from ..data.registry import DataError
+from .files.forms import FORMS as FILE_FORMS
+from .files.forms import formats
 from .files.pairs_file import PairFile
 from .models import Scorer, pair_scores, search_corpus
 from .words import words_of
@@ -458,9 +460,11 @@ TITLES = {
 }
 
 
-def metrics_help() -> str:
-    "List the metrics of each form for the help of a command."
-    return "; ".join(f"{', '.join(test.metrics)} ({form})" for form, test in FORMS.items())
+def forms_table() -> str:
+    "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
+    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: {', '.join(FORMS[name].metrics)}" for name, form in FILE_FORMS.items()]
+    lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}" for name, test in FORMS.items() if name not in FILE_FORMS]
+    return "\n".join([*lines, f"formats: {formats()}"])
 
 
 class MostlyMatchesTest(PairTest):
