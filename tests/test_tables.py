@@ -92,7 +92,7 @@ def test_a_method_is_added_in_one_place(monkeypatch, help_of):
     monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25, (.1, .25, .5, 1)))
     text = help_of("compare")
     assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    *_, table = shown("nbs/diagnosis/08_methods.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
+    *_, table = shown("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
     assert table.split() == ["madeup", "0.1,", "0.25,", "0.5,", "1"]
     assert read_method("madeup").title == "Made up, 0.25"
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):

@@ -30,7 +30,6 @@ from .page import json_text
 from .ranges import check_numbers
 from ..files import package_file
 
-# %% ../../nbs/diagnosis/19_all_clear.ipynb #a11c0006
 NEIGHBORS = 10
 TEXTS = 1000 # of a sample, as most of the trials have
 
@@ -55,7 +54,7 @@ def neighbor_churn(base: np.ndarray, tuned: np.ndarray) -> float: # of `neighbor
     "Compute the fraction of neighbors that are no longer among them."
     return 1 - (base[:, :, None] == tuned[:, None]).any(2).mean()
 
-# %% ../../nbs/diagnosis/19_all_clear.ipynb #a11c000a
+
 def largest_loss(base: ArrayLike, tuned: ArrayLike, low: float, high: float) -> float: # fraction; 0 or more
     r"""Bound how much AUC can have fallen between two scores of the same n pairs, whichever of them are matches.
 
@@ -70,7 +69,7 @@ def largest_loss(base: ArrayLike, tuned: ArrayLike, low: float, high: float) -> 
     changes = np.cumsum(moves)[matches - 1] / (matches * (n - matches))
     return max(0., -changes.min())
 
-# %% ../../nbs/diagnosis/19_all_clear.ipynb #a11c0010
+
 LOSS = .02 # of AUC, that ranks must exclude where there are no models
 CROWDED = .9 # cosine of two random texts, from which on texts are hardly told apart
 RATES = (.05, .5) # of matches among pairs, for which ranks bound a loss
@@ -105,7 +104,7 @@ def what_trials_say(kind: str, texts: int, churn: float) -> tuple[bool, str]: # 
     row = rows.sort_values(["texts", "low"]).iloc[-1]
     return bool(row.is_clear), row.sentence
 
-# %% ../../nbs/diagnosis/19_all_clear.ipynb #a11c0011
+
 @dataclass(frozen=True, eq=False)
 class AllClear:
     """What unlabeled data say of a fine-tuning: all clear, or label.

@@ -37,7 +37,7 @@ from ..runs.config import INTERVENING, MethodConfig, TrainConfig
 if TYPE_CHECKING:
     from debias_nb.runs.training import PairTokens
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #35706393
+
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
 HELD_GENERAL = GENERAL.method # is one of them on general texts
 HOW = ("learning_rate", "epochs", "batch_size", "loss") # of a training: what can be asked for
@@ -138,7 +138,7 @@ def general_notes(texts: HeldTexts | None) -> list[str]:
     sets = [load_registry().datasets[name] for name in GENERAL_SETS]
     return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{one.title}: {one.licence}." for one in sets)]
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #22340f07
+
 @dataclass(frozen=True)
 class Method:
     "One thing that is done with an encoder."
@@ -237,7 +237,7 @@ def check_strength(kind: str, strength: float) -> None: # kind: as `spec_for` ta
     else:
         spec_for(kind).implementation(strength)
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #a98da08d
+
 def read_method(
     text: str, # `plain`, `outreg`, `outreg:1`, `wise-ft:0.25`, `outreg-texts:1`
     texts: HeldTexts | None = None,
@@ -291,7 +291,7 @@ def read_methods(
         raise ConfigError("texts (--texts): no method reads them; add one to methods, such as outreg-texts")
     return methods
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #16d252a9
+
 def settings_for(
     kind: str,  # static or transformer
     **settings, # learning_rate, epochs, batch_size, loss; None: what fits the kind
@@ -311,7 +311,7 @@ def settings_for(
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
 
 
-# With a ranking loss, whose gradient is larger: the default, as `15_compare` measures it on a planted world, and what is tried.
+# With a ranking loss, whose gradient is larger: the default, as `compare` measures it on a planted world, and what is tried.
 RANKING = {"outreg": (10., (1, 3, 10, 30)), "itvreg": (100., (10, 30, 100, 300))}
 
 
@@ -325,7 +325,7 @@ def fitting(method: Method, loss: str) -> Method: # loss: one of `LOSSES`
     "Give a method without a strength of its own the one that fits a loss."
     return replace(method, strength=strengths_of(method, loss)[0]) if method.is_open else method
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #285c8375
+
 def _matches(train: PairFile): # -> a data frame of left and right, and of candidates the negatives of each row
     "Return what a ranking loss trains on: a match a row, each with as many negatives as the row with the fewest."
     frame = train.frame
@@ -355,7 +355,7 @@ def training_rows(
     rows = train.frame[["left", "right", "label"]].astype({"label": float})
     return Dataset.from_pandas(rows, preserve_index=False)
 
-# %% ../../nbs/diagnosis/08_methods.ipynb #90ac51b3
+
 def _behind_prompt(model, texts: list[str], prompt: str) -> tuple[Tokens, int]: # the second: tokens of the prompt
     "Tokenize texts behind a prompt, which no intervention changes."
     tokens = tokenize(model, texts, prompt=prompt)

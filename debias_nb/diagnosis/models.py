@@ -34,7 +34,7 @@ from ..measures.rankings import Levels, corpus_levels
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# %% ../../nbs/diagnosis/01_models.ipynb #0ebde110
+
 @dataclass(frozen=True, eq=False)
 class Scorer:
     "Model that scores pairs."
@@ -83,7 +83,7 @@ class Scorer:
             "source": self.source,
         }
 
-# %% ../../nbs/diagnosis/01_models.ipynb #205129a6
+
 QUERIES = "query"
 DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `encode_document` takes it
 
@@ -133,7 +133,7 @@ def kind_of(model) -> str: # static or transformer
     special_ids(model) # raises where the tokenizer is of an unknown kind
     return "static" if is_static(model) else "transformer"
 
-# %% ../../nbs/diagnosis/01_models.ipynb #b47740c3
+
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
 
 
@@ -182,7 +182,7 @@ def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     except EncoderError as e:
         raise EncoderError(f"{source}: {e}") from None
 
-# %% ../../nbs/diagnosis/01_models.ipynb #a6f1d3b3
+
 BLOCK = 4096 # texts or pairs at a time
 AT_ONCE = 2**29 # bytes of vectors that are in memory at a time
 DECIMALS = 6 # of a cosine, or digits of another score, that float32 can tell
@@ -262,7 +262,7 @@ def round_scores(scores: torch.Tensor, similarity: str) -> np.ndarray: # (n,)
     unit = 10.**(DECIMALS - 1 - size)
     return np.round(scores * unit) / unit
 
-# %% ../../nbs/diagnosis/01_models.ipynb #5115ef55
+
 def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.ndarray]:
     "Score one stretch of pairs, each distinct text encoded once."
     out = {}
@@ -282,7 +282,7 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
             out[name] = np.concatenate(parts)
     return out
 
-# %% ../../nbs/diagnosis/01_models.ipynb #79cb0944
+
 def pair_scores(
     scorers: dict[str, Scorer],
     left: list[str],
@@ -321,7 +321,7 @@ def check_finite(name: str, scores: np.ndarray) -> None:
         why = "its training diverged, or its weights are damaged"
         raise EncoderError(f"{name}: {bad.sum():,} of {len(bad):,} scores are not finite; {why}")
 
-# %% ../../nbs/diagnosis/01_models.ipynb #c0de0c02
+
 PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 
 
@@ -356,7 +356,7 @@ def search_corpus(
                 levels[name] = corpus_levels(one, other, query, document, grade, itself, places, progress=bar.update)
     return {name: levels[name] for name in scorers}
 
-# %% ../../nbs/diagnosis/01_models.ipynb #7d0c2a11
+
 SHARE_NAMED = .01 # of the pairs of a test, from which on a sentence names them
 UNKNOWN = "have a text with at least half of its tokens outside the vocabulary"
 
@@ -381,7 +381,6 @@ def _unread(scorer: Scorer, left: list[str], right: list[str]) -> tuple[int, int
     return int(cut.sum()), int(strange.sum())
 
 
-# %% ../../nbs/diagnosis/01_models.ipynb #c1015c81
 def reading_warnings(
     scorers: dict[str, Scorer],
     tests, # with `name`, `left` and `right`
@@ -420,7 +419,7 @@ def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
         notes.append("Words are read without prompts that differ from side to side.")
     return notes
 
-# %% ../../nbs/diagnosis/01_models.ipynb #e3e35591
+
 def mixed_scorer(
     base: Scorer,
     tuned: Scorer,
