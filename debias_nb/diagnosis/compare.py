@@ -38,7 +38,7 @@ from ..runs.config import TrainConfig
 from ..runs.matching import Course, make_loss
 from ..settings import OfLabels, OfMatches
 
-# %% ../../nbs/diagnosis/15_compare.ipynb #e3fb3096
+# %% ../../nbs/diagnosis/compare.ipynb #e3fb3096
 def _read_all(train, tests: dict, validation: dict, progress: bool) -> dict[str, PairFile]:
     """Read the files to train on, to test on, and to choose strengths on.
 
