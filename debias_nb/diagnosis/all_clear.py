@@ -213,7 +213,7 @@ def diagnose_texts(
     >>> from debias_nb import diagnose_texts
     >>> from debias_nb.diagnosis.demo import offers, small_encoder
     >>> found = diagnose_texts(offers(300, 1, .2, .4).left.tolist(), small_encoder(0), small_encoder(1))
-    >>> found.is_clear, found.churn > .5
+    >>> found.is_clear, bool(found.churn > .5)
     (False, True)
     """
     check_numbers(seed=seed)

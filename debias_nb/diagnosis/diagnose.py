@@ -491,7 +491,7 @@ def diagnose(
     >>> pairs = offers(300, 1, .2, .4)
     >>> found = diagnose(small_encoder(0), small_encoder(1), tests={"new": pairs})
     >>> found.verdicts[["test", "metric", "cases", "matches"]].values.tolist()
-    [['new', 'auc05', 300, 150], ['new', 'ap', 300, 150]]
+    [['new', 'auc05', 300, 100], ['new', 'ap', 300, 100]]
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
     bars = is_shown(progress)

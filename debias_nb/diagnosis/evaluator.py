@@ -21,7 +21,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
     base : str, Path or SentenceTransformer
         The encoder before fine-tuning; a model in memory is measured now, before it is trained.
     columns : tuple of str, or dict, optional
-        As in `diagnose`.
+        Names of columns as `read_pairs_file` takes them, of all tests or by the name of a test.
     metric : str, optional
         The metric that decides, on tests that have it, as in `diagnose`.
     name : str

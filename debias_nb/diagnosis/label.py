@@ -108,7 +108,24 @@ class Labeling:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    "What pairs to label are chosen from; `Pool.pairs`, `Pool.texts` and `Pool.folder` make one."
+    """Pool that pairs to label are chosen from; `Pool.pairs`, `Pool.texts` and `Pool.folder` make one.
+
+    Parameters
+    ----------
+    pairs_file : PairFile, optional
+        Pairs, in the order of their file.
+    texts_path : str or Path, optional
+        Texts, one a line or as new.csv:question.
+    folder_path : str or Path, optional
+        Folder with queries and corpus.
+
+    Examples
+    --------
+    >>> from debias_nb import Pool
+    >>> from debias_nb.diagnosis.demo import offers
+    >>> len(Pool.pairs(offers(50, 0, .2, .4)).pairs_file)
+    50
+    """
     pairs_file: PairFile | None = None
     texts_path: str | Path | None = None
     folder_path: str | Path | None = None

@@ -38,7 +38,7 @@ RULE = (
     "that way than the other (sign test), both at 5% after Holm's correction for the number of kinds; p is the larger one. Tasks of one kind are not "
     "independent, since several are made of the same texts, so that p may be too small.")
 NOTES = [
-    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose --scores`.",
+    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose-scores`.",
     "The largest error of a change is that of two means over the items of a task, each from 0 to 1: √((b(1−b) + t(1−t)) / n).",
     "Published fine-tunes: on tasks of these kinds that they are not declared to be trained on; where all of yours are in English, on "
     "English tasks after fine-tunes that are not for another language."]
@@ -146,7 +146,7 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     ...     diagnose_results("nowhere", "nowhere else")
     ... except DataError as error:
     ...     print(error)
-    nowhere: no such folder
+    nowhere: results of one model are expected, in one folder MODEL/REVISION of mteb; found 0; no file is there
     """
     check_numbers(margin=margin)
     folders = {"base": base, "tuned": tuned}

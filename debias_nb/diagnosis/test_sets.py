@@ -462,7 +462,7 @@ TITLES = {
 
 def forms_table() -> str:
     "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
-    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: {', '.join(FORMS[name].metrics)}" for name, form in FILE_FORMS.items()]
+    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: {', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
     lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}" for name, test in FORMS.items() if name not in FILE_FORMS]
     return "\n".join([*lines, f"formats: {formats()}"])
 

@@ -252,7 +252,8 @@ def read_named_files(
         if has_scores and names is not None and len(names) == 5:
             names, scores = names[:3], tuple(names[3:])
         of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
-        files[name] = read_pairs_file(source, names, name=name, **of_test, **match_rules)
+        file = read_pairs_file(source, names, name=name, **of_test, **match_rules)
+        files[name] = replace(file, name=name) if file.path is None else file # of a table that was read without a name
     return files
 
 
