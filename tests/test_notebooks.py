@@ -165,9 +165,23 @@ def test_lab_starts_no_language_server(monkeypatch):
     for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
     text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
-    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace())
+    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace(), ServerApp=SimpleNamespace())
+    monkeypatch.setattr(sys, "argv", ["jupyter-lab", str(TABLE)])
     exec(text, {"c": config})
-    assert config.LanguageServerManager.autodetect is False
+    assert config.LanguageServerManager.autodetect is False and config.ServerApp.root_dir == str(ROOT)
+
+
+@pytest.mark.parametrize("here, words, is_root", [
+    (".", [], True), ("nbs", [], True), (".", ["nbs/own_pairs.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
+    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False), ("/", ["{elsewhere}"], False),
+])
+def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
+    "With the folder of the notebook as root, links to the pages and their pictures would lead nowhere."
+    elsewhere = tmp_path / "mine.ipynb"
+    elsewhere.write_text("{}")
+    monkeypatch.chdir(ROOT / here)
+    root = lab.root_of([word.format(root=ROOT, elsewhere=elsewhere) for word in words])
+    assert root == (str(ROOT) if is_root else "")
 
 
 # One notebook to read for each method.
