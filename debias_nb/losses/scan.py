@@ -42,9 +42,15 @@ def random_features(
 
 # %% ../../nbs/losses/scan.ipynb #bbbe46da
 def _plain(features):
-    "Detach features, and convert them to single precision at least."
+    "Make features a tensor without a gradient, in single precision at least."
+    features = torch.as_tensor(features)
     at_least = torch.promote_types(features.dtype, torch.float32)
     return features.detach().to(at_least)
+
+
+def _class_numbers(labels):
+    "Make labels a tensor; None: there are none."
+    return None if labels is None else torch.as_tensor(labels)
 
 # %% ../../nbs/losses/scan.ipynb #13f6e169
 class Memory:
@@ -292,7 +298,7 @@ def _uniform_because(z: torch.Tensor, values: torch.Tensor) -> str: # (n, d) fea
 
 # %% ../../nbs/losses/scan.ipynb #904b511d
 def learn_weights(
-    features: torch.Tensor, labels: torch.Tensor | None = None, memory: Memory | None = None, *,
+    features: torch.Tensor | ArrayLike, labels: torch.Tensor | ArrayLike | None = None, memory: Memory | None = None, *,
     generator: torch.Generator, variant: Literal["fixed", "released", "paper"] = "fixed",
     class_mass: ClassMass = "free", r: int = 5, **settings: str | float,
 ) -> Weights:
@@ -302,9 +308,9 @@ def learn_weights(
 
     Parameters
     ----------
-    features : Tensor, (n, d)
+    features : Tensor or array_like, (n, d)
         Features of a batch, n of 2 or more; no gradient flows into them.
-    labels : Tensor of int, (n,), optional
+    labels : Tensor or array_like of int, (n,), optional
         Classes, for `class_mass`.
     memory : Memory, optional
         Earlier samples next to the batch. It is read here; call its `update` yourself.
@@ -347,6 +353,7 @@ def learn_weights(
     steps = settings["steps"]
     lr = settings["lr"]
     features = _plain(features)
+    labels = _class_numbers(labels)
     check_features(features, labels)
     everything = features
     memory_weights = features[:0, 0]
@@ -411,8 +418,8 @@ def numbers_of(weights, like) -> torch.Tensor:
 
 # %% ../../nbs/losses/scan.ipynb #21af5a2c
 def diagnose_weights(
-    weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor, labels: torch.Tensor | None = None, *,
-    generator: torch.Generator, r: int = 5, draws: int = 5,
+    weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor | ArrayLike,
+    labels: torch.Tensor | ArrayLike | None = None, *, generator: torch.Generator, r: int = 5, draws: int = 5,
 ) -> dict:
     """Report what sample weights cost, and how much they decorrelate.
 
@@ -422,9 +429,9 @@ def diagnose_weights(
     ----------
     weights : Weights or array_like, (n,)
         Of `learn_weights`, or from elsewhere.
-    features : Tensor, (n, d)
+    features : Tensor or array_like, (n, d)
         Features of the samples.
-    labels : Tensor of int, (n,), optional
+    labels : Tensor or array_like of int, (n,), optional
         Classes.
     generator : torch.Generator
         Source of the random Fourier features, on the CPU.
@@ -456,6 +463,7 @@ def diagnose_weights(
     (1.0, 1.0)
     """
     features = _plain(features)
+    labels = _class_numbers(labels)
     w = numbers_of(weights, features)
     check_features(features, labels)
     check_one_each("weights", w, len(features), "row of features")
