@@ -168,6 +168,38 @@ def check_finite(
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
 
 
+def check_one_each(
+    name: str,
+    values, # tensor
+    n: int,
+    of: str, # what there are n of
+) -> None:
+    "Check that values have shape (n,). Raises `ValueError`."
+    if values.shape != (n,):
+        got = tuple(values.shape)
+        raise ValueError(f"{name} must have shape ({n},), one for each {of}, got {got}")
+
+
+def check_features(
+    features,      # (n, d) tensor
+    labels=None,   # (n,) class numbers
+) -> None:
+    """Check features and labels.
+
+    Raises `ValueError` for features that are no matrix of at least 2 rows, not finite (naming the row), or labels that
+    do not fit.
+    """
+    shape = tuple(features.shape)
+    if features.ndim != 2 or len(features) < 2:
+        raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
+    check_finite("features", features)
+    if labels is not None:
+        check_one_each("labels", labels, len(features), "row of features")
+        if labels.is_floating_point() or labels.min() < 0:
+            got = f"{labels.dtype} from {float(labels.min()):g} on"
+            raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
+
+
 def explain_call(kind: type) -> None:
     "Let a class name its settings where its arguments do not fit."
     init = kind.__init__

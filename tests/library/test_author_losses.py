@@ -9,7 +9,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
 import made
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments

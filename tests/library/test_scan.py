@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
-from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
-from debias_nb.losses.scan import random_features, standardize
+from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
+from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, contrastive_loss, joint_loss
+from debias_nb.losses.scan_weights import Weights, standardize
 
 torch.set_num_threads(1)
 
