@@ -25,7 +25,7 @@ from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_m
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
 from debias_nb.commands.cli import app
-from debias_nb.runs.config import CorpusConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
 
 ROOT = Path(__file__).parents[1]
 
@@ -113,8 +113,8 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
     assert "madeup_forum" in listing and "ask for it" in listing
     assert [row["file"] for row in inventory() if row["dataset"] == "madeup_forum"] == ["train.tsv", "test.tsv"], "what the site shows"
     with pytest.raises(MissingData, match="madeup_forum/train.tsv is missing"):
-        training_pairs(CorpusConfig(name="madeup_forum"))
-    for read in (lambda: training_pairs(CorpusConfig(name="madeup_forun")), lambda: load_questions("madeup_forun", "train")):
+        training_pairs(PairsCorpus(name="madeup_forum"))
+    for read in (lambda: training_pairs(PairsCorpus(name="madeup_forun")), lambda: load_questions("madeup_forun", "train")):
         with pytest.raises(ValueError, match="did you mean 'madeup_forum'"):
             read()
 

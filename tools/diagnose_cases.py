@@ -94,12 +94,12 @@ def written(pairs, path: Path, search: bool = False) -> str:
 def fine_tuned(base, pairs, case: Case):
     "A copy of the encoder, fine-tuned as the tables do."
     import copy
-    from debias_nb.runs.config import MethodConfig, TrainConfig
+    from debias_nb.runs.settings import PairMethod, PairTraining
     from debias_nb.runs.training import fine_tune, pair_tokens
     model = copy.deepcopy(base)
     tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, case.longest)
-    training = TrainConfig(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
-    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), training, seed=0, dtype=case.dtype)
+    training = PairTraining(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
+    fine_tune(model, base, tokens, PairMethod(name="Finetuned"), training, seed=0, dtype=case.dtype)
     return model
 
 
@@ -108,10 +108,10 @@ def make(name: str, folder: Path) -> None:
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.diagnosis.diagnose import diagnose
     from debias_nb.diagnosis.page import write_whole
-    from debias_nb.runs.config import CorpusConfig
+    from debias_nb.papers.settings.pairs import PairsCorpus
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
-    pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
+    pairs = training_pairs(PairsCorpus(name=case.corpus, share=case.share))
     base = load_encoder(case.encoder)
     fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{case.corpus}_train.csv")

@@ -34,7 +34,7 @@ from .programs import usual_loss
 from .ranges import check_numbers
 from .test_sets import TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
-from ..runs.config import TrainConfig
+from ..runs.settings import TrainConfig
 from ..runs.matching import Course, make_loss
 from ..settings import OfLabels, OfMatches
 

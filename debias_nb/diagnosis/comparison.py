@@ -20,7 +20,7 @@ from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice
 from ..data.sentences import GENERAL_TEXTS
-from ..runs.config import TrainConfig
+from ..runs.settings import TrainConfig
 from ..files import package_file
 from ..measures.prediction import range_at
 from ..measures.several import DRAWS, outside_of_best, paired_together, shared_errors, step_down

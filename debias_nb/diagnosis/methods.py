@@ -23,7 +23,7 @@ from .models import Scorer
 from .recommendations import GENERAL
 from ..files import explain, fingerprint, sha256_file
 from ..losses.regularizers import REGULARIZERS, Regularizer
-from ..runs.config import INTERVENING, MethodConfig, TrainConfig
+from ..runs.settings import INTERVENING, PairMethod, PairTraining
 
 if TYPE_CHECKING:
     from debias_nb.runs.training import PairTokens
@@ -160,7 +160,7 @@ class Method:
     def adapters(self) -> dict[str, int] | None: # as `trained_part` takes them; None: all weights are trained
         return {"rank": int(self.strength)} if self.kind == "lora" else None
 
-    def training(self, settings: TrainConfig) -> TrainConfig: # settings: of all methods
+    def training(self, settings: PairTraining) -> PairTraining: # settings: of all methods
         "Replace the loss of all methods by a loss of your own."
         is_loss = self.own and not self.spec.is_regularizer
         return settings.model_copy(update={"loss": self.kind}) if is_loss else settings
@@ -169,12 +169,12 @@ class Method:
         self,
         model, # the encoder
         shares: tuple[float, ...] = (), # mixing weights, at which plain fine-tuning is also tested
-    ) -> MethodConfig:
+    ) -> PairMethod:
         """Return the method as the configuration of a run has it; WiSE-FT is that of plain fine-tuning.
 
         Raise `EncoderError` for adapters of an encoder without layers, `ConfigError` without the package peft."""
         if self.kind in ("plain", "wise-ft"):
-            return MethodConfig(name="plain", interpolate=shares)
+            return PairMethod(name="plain", interpolate=shares)
         settings = {"name": self.kind, "trained": self.kind != "base"}
         if self.kind == "lora":
             layers_of(model, 1, self.kind)
@@ -190,7 +190,7 @@ class Method:
             settings |= {"name": self.kind + SUFFIX, "texts": {"corpora": ["texts"]}}
         if self.strength is not None:
             settings["name"] += f":{self.strength:g}"
-        return MethodConfig(**settings)
+        return PairMethod(**settings)
 
     @property
     def regularizer(self) -> str | None: # as it is called in a program
@@ -286,7 +286,7 @@ def read_methods(
 def settings_for(
     kind: str,  # static or transformer
     **settings, # learning_rate, epochs, batch_size, loss; None: what fits the kind
-) -> TrainConfig:
+) -> PairTraining:
     """Return how every method is trained: the given settings, and for the others what fits the kind of encoder.
 
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
@@ -297,7 +297,7 @@ def settings_for(
     if float(how["epochs"]).is_integer():
         how["epochs"] = int(how["epochs"]) # 5 epochs are 5.0 epochs
     try:
-        return TrainConfig(**how)
+        return PairTraining(**how)
     except ValidationError as e:
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
 
@@ -378,7 +378,7 @@ def tune(
     base: Scorer,            # left as it is
     train: PairFile,
     method: Method,
-    settings: TrainConfig,
+    settings: PairTraining,
     seed: int,               # of batches, dropout and interventions
 ) -> Scorer:
     "Return a tuned copy of an encoder. Raise `TrainingFailed`."

@@ -21,8 +21,9 @@ from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
-from ..runs.config import OWN, RunConfig, TrainConfig
-from ..data.corpora import CorpusConfig, FilesConfig
+from ..runs.config import OWN, RunConfig
+from ..runs.settings import TrainConfig
+from .corpus import FilesConfig, FilesCorpus
 from ..runs.pairing import results_of
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
@@ -69,7 +70,7 @@ class TrainingPairs:
     key: tuple = ()
     latest: tuple = ()
 
-    def of(self, corpus: CorpusConfig) -> tuple: # a `PairTokens`, and what a record says of it
+    def of(self, corpus: FilesCorpus) -> tuple: # a `PairTokens`, and what a record says of it
         "Tokenize the pairs that a run trains on."
         key = corpus.share, corpus.share_seed # whatever the method
         if key != self.key:
@@ -194,7 +195,7 @@ class Trials:
         files = FilesConfig(
             train=task.files["train"].rows_sha256, tests=digests, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
             packages=self.packages)
-        corpus = CorpusConfig(name="files", task="files", files=files)
+        corpus = FilesCorpus(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
         training = {"eval_corpus": corpus}
         if config.trained:

@@ -24,7 +24,7 @@ from ..processes import mean_of_rows, mean_over_processes
 from ..losses.gradient_shares import Terms
 from ..losses.regularized import Draws, Regularized
 from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
-from .config import MethodConfig, TrainConfig
+from .settings import PairMethod, TrainConfig
 
 
 RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
@@ -250,7 +250,7 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
+def regularizer_class(method: PairMethod): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
     if "." in method.regularizer:
         return own_class(method.regularizer)
@@ -259,7 +259,7 @@ def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins`
     return kinds[method.augmentation]
 
 
-def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
+def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
     "Return the base encoder as a method uses it, for `make_loss`, or None if it does not or there is none."
     kind = regularizer_class(method)
     if base is None or kind is None or not kind.needs_base:
@@ -272,7 +272,7 @@ def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
 
 
 def make_loss(
-    method: MethodConfig,
+    method: PairMethod,
     model,                               # the SentenceTransformer that is trained
     base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
     course: Course,                      # of the training

@@ -246,9 +246,8 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    changes = {} if weight is None else {"weight": weight}
-    with_weight = [one if one.regularizer == "none" else one.model_copy(update=changes) for one in experiment.methods]
-    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(with_weight)})
+    methods_asked = experiment.methods if weight is None else tuple(one.with_weight(weight) for one in experiment.methods)
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 
 def own_store() -> Store:

@@ -50,7 +50,7 @@ from debias_nb.commands.cli import app
 from debias_nb.measures import several
 from debias_nb.measures.prediction import range_at
 from debias_nb.measures.stats import WORDS
-from debias_nb.runs.config import MethodConfig
+from debias_nb.runs.settings import PairMethod
 from debias_nb.runs.matching import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
@@ -193,7 +193,7 @@ def test_a_name_is_a_method_of_a_configuration(encoder):
     }
     for name, fields in said.items():
         config = read_method(name).config(encoder)
-        assert config == MethodConfig(name="plain" if "wise" in name else name, **fields)
+        assert config == PairMethod(name="plain" if "wise" in name else name, **fields)
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):

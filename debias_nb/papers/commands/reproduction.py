@@ -343,10 +343,12 @@ def agree():
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
-    from ...runs.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from ...runs.settings import REGULARIZER_NAMES, Intervention, PairMethod
+    from ..settings.answers import ScanConfig
+    from ..settings.authors import AuthorsConfig
     from ..notebooks import templates
     values = {
-        "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
+        "augmentations of pairs": PairMethod.model_fields["augmentation"].annotation,
         "interventions": Intervention,
         "losses of authors": AuthorsConfig.model_fields["base"].annotation,
         "students of authors": AuthorsConfig.model_fields["student"].annotation,

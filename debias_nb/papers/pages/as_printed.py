@@ -12,6 +12,7 @@ from .expected import PrintedSetting, Value, load_expected, of_profile
 from .frame import PROFILES, all_experiments, profiles_of
 from .report import page_of
 from .tables import text_table
+from ..settings.answers import first_stage
 
 
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)")
@@ -42,7 +43,8 @@ def _weight_steps(_experiment, _block, run: RunConfig) -> int:
 
 
 def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
-    return run.training.transfer.corpus if run.method.transfer else None
+    stage = first_stage(run)
+    return stage.corpus if stage else None
 
 
 PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
