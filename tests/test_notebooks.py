@@ -96,6 +96,30 @@ def test_no_example_takes_a_name_that_the_library_needs(path):
     assert not bound(exported, imports=True) & bound(examples, imports=False)
 
 
+def taken_back(sources):
+    "The names that a notebook imports from the module that it exports, below the cells that define them."
+    home = re.search(r"^#\|\s*default_exp (\S+)", "\n".join(sources), re.M)[1]
+    shown, found = set(), []
+    for source in sources:
+        for names in re.findall(rf"^\s*from debias_nb\.{re.escape(home)} import (.*)$", source, re.M):
+            found += [name for name in re.split(r",\s*", names) if name in shown]
+        if re.search(r"^#\|\s*export", source, re.M):
+            shown |= bound([source], imports=False)
+    return found
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_what_a_notebook_shows_is_what_it_runs(path):
+    "One that imports what it has shown runs the exported code from there on, whatever its cells say."
+    assert taken_back(code(path)) == []
+
+
+def test_an_import_over_what_is_shown_is_seen():
+    above, shown = "from debias_nb.losses.arr import flatten", "#| export\ndef flatten(log_p, B):\n    return log_p"
+    assert taken_back(["#| default_exp losses.arr", above, shown]) == []
+    assert taken_back(["#| default_exp losses.arr", shown, "import math\n  from debias_nb.losses.arr import distill, flatten"]) == ["flatten"]
+
+
 STORED = [
     {"output_type": "stream", "name": "stdout", "text": "base 49.0\ntuned 68.2\n"},
     {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"}, "metadata": {}},
