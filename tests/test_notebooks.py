@@ -223,6 +223,39 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     assert unprinted(nb["cells"]) == []
 
 
+WAY = ("**The claim.**", "## The method", "## It works, and it fails", "**The tables:**")
+
+
+def minutes_to(end, cells):
+    "How long it takes to read what stands before some words: 230 words or 20 lines of shown code a minute."
+    words, lines = 0, 0
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            before, found, _ = source.partition(end)
+            words += len(re.sub(r"\$\$.*?\$\$|\]\([^)]*\)", " ", before, flags=re.S).split())
+            if found:
+                return words / 230 + lines / 20
+        elif not re.match(r"#\|\s*(echo: false|hide)", source):
+            lines += code_lines(source)
+    return float("inf")
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_claim_method_example_and_tables_come_first_and_within_ten_minutes(path):
+    prose = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
+    places = [prose.find(part) for part in WAY]
+    assert -1 not in places and places == sorted(places)
+    assert minutes_to(WAY[-1], cells(path)) < 10
+
+
+def test_what_is_read_takes_time():
+    told = {"cell_type": "markdown", "source": "word " * 460 + "**The tables:** here"}
+    shown, quiet = ({"cell_type": "code", "source": head + "x = 1\n" * 40} for head in ("", "#| echo: false\n"))
+    assert minutes_to("**The tables:**", [shown, quiet, told]) == pytest.approx(4)
+    assert minutes_to("**The tables:**", [shown]) == float("inf")
+
+
 # Parameters.
 
 @pytest.mark.parametrize("value, kind, wanted", [
