@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import reprlib
+from contextlib import contextmanager
 from functools import wraps
 from numbers import Integral, Real
 
@@ -12,6 +13,19 @@ class UserError(Exception):
     "Error whose message says everything: a notebook shows no traceback of it."
     def _render_traceback_(self): # asked by IPython
         return [f"{type(self).__name__}: {self}"]
+
+
+class Interrupted(UserError):
+    "What a person stopped."
+
+
+@contextmanager
+def stoppable(what: str, then: str = "finished runs are kept, and the same cell goes on from there"):
+    "Say in a sentence that a cell was stopped, and what comes then. Raises `Interrupted`."
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"{what} was interrupted; {then}") from None
 
 
 class ConfigError(UserError, ValueError):
@@ -73,6 +87,35 @@ def check_known(what: str, name, names, error: type[Exception] = ValueError) -> 
     "Raise `error` with the nearest name if a name is none of the known ones."
     if name not in names:
         raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
+
+
+INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below that of the parameters
+
+
+def check_injected() -> None:
+    """Refuse a parameter that papermill has set in this notebook, of a name that no cell declares as `name: type = value`.
+
+    Papermill by itself mentions such a name in a warning, and runs the notebook as if nothing had been said. Raises
+    `RunnerError` with the nearest name; outside of a notebook nothing is checked."""
+    import __main__
+    cells = getattr(__main__, "In", [])
+    injected = [cell for cell in cells if cell.startswith(INJECTED)]
+    if not injected:
+        return
+    import ast
+    declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+    names = [target.id for line in _lines(injected[-1]) if isinstance(line, ast.Assign) for target in line.targets if isinstance(target, ast.Name)]
+    for name in names:
+        check_known("parameter called", name, declared, RunnerError)
+
+
+def _lines(cell: str) -> list:
+    "Parse the statements of a cell; none where it is no plain Python."
+    import ast
+    try:
+        return ast.parse(cell).body
+    except SyntaxError:
+        return []
 
 
 BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}

@@ -72,6 +72,13 @@ def load(folder):
     return SentenceTransformer(str(folder), device="cpu").eval()
 
 
+def asked_of(**options) -> dict:
+    "Return options of `compare`, those of its trainings as one object."
+    from debias_nb import TrainingSettings
+    settings = {name: options.pop(name) for name in TrainingSettings.__dataclass_fields__ if name in options}
+    return options | {"training": TrainingSettings(**settings)}
+
+
 WORLD = WorldConfig(
     types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
 STATIC = EncoderConfig(

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE, points
+from .files.pairs_file import VALIDATION
 from .test_sets import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
@@ -28,7 +29,6 @@ from ..measures.stats import judge
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
-VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json

@@ -79,7 +79,7 @@ def score_pairs(
     test: Source, scorers: dict[str, Callable[[list[str], list[str]], ArrayLike]], columns: tuple[str, ...] | None = None, *,
     match: str | None = None, match_from: float | None = None, other_to: float | None = None,
 ) -> PairFile:
-    """Score a test with any two functions, such as cross-encoders or APIs, as `diagnose` takes it.
+    """Score a test with any two functions, such as cross-encoders or APIs, as `diagnose_scores` takes it.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def score_pairs(
         `base` and `tuned`: each takes two lists of n texts, left and right, and returns n finite scores; the higher, the more
         likely a match. Only their order counts, so the two may have different scales.
     columns, match, match_from, other_to : optional
-        As in `diagnose`.
+        As in `read_pairs_file`.
 
     Returns
     -------
     PairFile
-        The test with its scores, as one of the `tests` of `diagnose`.
+        The test with its scores, as one of the `tests` of `diagnose_scores`.
 
     Raises
     ------
@@ -105,14 +105,14 @@ def score_pairs(
 
     Examples
     --------
-    >>> from debias_nb import diagnose, score_pairs
+    >>> from debias_nb import diagnose_scores, score_pairs
     >>> from debias_nb.diagnosis.demo import offers
     >>> def equal_words(left, right):
     ...     return [len({*one.split()} & {*other.split()}) for one, other in zip(left, right)]
     >>> def equal_letters(left, right):
     ...     return [len({*one} & {*other}) for one, other in zip(left, right)]
     >>> test = score_pairs(offers(300, 1, .2, .4), {"base": equal_words, "tuned": equal_letters})
-    >>> diagnose(tests={"new": test}, progress=False).verdicts.verdict.tolist()
+    >>> diagnose_scores({"new": test}).verdicts.verdict.tolist()
     ['worse', 'worse']
     """
     if {*scorers} != {*MODELS}:

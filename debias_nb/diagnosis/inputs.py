@@ -4,52 +4,27 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, check_known, quoted
+from ..checks import EncoderError, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile, read_named_file
+from .files.pairs_file import PairFile, Source, read_named_files, reading_options
 from ..data.registry import DataError
-from .files.run_files import MODELS
-from ..data.tables import is_text
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
-from ..encoders.loading import present_devices
 from .external_scores import ExternalScores
-from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
+from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .test_sets import FEWEST_OTHERS, Test
 from ..measures.strata import LOOK, looking_cost
 
-def check_named(option: str, files) -> None:
-    "Check that files have names. Raise `DataError`."
-    if not isinstance(files, dict):
-        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
+
+def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
+    "Make tests that decide of all files but `train`: with copies of matches marked, and without pairs that contradict others."
+    return {name: file if name == "train" else without_contradictions(with_copies(file)) for name, file in files.items()}
 
 
-def read_files(
-    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, progress: bool = False,
-    **how,
-) -> dict[str, PairFile]:
-    """Read all files, `train` first if there is one.
-
-    `columns` hold for all files, or are a dict by name, None for the others; `scored`: of five columns the last two are scores;
-    `where`: of tests; `how`: match and the like. Raise `DataError` also for names that are no names of files."""
-    check_named("tests", tests)
-    if not tests:
-        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
-    if "train" in tests:
-        raise DataError("a test is called 'train', which is the name of the training file")
-    for name in tests:
-        if not is_text(name):
-            raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
-    of_file = columns if isinstance(columns, dict) else {None: columns}
-    for name in of_file.keys() - {None, "train", *tests}:
-        raise DataError(f"columns: there is no file called {name!r}")
-    files = {}
-    sources = tests if train is None else {"train": train} | tests
-    for name, source in with_bar(sources.items(), "reading", progress):
-        file = read_named_file(name, source, of_file, group, where, scored, **how)
-        files[name] = file if name == "train" else without_contradictions(with_copies(file))
-    return files
+def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]: # `train` first if there is one
+    "Read all files of a door. Raise `DataError` also for names that are no names of files."
+    return prepared(read_named_files(train, tests, progress=progress))
 
 
 BOTH_LABELS = "pairs whose texts stand there with both labels"
@@ -85,25 +60,6 @@ def with_copies(file: PairFile) -> PairFile:
         frame = pd.concat([frame, copies[copies.document != copies.get("itself")].drop(columns="key")])
         frame = frame.drop_duplicates(["query", "document"]).sort_values("query", kind="stable", ignore_index=True)
     return replace(file, frame=frame)
-
-
-def check_models(base, tuned, scores, prompts, devices) -> None:
-    "Check that there are two models, or scores of both, prompts and devices for models alone, and no other devices than there are. Raise `ConfigError`."
-    if (base is None) != (tuned is None):
-        raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
-    if base is not None and scores is not None:
-        raise ConfigError("base and tuned, or scores: one of them is expected, got both")
-    for name, value in {"prompts": prompts, "devices": devices}.items():
-        if base is None and value is not None:
-            raise ConfigError(f"{name}: these need both models, base and tuned")
-    for device in devices or ():
-        check_known("device", device, present_devices(), ConfigError)
-
-
-def check_results(results, *others) -> None:
-    "Check that there are two folders of results, and none of the other inputs. Raise `ConfigError`."
-    if {*(results or ())} != {*MODELS} or any(other is not None for other in others):
-        raise ConfigError(f"results: folders called base and tuned are expected, and no models, tests, training or other scores; got {quoted(results)}")
 
 
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
@@ -179,7 +135,7 @@ def made_of(
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
-    about: dict,                  # what else went in
+    further: dict,                # what else went in
     texts: HeldTexts | None = None, # without labels
 ) -> dict:
     "Describe what went in, and the command that repeats it if nothing is in memory alone."
@@ -188,13 +144,14 @@ def made_of(
     if any(isinstance(one, ExternalScores) for one in scorers.values()):
         models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
-    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, "texts": texts and texts.path}
+    reading = reading_options(files)
+    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}), "texts": texts and texts.path}
     paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},
-        **about,
+        **further,
         "texts": texts and texts.facts(),
         "versions": versions(),
-        "command": None if None in paths else command_line(command, models | inputs),
+        "command": None if None in paths or reading is None else command_line(command, models | inputs),
     }

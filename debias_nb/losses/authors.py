@@ -103,6 +103,18 @@ def entropy(
     return by_text.mean()
 
 # %% ../../nbs/losses/authors.ipynb #c7547442
+def _check_no_relation(vectors, units) -> None: # (texts, d), and its rows as unit vectors
+    "Raise `ValueError` for cosines or shares between the texts, which stand in a square, in place of embeddings."
+    if len(vectors) != vectors.shape[1] or torch.allclose(units @ units.T, vectors, atol=1e-3): # whose cosines are itself
+        return
+    are_cosines = torch.allclose(vectors, vectors.T, atol=1e-3) and (vectors.diagonal() - 1).abs().max() < 1e-3
+    are_shares = (vectors >= 0).all() and (vectors.sum(1) - 1).abs().max() < 1e-3
+    if are_cosines or are_shares:
+        found = "cosines" if are_cosines else "shares"
+        raise ValueError(f"teacher: embeddings of shape (texts, d) are expected, and this square matrix holds {found} between the texts; "
+                         "`debias_nb.losses.arr.distill` takes shares of your own")
+
+
 def teacher_vectors(teacher, numbered: NumberedTexts) -> torch.Tensor: # (texts, d) unit vectors
     "Return the teacher's vectors of all texts. Raises `ValueError` for a teacher that is none, vectors of other texts, or a row that is not finite."
     from sentence_transformers import SentenceTransformer
@@ -114,7 +126,9 @@ def teacher_vectors(teacher, numbered: NumberedTexts) -> torch.Tensor: # (texts,
     if vectors.dim() != 2 or len(vectors) != len(numbered):
         raise ValueError(f"teacher has embeddings of shape {tuple(vectors.shape)} for {len(numbered)} texts")
     check_finite("teacher", vectors)
-    return unit_rows(vectors)
+    units = unit_rows(vectors)
+    _check_no_relation(vectors, units)
+    return units
 
 # %% ../../nbs/losses/authors.ipynb #be37b6c7
 Variant = Literal["paper", "released"]

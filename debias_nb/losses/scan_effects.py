@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import check_features, check_one_each
 from .decorrelation import decorrelation
-from .scan import detached, random_features
+from .scan import class_numbers, detached, random_features
 from .scan_weights import Weights, numbers_of, standardize
 
 # %% ../../nbs/losses/scan_effects.ipynb #68f9a335
@@ -36,8 +36,8 @@ def shuffle_within_classes(
 
 # %% ../../nbs/losses/scan_effects.ipynb #21af5a2c
 def diagnose_weights(
-    weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor, labels: torch.Tensor | None = None, *,
-    generator: torch.Generator, r: int = 5, draws: int = 5,
+    weights: Weights | torch.Tensor | ArrayLike, features: torch.Tensor | ArrayLike,
+    labels: torch.Tensor | ArrayLike | None = None, *, generator: torch.Generator, r: int = 5, draws: int = 5,
 ) -> dict:
     """Report what sample weights cost, and how much they decorrelate.
 
@@ -47,9 +47,9 @@ def diagnose_weights(
     ----------
     weights : Weights or array_like, (n,)
         Of `learn_weights`, or from elsewhere.
-    features : Tensor, (n, d)
+    features : Tensor or array_like, (n, d)
         Features of the samples.
-    labels : Tensor of int, (n,), optional
+    labels : Tensor or array_like of int, (n,), optional
         Classes.
     generator : torch.Generator
         Source of the random Fourier features, on the CPU.
@@ -81,6 +81,7 @@ def diagnose_weights(
     (1.0, 1.0)
     """
     features = detached(features)
+    labels = class_numbers(labels)
     w = numbers_of(weights, features)
     check_features(features, labels)
     check_one_each("weights", w, len(features), "row of features")

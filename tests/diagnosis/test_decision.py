@@ -12,11 +12,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
 from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.diagnose import _unusable, diagnose, diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
 from debias_nb.diagnosis.evidence import below_chance, doubts
 from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
@@ -288,7 +288,9 @@ def test_the_line_and_the_exit_have_one_source():
 
 def told(tests, **options):
     "The diagnosis of tables with given scores."
-    return diagnose(tests=tests, columns=("left", "right", "label", "base", "tuned"), progress=False, **options)
+    columns = ("left", "right", "label")
+    files = {name: read_pairs_file(test, columns, name=name, scores=("base", "tuned")) for name, test in tests.items()}
+    return diagnose_scores(files, **options)
 
 
 def table_of(base, tuned, labels):
@@ -390,7 +392,7 @@ def test_pairs_of_the_same_words_are_counted(tmp_path):
     turned = pairs.assign(right=[" ".join(text.split()[::-1]) for text in pairs.left], label=np.arange(len(pairs)) % 2)
     base = saved(tmp_path, "base", lambda static: None)
     tuned = saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
-    warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}, progress=False).warnings
+    warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}).warnings
     assert any("pairs have the same words in another order: this encoder cannot tell them apart" in text and text.startswith("turned: ") for text in warnings)
 
 
@@ -450,7 +452,7 @@ def test_the_first_screen_says_what_is_no_fine_tuning_or_broken(tmp_path, change
     base = saved(tmp_path, "base", lambda static: None)
     pairs = made.some_pairs()
     pairs["left"] = pairs.left.str.title()
-    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs}, progress=False)
+    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs})
     assert found.decision.heading.startswith(words)
     screen = found.html().partition('<nav aria-label="Parts of this page">')[0]
     assert words.strip() in screen and words.strip() in repr(found) and words.strip() in found._repr_html_()
@@ -463,7 +465,7 @@ def test_another_tokenizer_with_other_weights_is_told(tmp_path):
         static.embedding.weight *= torch.linspace(.5, 2, len(static.embedding.weight))[:, None]
 
     base = saved(tmp_path, "base", lambda static: None)
-    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()}, progress=False)
+    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()})
     assert any(note.startswith("The two models cut texts into different tokens, and a part of each change may come from that") for note in found.notes)
 
 
@@ -473,7 +475,7 @@ def test_what_makes_a_test_void_comes_first(tmp_path):
         pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
     base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(
         torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
-    decision = diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision
+    decision = diagnose(base, tuned, None, {"snow": pairs}).decision
     assert re.match(r"Cannot tell. snow: (\d+) of \1 pairs have a text with at least half of its tokens outside the vocabulary", decision.heading)
     pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
-    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision.heading, "a third of them"
+    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}).decision.heading, "a third of them"

@@ -518,8 +518,7 @@ FORMS = {
 }
 
 
-def forms_help() -> str:
-    "List the forms and formats for the help of a command."
-    forms = [f"{name}: {form.needs.replace('`', '')}" for name, form in FORMS.items()]
-    *formats, last = dict.fromkeys(one.title for one in FORMATS.values())
-    return f"Forms, told by names of columns: {'; '.join(forms)}. Formats: {', '.join(formats)} or {last}."
+def formats() -> str:
+    "Name the formats of files."
+    *names, last = dict.fromkeys(one.title for one in FORMATS.values())
+    return f"{', '.join(names)} or {last}"
