@@ -34,7 +34,7 @@ OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, see
 Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan, seeds_freedom=nan)
 Pool(pairs_file=None, texts_path=None, folder_path=None)
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
-Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.regularized.Draws'>)
+Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.steps.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 SCAN(model, weights=True, debias=True, memory='ema', temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
 SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)

@@ -97,6 +97,30 @@ def test_no_example_takes_a_name_that_the_library_needs(path):
     assert not bound(exported, imports=True) & bound(examples, imports=False)
 
 
+def taken_back(sources):
+    "The names that a notebook imports from the module that it exports, below the cells that define them."
+    home = re.search(r"^#\|\s*default_exp (\S+)", "\n".join(sources), re.M)[1]
+    shown, found = set(), []
+    for source in sources:
+        for names in re.findall(rf"^\s*from debias_nb\.{re.escape(home)} import (.*)$", source, re.M):
+            found += [name for name in re.split(r",\s*", names) if name in shown]
+        if re.search(r"^#\|\s*export", source, re.M):
+            shown |= bound([source], imports=False)
+    return found
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_what_a_notebook_shows_is_what_it_runs(path):
+    "One that imports what it has shown runs the exported code from there on, whatever its cells say."
+    assert taken_back(code(path)) == []
+
+
+def test_an_import_over_what_is_shown_is_seen():
+    above, shown = "from debias_nb.losses.arr import flatten", "#| export\ndef flatten(log_p, B):\n    return log_p"
+    assert taken_back(["#| default_exp losses.arr", above, shown]) == []
+    assert taken_back(["#| default_exp losses.arr", shown, "import math\n  from debias_nb.losses.arr import distill, flatten"]) == ["flatten"]
+
+
 STORED = [
     {"output_type": "stream", "name": "stdout", "text": "base 49.0\ntuned 68.2\n"},
     {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"}, "metadata": {}},
@@ -212,6 +236,39 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     nb = json.loads(path.read_text("utf-8"))
     assert not any(re.search(r"^#\|\s*(export|default_exp)", source, re.M) for source in code(path))
     assert unprinted(nb["cells"]) == []
+
+
+WAY = ("**The claim.**", "## The method", "## It works, and it fails", "**The tables:**")
+
+
+def minutes_to(end, cells):
+    "How long it takes to read what stands before some words: 230 words or 20 lines of shown code a minute."
+    words, lines = 0, 0
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            before, found, _ = source.partition(end)
+            words += len(re.sub(r"\$\$.*?\$\$|\]\([^)]*\)", " ", before, flags=re.S).split())
+            if found:
+                return words / 230 + lines / 20
+        elif not re.match(r"#\|\s*(echo: false|hide)", source):
+            lines += code_lines(source)
+    return float("inf")
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_claim_method_example_and_tables_come_first_and_within_ten_minutes(path):
+    prose = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
+    places = [prose.find(part) for part in WAY]
+    assert -1 not in places and places == sorted(places)
+    assert minutes_to(WAY[-1], cells(path)) < 10
+
+
+def test_what_is_read_takes_time():
+    told = {"cell_type": "markdown", "source": "word " * 460 + "**The tables:** here"}
+    shown, quiet = ({"cell_type": "code", "source": head + "x = 1\n" * 40} for head in ("", "#| echo: false\n"))
+    assert minutes_to("**The tables:**", [shown, quiet, told]) == pytest.approx(4)
+    assert minutes_to("**The tables:**", [shown]) == float("inf")
 
 
 # Parameters.

@@ -9,7 +9,8 @@ import torch
 from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import NGAME, Hinge, LeastSquares, hinge
-from debias_nb.losses.regularized import Regularized, Regularizer
+from debias_nb.losses.batches import Regularizer
+from debias_nb.losses.regularized import Regularized
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
 from debias_nb.runs.settings import HingeTraining, INTERVENING, PairMethod, REGULARIZER_NAMES
 from debias_nb.runs.matching import CachedBase, Course, FrozenBase, make_loss

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 
-from debias_nb.losses import regularized
+from debias_nb.losses import steps
 from debias_nb.runs import runner
 from debias_nb.runs.tasks import base_encoder
 from debias_nb.papers.data.labeled_pairs import training_pairs
@@ -195,7 +195,7 @@ def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
             assert drawn.setdefault((epoch, int(row)), places) == places
         return chosen, weight
 
-    for module in (matching, regularized): # of the whole training set, and of a batch
+    for module in (matching, steps): # of the whole training set, and of a batch
         monkeypatch.setattr(module, "choose", recorded)
     base = load(made[name])
     for size in (4, 7):
