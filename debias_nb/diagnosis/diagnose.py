@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'sample_texts', 'Findings', 'Rule', 'Inputs',
-           'diagnose', 'diagnose_scores']
+           'read_inputs', 'report', 'diagnose']
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #f8fd5144
 from collections.abc import Iterable
@@ -29,7 +29,6 @@ from .decision import Averaged, Decision, averaged, decide, results_of, with_mov
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts, flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
-from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
 from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
 from .inputs import setting_differences
@@ -268,13 +267,6 @@ class Findings:
         return [name for name, scorer in self.scorers.items() if scorer.similarity == "cosine"]
 
 
-def _of_scores(models: dict[str, ExternalScores], tests: list[Test]) -> Findings:
-    "Fill the scores of the tests with external ones; `smaller` are the tests, without what was not scored."
-    remarks = Remarks()
-    scored = [score_test(test, models, remarks) for test in tests]
-    return Findings(scored, remarks.warnings, [*remarks.notes, NO_WEIGHTS], void=remarks.void)
-
-
 def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
     "Warn of pairs that an encoder which adds up words cannot tell apart."
     counts = {test.name: (same_words(test), len(test.file)) for test in tests if all(one.kind == "static" for one in scorers.values())}
@@ -378,7 +370,7 @@ class Inputs(NamedTuple):
         return {name: file for name, file in self.files.items() if name != "train"}
 
 
-def _read(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) -> Inputs:
+def read_inputs(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) -> Inputs:
     "Check numbers, and read files and texts."
     check_numbers(seed=rule.seed, sample=rule.sample, margin=rule.margin, threshold=rule.threshold)
     new_texts = None if texts is None else read_unlabeled(texts)
@@ -387,7 +379,7 @@ def _read(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) 
     return Inputs(files, *_large_enough(test_files, rule.seed, rule.metric, rule.sample), new_texts)
 
 
-def _report(
+def report(
     command: str, # of `debias-nb`
     models: dict, inputs: Inputs, tests: list[Test], findings: Findings, rule: Rule, progress: bool, prompts: tuple[str, str] | None = None,
 ) -> Diagnosis:
@@ -495,66 +487,7 @@ def diagnose(
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
     bars = is_shown(progress)
-    inputs = _read(train, tests or {}, texts, rule, bars)
+    inputs = read_inputs(train, tests or {}, texts, rule, bars)
     models = load_pair(base, tuned, prompts)
     findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)
-    return _report("diagnose", models, inputs, inputs.tests, findings, rule, bars, prompts)
-
-
-def diagnose_scores(
-    tests: dict,
-    scores: dict | None = None,
-    train: Source | None = None,
-    *,
-    metric: str | None = None,
-    margin: float = 1.,
-    like: str = "like",
-    threshold: float | None = None,
-    sample: int | None = None,
-    texts: str | Path | Iterable[str] | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> Diagnosis:
-    """Report whether and where fine-tuning made scores worse, without models: of cross-encoders, APIs, searches.
-
-    Parameters
-    ----------
-    tests : dict
-        Name to what is tested on: pairs or candidates with the scores of both models, as `score_pairs` or
-        `read_pairs_file(..., scores=("base", "tuned"))` return them, or queries with a corpus, whose `scores` are given.
-    scores : dict, optional
-        Of a search: `base` and `tuned`, each a run (lines of TREC, a table, predictions of mteb 2 or of sentence-transformers,
-        or a dict of query, text and score), or runs by test. A text that is not ranked counts as not found.
-    train, metric, margin, like, threshold, sample, seed, progress : optional
-        As in `diagnose`.
-    texts : str, Path or table, optional
-        Pairs of the new data without labels, with scores in columns `base` and `tuned`, as in `diagnose_texts`.
-
-    Returns
-    -------
-    Diagnosis
-        As of `diagnose`, without what needs the weights: words, averaged weights, what models do not read.
-
-    Raises
-    ------
-    ConfigError
-        For a test without scores, and for scores without a test.
-    DataError
-        As `diagnose`, and for what is no score, naming file and line.
-
-    Examples
-    --------
-    >>> from debias_nb import diagnose_scores, read_pairs_file
-    >>> from debias_nb.diagnosis.demo import offers
-    >>> pairs = offers(300, 1, .2, .4)
-    >>> scored = pairs.assign(base=pairs.label + .1 * pairs.left.str.len(), tuned=pairs.left.str.len())
-    >>> test = read_pairs_file(scored, ("left", "right", "label"), scores=("base", "tuned"))
-    >>> diagnose_scores({"new": test}).verdicts.verdict.tolist()
-    ['worse', 'worse']
-    """
-    rule = Rule(seed, metric, sample, margin, like, threshold)
-    bars = is_shown(progress)
-    inputs = _read(train, tests, texts, rule, bars)
-    models = find_scores(scores, inputs.test_files)
-    findings = _of_scores(models, inputs.tests)
-    return _report("diagnose-scores", models, inputs, findings.smaller, findings, rule, bars)
+    return report("diagnose", models, inputs, inputs.tests, findings, rule, bars, prompts)

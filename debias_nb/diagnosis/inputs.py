@@ -10,7 +10,6 @@ from .files.pairs_file import PairFile, Source, read_named_files, reading_option
 from ..data.registry import DataError
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
-from .external_scores import ExternalScores
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .test_sets import FEWEST_OTHERS, Test
@@ -70,7 +69,7 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     disjoint = {test.name: test.apart_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str, Scorer] | dict[str, ExternalScores]) -> None: # files: of `file_facts`
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None: # files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
     "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
     for test in tests:
         sample = test.file.sample
@@ -131,7 +130,7 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> S
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict[str, Scorer] | dict[str, ExternalScores],
+    scorers: dict,                # a `Scorer` or `ExternalScores` each
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
@@ -141,7 +140,7 @@ def made_of(
     "Describe what went in, and the command that repeats it if nothing is in memory alone."
     sources = {name: scorer.source for name, scorer in scorers.items()}
     models = sources
-    if any(isinstance(one, ExternalScores) for one in scorers.values()):
+    if any(isinstance(source, dict) for source in sources.values()): # of external scores
         models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)

@@ -16,7 +16,8 @@ from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
 from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.diagnosis.diagnose import _unusable, diagnose, diagnose_scores
+from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
 from debias_nb.diagnosis.evidence import below_chance, doubts
 from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
