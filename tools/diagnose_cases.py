@@ -142,7 +142,7 @@ def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a 
         results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
         shares = [Averaged(best["share"], best["mean"], results)]
     decides, others = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
-    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
+    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=others)
 
 
 def from_twin(twin: dict, like: str): # like: the test that is like training

@@ -120,7 +120,7 @@ LONGEST_SHOWN = 400 # characters of a text on the page
 
 def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]:
     "List the cases of each test that fine-tuning lost most, and the importance of their words to each of the models, if any."
-    tables = {test.name: test.lost(MOST_LOST) for test in tests}
+    tables = {test.name: test.largest_losses(MOST_LOST) for test in tests}
     for table in tables.values():
         for side in ("left", "right"):
             texts = table[side].tolist()
@@ -180,15 +180,15 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sam
     if not tests:
         raise DataError("; ".join(left_out.values()))
     if sample is not None:
-        tests = [test.fewer(sample) for test in tests]
+        tests = [test.subsample(sample) for test in tests]
     return tests, left_out
 
 
-def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, seed: int, progress: bool) -> np.ndarray:
+def _suspects(train: PairFile | None, scorers: dict[str, Scorer], max_suspects: int, seed: int, progress: bool) -> np.ndarray:
     "Find pairs of training whose label both models contradict, in a random sample."
     if train is None or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
-    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:most])
+    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:max_suspects])
     sample = train.frame.iloc[rows]
     scores = pair_scores(scorers, sample.left.tolist(), sample.right.tolist(), "train: scores", progress)
     return rows[suspects(sample.label.to_numpy(), scores)]
@@ -259,8 +259,8 @@ class Findings:
     suspects: np.ndarray = field(default_factory=lambda: np.empty(0, int)) # rows of training
     unread: dict[str, float] = field(default_factory=dict)   # of `reading_warnings`
     void: dict[str, str] = field(default_factory=dict)       # test -> why it decides nothing
-    before: str = ""                         # what is before the heading
-    behind: str = ""                         # and behind the reason
+    heading_prefix: str = ""                       # what is before the heading
+    reason_suffix: str = ""                       # and behind the reason
 
     @property
     def cosines(self) -> list[str]: # of `flat_scores`
@@ -287,30 +287,30 @@ def _without_vectors(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]
 
 
 def _of_models(
-    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, most: int, seed: int, progress: bool,
+    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, max_suspects: int, seed: int, progress: bool,
 ) -> Findings:
     "Fill the scores of the tests with those of models and averaged weights, and look at words, labels and texts."
     mixes = {}
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     for test in tests:
-        test.ask(scorers | mixes, progress)
+        test.add_scores(scorers | mixes, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
     measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)] # of `below_chance`
     for test, model, metric in with_bar(measured, "resamples", progress): # kept by each test
-        test.of(model, metric)
+        test.measure(model, metric)
     smaller = [test.sampled() for test in tests]
     for test in smaller:
         if not test.scores:
-            test.ask(scorers, progress)
+            test.add_scores(scorers, progress)
     unread = reading_warnings(scorers, smaller)
     return Findings(
         smaller, [*unread, *_same_words(scorers, tests), *_without_vectors(scorers, tests)], _notes_of_models(scorers, tests, bool(mixes)),
         scorers, dict(zip(mixes, SHARES)),
-        suspects=_suspects(train, scorers, most, seed, progress),
+        suspects=_suspects(train, scorers, max_suspects, seed, progress),
         unread=unread,
-        before=_heading_of_same_weights(**scorers),
-        behind=setting_differences(**scorers),
+        heading_prefix=_heading_of_same_weights(**scorers),
+        reason_suffix=setting_differences(**scorers),
         **_of_words(scorers, train, smaller, margin, seed, progress),
     )
 
@@ -321,8 +321,8 @@ def _decide(
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
     results, others = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
     not_tested = _not_tested(tests, like)
-    decision = decide(results, steps, margin=margin, not_tested=not_tested, others=others, has_metric=has_metric, **unusable)
-    return replace(decision, heading=findings.before + decision.heading, reason=decision.reason + findings.behind)
+    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=others, has_metric=has_metric, **unusable)
+    return replace(decision, heading=findings.heading_prefix + decision.heading, reason=decision.reason + findings.reason_suffix)
 
 
 def _thresholds(tests: list[Test], findings: Findings, share: float | None, threshold: float | None) -> pd.DataFrame:
@@ -387,7 +387,7 @@ def report(
     train, margin, scorers = inputs.train, rule.least, findings.scorers
     disjoint = apart_of(with_bar(tests, "overlap with training", progress), train)
     for test in with_bar(tests, "word overlap", progress):
-        test.ask_words()
+        test.add_overlap_scores()
     defects = flaws(train, tests, findings.suspects, progress)
     unusable = _unusable(tests, _overlap(defects), findings.unread, findings.cosines, margin, findings.void)
     family = [test for test in tests if unusable["broken"] or test.name not in unusable["unusable"]] or tests

@@ -277,7 +277,7 @@ def pair_scores(
     scorers: dict[str, Scorer],
     left: list[str],
     right: list[str],
-    what: str = "",         # the name of the progress bar
+    title: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     """Score pairs by each model's own similarity.
@@ -291,7 +291,7 @@ def pair_scores(
     parts = {name: [np.empty(0)] for name in scorers}
     numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
     step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
-    with tqdm(total=2 * len(left) * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=2 * len(left) * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
@@ -318,7 +318,7 @@ PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 def search_corpus(
     scorers: dict[str, Scorer],
     file,                       # a `PairFile` whose form is retrieval
-    what: str = "",             # as of `pair_scores`, and what follows
+    title: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
     first: dict[str, int] | None = None, # how many of the first texts of each query to keep, of each model; none by default
 ) -> dict[str, Levels]: # of each model
@@ -334,7 +334,7 @@ def search_corpus(
     query, document, grade = (rows[column].to_numpy() for column in ("query", "document", "label"))
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
-    with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=count * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)
