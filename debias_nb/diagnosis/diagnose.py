@@ -24,6 +24,7 @@ from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
 from .bars import is_shown, with_bar
+from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
@@ -293,8 +294,12 @@ def _of_models(
     mixes = {}
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
-    for test in tests:
-        test.add_scores(scorers | mixes, progress)
+    encoders = scorers | mixes
+    has_devices = any(scorer.devices for scorer in encoders.values())
+    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]: # one model's processes at a time
+        with started(group) as ready:
+            for test in tests:
+                test.add_scores(ready, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
     measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)] # of `below_chance`
     for test, model, metric in with_bar(measured, "resamples", progress): # kept by each test

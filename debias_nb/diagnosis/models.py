@@ -34,6 +34,7 @@ class Scorer:
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
     devices: tuple[str, ...] = () # of processes that encode for it, one each; none: this process does
+    pool: dict | None = None # of sentence-transformers, where these processes are started
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -222,7 +223,7 @@ def vectors_of(
     if first.devices and texts:
         vectors = {}
         for name, scorer in scorers.items():
-            vectors[name] = encode_on(first.devices, scorer.model, texts, prompt, BLOCK)
+            vectors[name] = encode_on(scorer, texts, prompt, BLOCK)
             bar.update(len(texts))
         return vectors
     models = [scorer.model for scorer in scorers.values()]
