@@ -6,7 +6,7 @@ def _numbers(version: str) -> list[int]: ...
 
 from debias_nb.losses.authors import ARR as ARR
 from debias_nb.losses.author_batches import AuthorPairSampler as AuthorPairSampler
-from debias_nb.losses.authors import ContrastiveAuthorLoss as ContrastiveAuthorLoss
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss as ContrastiveAuthorLoss
 from debias_nb.losses.authors import ProductOfExperts as ProductOfExperts
 from debias_nb.losses.authors import topic_bias as topic_bias
 from debias_nb.settings import AnswersWorldConfig as AnswersWorldConfig
@@ -59,7 +59,7 @@ from debias_nb.losses.regularizers import SimCSE as SimCSE
 from debias_nb.losses.regularizers import WordDropout as WordDropout
 from debias_nb.losses.averaging import wise_ft as wise_ft
 from debias_nb.losses.scan import Memory as Memory
-from debias_nb.losses.scan import diagnose_weights as diagnose_weights
+from debias_nb.losses.scan_effects import diagnose_weights as diagnose_weights
 from debias_nb.losses.scan import learn_weights as learn_weights
 from debias_nb.losses.scan_loss import SCAN as SCAN
 from debias_nb.measures.stats import Paired as Paired

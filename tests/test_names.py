@@ -146,6 +146,21 @@ def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
     assert not hasattr(debias_nb, "zzz")
 
 
+@pytest.mark.parametrize("word, hint", [
+    ("mrr", "it is in debias_nb.measures.rankings: from debias_nb.measures.rankings import mrr"), ("auc", "did you mean 'auc_at'?"),
+    ("average_precision", "it is in debias_nb.measures.metrics: from debias_nb.measures.metrics import average_precision"),
+    ("hsic", "the papers' words and their names here stand in nbs/names.ipynb"), ("losses", None), ("__wrapped__", None),
+])
+def test_a_word_of_the_papers_is_answered_with_where_it_is(word, hint):
+    "And with no other name that has some letters in common."
+    with pytest.raises(AttributeError) as error:
+        debias_nb.__getattr__(word)
+    told = str(error.value).partition("; ")[2]
+    assert told == (hint or "")
+    if told.startswith("it is in"):
+        exec(told.partition(": ")[2], {})
+
+
 def explained(text: str) -> set[str]:
     "Return the names that a docstring explains in numpy sections."
     lines = re.findall(r"^\**(\w[\w*, ]*) : ", text, flags=re.M)

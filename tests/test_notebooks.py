@@ -13,8 +13,9 @@ import pytest
 
 import lab
 from notebooks import ROOT, notebooks
-from debias_nb.checks import ConfigError
+from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
+from debias_nb.papers.pages.tables import show
 from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()
@@ -165,9 +166,23 @@ def test_lab_starts_no_language_server(monkeypatch):
     for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
     text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
-    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace())
+    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace(), ServerApp=SimpleNamespace())
+    monkeypatch.setattr(sys, "argv", ["jupyter-lab", str(TABLE)])
     exec(text, {"c": config})
-    assert config.LanguageServerManager.autodetect is False
+    assert config.LanguageServerManager.autodetect is False and config.ServerApp.root_dir == str(ROOT)
+
+
+@pytest.mark.parametrize("here, words, is_root", [
+    (".", [], True), ("nbs", [], True), (".", ["nbs/own_pairs.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
+    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False), ("/", ["{elsewhere}"], False),
+])
+def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
+    "With the folder of the notebook as root, links to the pages and their pictures would lead nowhere."
+    elsewhere = tmp_path / "mine.ipynb"
+    elsewhere.write_text("{}")
+    monkeypatch.chdir(ROOT / here)
+    root = lab.root_of([word.format(root=ROOT, elsewhere=elsewhere) for word in words])
+    assert root == (str(ROOT) if is_root else "")
 
 
 # One notebook to read for each method.
@@ -295,3 +310,68 @@ def test_a_notebook_runs_the_code_that_it_shows(path):
 def test_an_import_of_the_notebook_s_own_module_is_seen():
     own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f", "from debias_nb.losses.two import g"]
     assert own_imports(own) == ["from debias_nb.losses.one import f"]
+
+
+# What papermill sets.
+
+DECLARED = "profile: str = 'small'\nseeds: list[int] = None # all"
+
+
+@pytest.mark.parametrize("injected, words", [
+    ("profil = 'planted'", "no parameter called 'profil'; did you mean 'profile'?"),
+    ("profile = 'planted'\nnosuch = 3", "no parameter called 'nosuch' (known: 'profile', 'seeds')"),
+    ("profile = 'planted'\nseeds = [1]", ""),
+])
+def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeypatch, injected, words):
+    "Papermill warns of it, and runs the notebook without it."
+    monkeypatch.setattr("__main__.In", ["", "%pylab no", DECLARED, f"# Parameters\n{injected}\n"], raising=False)
+    if not words:
+        return frame.Results().study("itvreg/table05", "small")
+    for call in (lambda: frame.Results().study("itvreg/table05", "small"), lambda: show("**Answer.**")):
+        with pytest.raises(RunnerError) as error:
+            call()
+        assert str(error.value) == words
+
+
+def asks_first(sources):
+    "Whether the cells below the parameters ask what papermill has set: a page by what it loads, judges or shows, others themselves."
+    return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", []) for cell in cells(path))], ids=named)
+def test_every_notebook_with_parameters_refuses_unknown_ones(path):
+    assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
+
+
+def test_a_list_that_papermill_passes_as_a_text_is_refused_with_the_way_that_works():
+    with pytest.raises(ConfigError, match=r"papermill takes lists as -y 'methods: \[Base, ITVReg\]'"):
+        frame.Results().study("itvreg/table05", "small", methods="[Base, ITVReg]")
+
+
+def test_what_a_person_stops_ends_in_one_sentence(monkeypatch):
+    def stopped(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame, "make_study", stopped)
+    with pytest.raises(Interrupted, match="^itvreg/table05 was interrupted; finished runs are kept") as error:
+        frame.Results().study("itvreg/table05", "small", own=True)
+    assert len(error.value._render_traceback_()) == 1
+
+
+OWN_PAIRS = ROOT / "nbs/own_pairs.ipynb"
+
+
+def long_calls(sources):
+    "Calls that train or diagnose: the names and where each stands."
+    for source in sources:
+        tree = ast.parse(source)
+        inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With) and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare", "diagnose"):
+                bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
+                yield call.func.id, id(call) in inside, bar
+
+
+def test_ones_own_files_have_a_bar_and_may_be_stopped():
+    assert [*long_calls(code(OWN_PAIRS))] == [("compare", True, "not roles"), ("diagnose", True, "not roles")]
+    assert [*long_calls(["diagnose(base, progress=False)"])] == [("diagnose", False, "False")]

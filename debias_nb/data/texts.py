@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .registry import DataError
+from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
 from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table, read_text
 
@@ -47,6 +47,15 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
     return table[column].tolist()
 
 
+def _general_texts() -> list[str]:
+    "Load the general texts. Where a file of theirs is missing, the error begins with what may take their place."
+    try:
+        return general_texts()
+    except MissingData as e:
+        what, _, how = str(e).partition("\n")
+        raise MissingData(f"{what}\n  give unlabeled texts of your own in place of {GENERAL_TEXTS!r}, or\n{how}") from e
+
+
 def read_texts(
     texts: Iterable[str] | str | Path, # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
 ) -> list[str]: # two or more, without the empty lines of a file
@@ -55,7 +64,7 @@ def read_texts(
     Raises `ValueError`, `OSError`.
     """
     if isinstance(texts, str) and texts == GENERAL_TEXTS:
-        return general_texts()
+        return _general_texts()
     where = "texts"
     if isinstance(texts, (str, Path)):
         where = f"texts of {texts}"

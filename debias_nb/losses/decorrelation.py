@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Form', 'FORMS', 'COVARIANCES', 'PLAIN', 'PlainDecorrelation', 'center', 'Decorrelation', 'DirectDecorrelation',
-           'GramDecorrelation', 'decorrelation']
+           'GramDecorrelation', 'decorrelation', 'own_slope']
 
 # %% ../../nbs/losses/decorrelation.ipynb #0acb3763
 from typing import Literal, get_args
@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import torch
 
 from ..checks import check_known
-from .scan_weights import covariance, dependence, matched, moment
+from .scan_weights import beside, class_shares, covariance, dependence, matched, moment
 
 # %% ../../nbs/losses/decorrelation.ipynb #f933d334
 Form = Literal["moment", "paper", "matched"]
@@ -23,16 +23,16 @@ PLAIN = 140 # functions of a sample up to which the covariance itself is compute
 
 class PlainDecorrelation:
     "Loss of Eq. 8 as a function of the weights alone, for fixed features, through the covariance itself."
-    def __init__(self, features, form):
+    def __init__(self, u, form):
         self.covariance = COVARIANCES[form]
-        self.features = features
+        self.u = u
         if form == "moment":
-            self.features = features - features.mean(0) # the loss does not notice, rounding does
+            self.u = u - u.mean(0) # the loss does not notice, rounding does
 
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar
-        return dependence(self.covariance(self.features, weights))
+        return dependence(self.covariance(self.u, weights))
 
-    def slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
+    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
         with torch.enable_grad():
             weights = weights.detach().requires_grad_()
             value = self(weights)
@@ -44,7 +44,7 @@ class _Loss(torch.autograd.Function):
     "The loss with its gradient in closed form."
     @staticmethod
     def forward(ctx, weights, loss):
-        value, gradient = loss.slope(weights)
+        value, gradient = loss.with_slope(weights)
         ctx.save_for_backward(gradient)
         return value
 
@@ -55,18 +55,18 @@ class _Loss(torch.autograd.Function):
 # %% ../../nbs/losses/decorrelation.ipynb #c8e9606e
 def center(z, weights):
     "Weight the (..., n, d) values of n samples and subtract their mean, as in Eq. 6."
-    u = z * weights[:, None]
-    mean = u.mean(-2, keepdim=True)
-    return u - mean
+    wz = z * weights[:, None]
+    mean = wz.mean(-2, keepdim=True)
+    return wz - mean
 
 
 class Decorrelation:
-    """Loss of Eq. 8 as a function of the weights alone, for fixed features, with its gradient (`slope`).
+    """Loss of Eq. 8 as a function of the weights alone, for fixed features, with its gradient (`with_slope`).
 
     `decorrelation` chooses one of three ways to compute it.
     """
-    def __init__(self, features, form):
-        z = features.permute(2, 0, 1) # (m, n, d)
+    def __init__(self, u, form):
+        z = u.permute(2, 0, 1) # (m, n, d)
         if form == "moment":
             z = z - z.mean(1, keepdim=True) # the loss does not notice, rounding does
         elif form == "paper":
@@ -82,7 +82,7 @@ class Decorrelation:
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar that can be differentiated once
         return _Loss.apply(weights, self)
 
-    def slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
+    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
         if self.form != "moment":
             return self.as_printed(weights)
         p = weights / weights.sum()
@@ -95,14 +95,14 @@ class Decorrelation:
 # %% ../../nbs/losses/decorrelation.ipynb #374c0add
 class DirectDecorrelation(Decorrelation):
     "Loss from the d × d matrices of covariances."
-    def __init__(self, features, form):
-        super().__init__(features, form)
+    def __init__(self, u, form):
+        super().__init__(u, form)
         self.across = self.z.mT.contiguous() # (m, d, n)
-        _, d, m = features.shape
+        _, d, m = u.shape
         same = torch.eye(d)
         if form == "paper":
             same = same.repeat(m, m)
-        self.apart = 1 - same.to(features) # pairs of different features
+        self.apart = 1 - same.to(u) # pairs of different features
 
     def moment(self, p):
         "Return the (n,) contributions of the samples, whose mean under p is the sum of squares; p has sum 1."
@@ -135,15 +135,15 @@ class GramDecorrelation(Decorrelation):
     With P = diag(p), a = K p and c = pᵀ K p the covariances Zᵀ (P − p pᵀ) Z have the sum of squares pᵀ (K∘K) p − 2 Σᵢ
     pᵢ aᵢ² + c²; the squared variances are taken off.
     """
-    def __init__(self, features, form):
-        super().__init__(features, form)
+    def __init__(self, u, form):
+        super().__init__(u, form)
         self.gram = self.z @ self.z.mT # (m, n, n)
         if form == "moment":
             self.squared = self.gram.square().sum(0)
             self.stacked = self.gram.flatten(0, 1) # one product of a matrix and a vector serves all functions
             self.squares = self.wide.square()
         elif form == "paper":
-            self.of_feature = features.transpose(0, 1).contiguous() # (d, n, m)
+            self.of_feature = u.transpose(0, 1).contiguous() # (d, n, m)
 
     def moment(self, p):
         # of all pairs, as in the appendix: (n,) of which the weighted mean is the sum of squares
@@ -201,8 +201,8 @@ class GramDecorrelation(Decorrelation):
 
 # %% ../../nbs/losses/decorrelation.ipynb #a3074c03
 def decorrelation(
-    features: torch.Tensor, # (n, d, m): m functions of each of d features
-    form: Form = "moment",  # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
+    u: torch.Tensor,       # (n, d, m): m functions of each of d features
+    form: Form = "moment", # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
 ) -> Decorrelation:
     """Return the loss of Eq. 8 for fixed features.
 
@@ -210,10 +210,21 @@ def decorrelation(
     public code does. Raises `ValueError` for unknown names.
     """
     check_known("form", form, FORMS)
-    n, d, m = features.shape
+    n, d, m = u.shape
     if d * m <= PLAIN:
-        return PlainDecorrelation(features, form)
+        return PlainDecorrelation(u, form)
     columns = d * m if form == "paper" else d # of a covariance
     most = max(d, d**2 / 4) if form == "moment" else columns # by measurement: n × n matrices also win up to a quarter of d²
     way = GramDecorrelation if n < most else DirectDecorrelation
-    return way(features, form)
+    return way(u, form)
+
+# %% ../../nbs/losses/decorrelation.ipynb #ddb25881
+def own_slope(theta, member, memory, loss, uniform, penalty): # (n,), (n, c), (N,) weights of a memory -> (n,)
+    "Compute the gradient of `own_objective` at theta."
+    share = class_shares(theta, member)
+    w = share @ member.sum(0)
+    _, slope = loss.with_slope(beside(w, memory))
+    g = slope[: len(w)] / uniform
+    g += 2 * penalty / len(w) * w
+    of_class = share.T @ g
+    return w * (g - member @ of_class)

@@ -61,8 +61,8 @@ class Draws:
     ) -> tuple[Tokens, torch.Tensor]: # X'; (n,) 0 for texts that are too short
         "Intervene on texts, differently at each call."
         key = self.intervention_key(len(tokens), rows, place)
-        positions, weight = choose(tokens, share, *key)
-        return intervene(encoder, tokens, positions, kind, *key), weight
+        chosen, counts = choose(tokens, share, *key)
+        return intervene(encoder, tokens, chosen, kind, *key), counts
 
     def intervention_key(self, n: int, rows: torch.Tensor | None, place: int | None) -> tuple:
         "Return the two seeds of an intervention, and the names of its texts; None: names from their tokens."

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'debias', 'log_mu', 'contrast', 'entropies', 'weighted_entropy',
-           'mean_entropy', 'joint_loss', 'joint_terms', 'LanguageDebiasing', 'contrastive_loss', 'ScanHead']
+           'mean_entropy', 'weighted_terms', 'joint_loss', 'joint_terms', 'LanguageDebiasing', 'contrastive_loss',
+           'ScanHead']
 
 # %% ../../nbs/losses/scan_head.ipynb #5ca90012
 from typing import Literal, get_args
@@ -13,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checks import check_finite, check_known, check_range
-from .scan import check_one_each, numbers_of
+from ..checks import check_finite, check_known, check_one_each, check_range
+from .scan_weights import numbers_of
 
 # %% ../../nbs/losses/scan_head.ipynb #60c2c310
 def debias(H, rho_b, gate, rho_d): # (n, d), three small networks -> H^d, H^bias: (n, d) each
@@ -52,10 +53,17 @@ def mean_entropy(each): # (n,) -> scalar
     return each.mean() # Eq. 16
 
 # %% ../../nbs/losses/scan_head.ipynb #074585fc
-def joint_loss(terms, cl=1.): # of `joint_terms`; weight of the contrastive term, >= 0, which 0 switches off -> scalar
+def weighted_terms(terms, ce=1., cl=1.): # of `joint_terms`; weights of the second and third, >= 0 -> scalars by name
+    "Weight the terms."
+    times = {"sw": 1., "ce": ce, "cl": cl}
+    return {name: times[name] * term for name, term in terms.items()}
+
+
+def joint_loss(terms, cl=1.): # weight of the contrastive term, which 0 switches off -> scalar
     "Sum the terms to the joint loss."
-    weights = {"sw": 1., "ce": 1., "cl": cl}
-    return sum(weights[name] * term for name, term in terms.items() if weights[name]) # Eq. 19
+    if not cl:
+        terms = {name: term for name, term in terms.items() if name != "cl"}
+    return sum(weighted_terms(terms, cl=cl).values()) # Eq. 19
 
 
 def joint_terms(H, scores, y, w, branch, classify, tau=1., class_weights=None): # w: (n,) or None -> scalars by name

@@ -309,6 +309,8 @@ def typed(
     Raise `ConfigError` for one of another type.
     """
     is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
+    if is_list and isinstance(value, str) and value.startswith("["):
+        raise ConfigError(f"{name} must be a list, got the text {quoted(value)}; papermill takes lists as -y {quoted(f'{name}: {value}')}")
     values = [value] if is_list and isinstance(value, int | float | str) else value
     try:
         return TypeAdapter(kind).validate_python(values, strict=True)

@@ -16,7 +16,8 @@ from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTraine
 from sentence_transformers.sentence_transformer import losses
 
 import made
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import ARR, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments

@@ -161,6 +161,20 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
     monkeypatch.chdir(tmp_path)
     done = shell(*command)
     assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
+
+
+OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"], "publish": ["itvreg/table03"]}
+
+
+@pytest.mark.parametrize("command", OF_A_CLONE)
+def test_a_command_of_a_clone_says_so_before_it_asks_for_a_package(tmp_path, monkeypatch, command):
+    "A wheel has no seaborn, and whoever installs it would be told next that a clone is needed."
+    for name in [name for name in sys.modules if name.startswith("debias_nb.papers.pages")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "seaborn", None) # which cannot be imported
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [command, *OF_A_CLONE[command]])
+    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
     assert done.stdout == "" and not list(tmp_path.iterdir())
 
 

@@ -192,13 +192,13 @@ def batch(
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
     With names of tables or papers, only theirs."""
+    root = project_here()
     from ...runs.config import configured, load_experiment
     from ...runs.runner import cores, narrow, run_all, store_for
     from ..notebooks import select
     options = {"full": full}
     if seeds is not None:
         options["seeds"] = parse_seeds(seeds)
-    root = project_here()
     configurations = configured(f"*/*.{profile}.yaml", root)
     if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
@@ -291,12 +291,12 @@ def status(
 
     Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
+    root = project_here()
     from ..pages.cells import reasons
     from ..pages.report import all_cells
     from ..pages.tables import text_table
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import unfounded
-    root = project_here()
     tables = {}
     for cell in all_cells(paper):
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
@@ -324,10 +324,10 @@ def agree():
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
+    project_here()
     from ..pages.frame import Results
     from ...runs.records import latest
     from ..reproduce import agreement
-    project_here()
     sides = []
     for store in (Results(fresh=True).store("planted"), Results().store("planted")):
         places = [place for place in store.places() if place.endswith(".planted")]

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_known
+from ...checks import UserError, check_injected, check_known, stoppable
 from ...files import project_root
 from ...runs.config import ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -259,9 +259,11 @@ class Results:
     ) -> Study:
         """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
 
-        Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
+        Raises `RunsFailed` naming the runs that failed, `RunnerError` for an unknown parameter of papermill's, `ConfigError` for
+        one of another type."""
         if self.is_page:
             return self.load(name, profile)
+        check_injected()
         parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
@@ -271,10 +273,8 @@ class Results:
             stored = self.load(name, profile)
             if stored.finished:
                 return stored
-        try:
+        with stoppable(name):
             return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
-        except KeyboardInterrupt:
-            raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
 
 
 def best_settings(

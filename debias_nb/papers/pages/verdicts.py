@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError, check_known
+from ...checks import ConfigError, check_injected, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
@@ -203,6 +203,7 @@ class Ledger:
         paper: str,                       # `itvreg`, `arr` or `scan`
         evidence: Evidence | None = None, # that claims rest on; None: there is none, as for errata
     ):
+        check_injected()
         self.paper = paper
         self.printed = PrintedCells(paper)
         self.evidence = evidence or Evidence([], {})

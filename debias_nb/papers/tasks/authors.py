@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
 from ..data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
