@@ -118,7 +118,7 @@ def make(name: str, folder: Path) -> None:
     tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search) for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus, progress=False)
+        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
     without_texts(found, case)
     write_whole(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
