@@ -31,10 +31,10 @@ from debias_nb.diagnosis.compare import TrainingSettings as TrainingSettings
 from debias_nb.diagnosis.compare import compare as compare
 from debias_nb.diagnosis.diagnosis import Diagnosis as Diagnosis
 from debias_nb.diagnosis.diagnose import diagnose as diagnose
-from debias_nb.diagnosis.diagnose import diagnose_scores as diagnose_scores
 from debias_nb.diagnosis.published import diagnose_results as diagnose_results
 from debias_nb.diagnosis.all_clear import diagnose_texts as diagnose_texts
 from debias_nb.diagnosis.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
+from debias_nb.diagnosis.external_scores import diagnose_scores as diagnose_scores
 from debias_nb.diagnosis.external_scores import score_pairs as score_pairs
 from debias_nb.diagnosis.label import Pool as Pool
 from debias_nb.diagnosis.label import label as label

@@ -118,7 +118,7 @@ def make(name: str, folder: Path) -> None:
     tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search) for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus, progress=False)
+        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
     without_texts(found, case)
     write_whole(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
@@ -142,7 +142,7 @@ def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a 
         results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
         shares = [Averaged(best["share"], best["mean"], results)]
     decides, others = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
-    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
+    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=others)
 
 
 def from_twin(twin: dict, like: str): # like: the test that is like training

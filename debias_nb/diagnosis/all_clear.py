@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from ..checks import ConfigError
-from .files.forms import roles
+from .files.forms import MODELS, roles
 from .files.pairs_file import PairFile, read_pairs_file, unjudged_file
 from ..data.registry import DataError
-from .files.run_files import MODELS
 from ..data.tables import read_table
 from ..data.texts import HeldTexts, read_held_texts, texts_file
 from ..encoders.tokens import EncoderError

@@ -11,7 +11,7 @@ def is_shown(progress: bool | None) -> bool: # None: where standard error is a t
     return sys.stderr.isatty() if progress is None else progress
 
 
-def with_bar(items, what: str, progress: bool) -> tqdm: # what: the name of the bar
+def with_bar(items, title: str, progress: bool) -> tqdm: # title: the name of the bar
     "Show how many of some items are done, and estimate the time that is left, while they are gone through."
     delay = 0 if sys.stderr.isatty() else PATIENCE
-    return tqdm(items, what, disable=not progress, leave=False, delay=delay)
+    return tqdm(items, title, disable=not progress, leave=False, delay=delay)

@@ -123,7 +123,8 @@ def diagnose(
     from .diagnosis import FILES
     from .models import load_model
     _check_free(out, FILES, overwrite)
-    models = [load_model(name, names_of(devices)) for name in (base, tuned)]
+    places = names_of(devices)
+    models = [name if places is None else load_model(name, places) for name in (base, tuned)]
     diagnosis = diagnosing.diagnose(
         *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold, prompts=both_prompts, sample=sample,
         texts=new_texts, seed=seed)
@@ -149,11 +150,11 @@ def diagnose_scores(
     new_texts = texts and texts_of(texts)
     files = _read_files(
         train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
-    from . import diagnose as diagnosing
+    from . import external_scores
     from .diagnosis import FILES
     _check_free(out, FILES, overwrite)
     training = files.pop("train", None)
-    diagnosis = diagnosing.diagnose_scores(
+    diagnosis = external_scores.diagnose_scores(
         files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample, texts=new_texts, seed=seed)
     _end(diagnosis, out, fail_on, verdict_words)
 
@@ -218,13 +219,11 @@ def label(
         raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
     if columns is not None and pool is None:
         raise ConfigError("--columns: they are of a pool")
-    from .files.pairs_file import check_file
-    if pool is not None:
-        check_file(Path(pool))
-    if texts is not None:
-        texts_of(texts)
+    from .files.pairs_file import read_pairs_file
+    pairs = None if pool is None else read_pairs_file(pool, columns, name="pool", form="retrieval")
+    new_texts = texts and texts_of(texts)
     from . import label as labeling
-    candidates = labeling.Pool(None, texts, folder) if pool is None else labeling.Pool.pairs(pool, columns)
+    candidates = labeling.Pool(pairs, new_texts, folder)
     echo(repr(labeling.label(base, tuned, candidates, n, out, prompts=both_prompts, seed=seed)))
 
 

@@ -123,7 +123,7 @@ def _task(
     "Return what each method is trained and tested on; a part of a test that is disjoint from training is one if it is large enough."
     all_tests = {name: as_test(name, file, metric=metric) for name, file in files.items() if name != "train"}
     if sample is not None:
-        all_tests |= {name: all_tests[name].fewer(sample) for name in tests}
+        all_tests |= {name: all_tests[name].subsample(sample) for name in tests}
     disjoint = {}
     for name, rows in apart_of([all_tests[name] for name in tests], files["train"]).items():
         with suppress(TooSmall):

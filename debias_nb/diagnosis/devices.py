@@ -1,4 +1,7 @@
 "Texts encoded by several models here, or by one in several processes or on several GPUs, as sentence-transformers does it."
+from contextlib import contextmanager
+from dataclasses import replace
+
 import torch
 
 from ..checks import ConfigError, EncoderError, check_known
@@ -28,12 +31,27 @@ def encode_block(
     return [embed(model, tokens, unit=model.similarity_fn_name == "cosine") for model in models]
 
 
-def encode_on(devices: tuple[str, ...], model, texts: list[str], prompt: str, block: int) -> torch.Tensor: # (n, d); block: texts at a time
+@contextmanager
+def started(scorers: dict): # name -> `Scorer`; yields them with processes that wait for texts, where they have devices
+    "Start the processes of scorers for a block in which each encodes several times, and end them behind it."
+    homes = {name: device_of(scorer.model) for name, scorer in scorers.items()}
+    pools = {name: scorer.model.start_multi_process_pool([*scorer.devices]) for name, scorer in scorers.items() if scorer.devices}
+    try:
+        yield {name: replace(scorer, pool=pools.get(name)) for name, scorer in scorers.items()}
+    finally:
+        for name, pool in pools.items():
+            scorers[name].model.stop_multi_process_pool(pool)
+            scorers[name].model.to(homes[name])
+
+
+def encode_on(scorer, texts: list[str], prompt: str, block: int) -> torch.Tensor: # (n, d); scorer: a `Scorer` with devices; block: texts at a time
     "Encode texts with one process for each device. Raise `EncoderError` for what a process cannot do, and where one has ended."
+    model, devices = scorer.model, scorer.devices
     home = device_of(model)
+    places = {"pool": scorer.pool} if scorer.pool else {"device": [*devices]}
     try:
         vectors = model.encode(
-            texts, prompt=prompt, device=[*devices], chunk_size=block, convert_to_tensor=True, show_progress_bar=False,
+            texts, prompt=prompt, **places, chunk_size=block, convert_to_tensor=True, show_progress_bar=False,
             normalize_embeddings=model.similarity_fn_name == "cosine")
     except RuntimeError as e:
         is_lost = "died" in str(e) or "bootstrapping" in str(e)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHARES', 'SAMPLE', 'SAMPLE_WORDS', 'WORDS_READ', 'LONGEST_SHOWN', 'sample_texts', 'Findings', 'Rule', 'Inputs',
-           'diagnose', 'diagnose_scores']
+           'read_inputs', 'report', 'diagnose']
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #f8fd5144
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
 from .bars import is_shown, with_bar
+from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts, flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
-from .external_scores import NO_WEIGHTS, ExternalScores, Remarks, find_scores, score_test
 from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
 from .inputs import setting_differences
@@ -121,7 +121,7 @@ LONGEST_SHOWN = 400 # characters of a text on the page
 
 def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]:
     "List the cases of each test that fine-tuning lost most, and the importance of their words to each of the models, if any."
-    tables = {test.name: test.lost(MOST_LOST) for test in tests}
+    tables = {test.name: test.largest_losses(MOST_LOST) for test in tests}
     for table in tables.values():
         for side in ("left", "right"):
             texts = table[side].tolist()
@@ -181,15 +181,15 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sam
     if not tests:
         raise DataError("; ".join(left_out.values()))
     if sample is not None:
-        tests = [test.fewer(sample) for test in tests]
+        tests = [test.subsample(sample) for test in tests]
     return tests, left_out
 
 
-def _suspects(train: PairFile | None, scorers: dict[str, Scorer], most: int, seed: int, progress: bool) -> np.ndarray:
+def _suspects(train: PairFile | None, scorers: dict[str, Scorer], max_suspects: int, seed: int, progress: bool) -> np.ndarray:
     "Find pairs of training whose label both models contradict, in a random sample."
     if train is None or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
-    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:most])
+    rows = np.sort(np.random.default_rng([seed, 6]).permutation(len(train))[:max_suspects])
     sample = train.frame.iloc[rows]
     scores = pair_scores(scorers, sample.left.tolist(), sample.right.tolist(), "train: scores", progress)
     return rows[suspects(sample.label.to_numpy(), scores)]
@@ -260,19 +260,12 @@ class Findings:
     suspects: np.ndarray = field(default_factory=lambda: np.empty(0, int)) # rows of training
     unread: dict[str, float] = field(default_factory=dict)   # of `reading_warnings`
     void: dict[str, str] = field(default_factory=dict)       # test -> why it decides nothing
-    before: str = ""                         # what is before the heading
-    behind: str = ""                         # and behind the reason
+    heading_prefix: str = ""                       # what is before the heading
+    reason_suffix: str = ""                       # and behind the reason
 
     @property
     def cosines(self) -> list[str]: # of `flat_scores`
         return [name for name, scorer in self.scorers.items() if scorer.similarity == "cosine"]
-
-
-def _of_scores(models: dict[str, ExternalScores], tests: list[Test]) -> Findings:
-    "Fill the scores of the tests with external ones; `smaller` are the tests, without what was not scored."
-    remarks = Remarks()
-    scored = [score_test(test, models, remarks) for test in tests]
-    return Findings(scored, remarks.warnings, [*remarks.notes, NO_WEIGHTS], void=remarks.void)
 
 
 def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
@@ -295,30 +288,34 @@ def _without_vectors(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]
 
 
 def _of_models(
-    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, most: int, seed: int, progress: bool,
+    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, max_suspects: int, seed: int, progress: bool,
 ) -> Findings:
     "Fill the scores of the tests with those of models and averaged weights, and look at words, labels and texts."
     mixes = {}
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
-    for test in tests:
-        test.ask(scorers | mixes, progress)
+    encoders = scorers | mixes
+    has_devices = any(scorer.devices for scorer in encoders.values())
+    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]: # one model's processes at a time
+        with started(group) as ready:
+            for test in tests:
+                test.add_scores(ready, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
     measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)] # of `below_chance`
     for test, model, metric in with_bar(measured, "resamples", progress): # kept by each test
-        test.of(model, metric)
+        test.measure(model, metric)
     smaller = [test.sampled() for test in tests]
     for test in smaller:
         if not test.scores:
-            test.ask(scorers, progress)
+            test.add_scores(scorers, progress)
     unread = reading_warnings(scorers, smaller)
     return Findings(
         smaller, [*unread, *_same_words(scorers, tests), *_without_vectors(scorers, tests)], _notes_of_models(scorers, tests, bool(mixes)),
         scorers, dict(zip(mixes, SHARES)),
-        suspects=_suspects(train, scorers, most, seed, progress),
+        suspects=_suspects(train, scorers, max_suspects, seed, progress),
         unread=unread,
-        before=_heading_of_same_weights(**scorers),
-        behind=setting_differences(**scorers),
+        heading_prefix=_heading_of_same_weights(**scorers),
+        reason_suffix=setting_differences(**scorers),
         **_of_words(scorers, train, smaller, margin, seed, progress),
     )
 
@@ -329,8 +326,8 @@ def _decide(
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
     results, others = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
     not_tested = _not_tested(tests, like)
-    decision = decide(results, steps, margin=margin, not_tested=not_tested, others=others, has_metric=has_metric, **unusable)
-    return replace(decision, heading=findings.before + decision.heading, reason=decision.reason + findings.behind)
+    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=others, has_metric=has_metric, **unusable)
+    return replace(decision, heading=findings.heading_prefix + decision.heading, reason=decision.reason + findings.reason_suffix)
 
 
 def _thresholds(tests: list[Test], findings: Findings, share: float | None, threshold: float | None) -> pd.DataFrame:
@@ -378,7 +375,7 @@ class Inputs(NamedTuple):
         return {name: file for name, file in self.files.items() if name != "train"}
 
 
-def _read(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) -> Inputs:
+def read_inputs(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) -> Inputs:
     "Check numbers, and read files and texts."
     check_numbers(seed=rule.seed, sample=rule.sample, margin=rule.margin, threshold=rule.threshold)
     new_texts = None if texts is None else read_unlabeled(texts)
@@ -387,7 +384,7 @@ def _read(train: Source | None, tests: dict, texts, rule: Rule, progress: bool) 
     return Inputs(files, *_large_enough(test_files, rule.seed, rule.metric, rule.sample), new_texts)
 
 
-def _report(
+def report(
     command: str, # of `debias-nb`
     models: dict, inputs: Inputs, tests: list[Test], findings: Findings, rule: Rule, progress: bool, prompts: tuple[str, str] | None = None,
 ) -> Diagnosis:
@@ -395,7 +392,7 @@ def _report(
     train, margin, scorers = inputs.train, rule.least, findings.scorers
     disjoint = apart_of(with_bar(tests, "overlap with training", progress), train)
     for test in with_bar(tests, "word overlap", progress):
-        test.ask_words()
+        test.add_overlap_scores()
     defects = flaws(train, tests, findings.suspects, progress)
     unusable = _unusable(tests, _overlap(defects), findings.unread, findings.cosines, margin, findings.void)
     family = [test for test in tests if unusable["broken"] or test.name not in unusable["unusable"]] or tests
@@ -495,66 +492,7 @@ def diagnose(
     """
     rule = Rule(seed, metric, sample, margin, like, threshold)
     bars = is_shown(progress)
-    inputs = _read(train, tests or {}, texts, rule, bars)
+    inputs = read_inputs(train, tests or {}, texts, rule, bars)
     models = load_pair(base, tuned, prompts)
     findings = _of_models(models, inputs.train, inputs.tests, rule.least, sample or PairTest.sample, seed, bars)
-    return _report("diagnose", models, inputs, inputs.tests, findings, rule, bars, prompts)
-
-
-def diagnose_scores(
-    tests: dict,
-    scores: dict | None = None,
-    train: Source | None = None,
-    *,
-    metric: str | None = None,
-    margin: float = 1.,
-    like: str = "like",
-    threshold: float | None = None,
-    sample: int | None = None,
-    texts: str | Path | Iterable[str] | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> Diagnosis:
-    """Report whether and where fine-tuning made scores worse, without models: of cross-encoders, APIs, searches.
-
-    Parameters
-    ----------
-    tests : dict
-        Name to what is tested on: pairs or candidates with the scores of both models, as `score_pairs` or
-        `read_pairs_file(..., scores=("base", "tuned"))` return them, or queries with a corpus, whose `scores` are given.
-    scores : dict, optional
-        Of a search: `base` and `tuned`, each a run (lines of TREC, a table, predictions of mteb 2 or of sentence-transformers,
-        or a dict of query, text and score), or runs by test. A text that is not ranked counts as not found.
-    train, metric, margin, like, threshold, sample, seed, progress : optional
-        As in `diagnose`.
-    texts : str, Path or table, optional
-        Pairs of the new data without labels, with scores in columns `base` and `tuned`, as in `diagnose_texts`.
-
-    Returns
-    -------
-    Diagnosis
-        As of `diagnose`, without what needs the weights: words, averaged weights, what models do not read.
-
-    Raises
-    ------
-    ConfigError
-        For a test without scores, and for scores without a test.
-    DataError
-        As `diagnose`, and for what is no score, naming file and line.
-
-    Examples
-    --------
-    >>> from debias_nb import diagnose_scores, read_pairs_file
-    >>> from debias_nb.diagnosis.demo import offers
-    >>> pairs = offers(300, 1, .2, .4)
-    >>> scored = pairs.assign(base=pairs.label + .1 * pairs.left.str.len(), tuned=pairs.left.str.len())
-    >>> test = read_pairs_file(scored, ("left", "right", "label"), scores=("base", "tuned"))
-    >>> diagnose_scores({"new": test}).verdicts.verdict.tolist()
-    ['worse', 'worse']
-    """
-    rule = Rule(seed, metric, sample, margin, like, threshold)
-    bars = is_shown(progress)
-    inputs = _read(train, tests, texts, rule, bars)
-    models = find_scores(scores, inputs.test_files)
-    findings = _of_scores(models, inputs.tests)
-    return _report("diagnose-scores", models, inputs, findings.smaller, findings, rule, bars)
+    return report("diagnose", models, inputs, inputs.tests, findings, rule, bars, prompts)

@@ -69,7 +69,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         self.primary_metric = "worst_change"
 
     def _value(self, test, scorer) -> float:
-        scores = test.asked({"it": scorer})["it"]
+        scores = test.score({"it": scorer})["it"]
         return test.measured(scores, test.metric).value
 
     def __call__(self, model, output_path=None, epoch: int = -1, steps: int = -1) -> dict[str, float]:

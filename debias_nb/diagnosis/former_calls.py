@@ -3,7 +3,7 @@ from ..checks import ConfigError, quoted
 from .all_clear import diagnose_texts
 from .bars import is_shown
 from .diagnose import diagnose as diagnose_models
-from .diagnose import diagnose_scores
+from .external_scores import diagnose_scores
 from .diagnosis import Diagnosis
 from .files.pairs_file import VALIDATION, PairFile, check_names, read_named_files
 from ..data.registry import DataError

@@ -10,7 +10,6 @@ from .files.pairs_file import PairFile, Source, read_named_files, reading_option
 from ..data.registry import DataError
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
-from .external_scores import ExternalScores
 from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .test_sets import FEWEST_OTHERS, Test
@@ -67,20 +66,20 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     if train is None:
         return {}
     texts = set().union(*train.folded)
-    disjoint = {test.name: test.apart_from(texts) for test in tests}
+    disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str, Scorer] | dict[str, ExternalScores]) -> None: # files: of `file_facts`
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None: # files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
     "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
     for test in tests:
         sample = test.file.sample
         if sample is None:
             continue
-        same = {model["fingerprint"] for model in sample.about["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
+        same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
         if test.file.form == "pooled":
             if not same:
                 raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
-            text = f"{sample.description}; of all {sample.about['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
+            text = f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
         else:
             weights = test.all_weights[0]
             matches = weights @ test.labels / weights.sum()
@@ -88,7 +87,7 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str
             if test.metrics == ("ap",):
                 text += f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match where these are the rarer ones"
             text += "" if same else " (it was drawn for other models, for which it is worth more)"
-        cost = looking_cost(sample.about["looks"]) - 1
+        cost = looking_cost(sample.metadata["looks"]) - 1
         files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
 
 
@@ -131,17 +130,17 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> S
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict[str, Scorer] | dict[str, ExternalScores],
+    scorers: dict,                # a `Scorer` or `ExternalScores` each
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
-    further: dict,                # what else went in
+    details: dict,                # what else went in
     texts: HeldTexts | None = None, # without labels
 ) -> dict:
     "Describe what went in, and the command that repeats it if nothing is in memory alone."
     sources = {name: scorer.source for name, scorer in scorers.items()}
     models = sources
-    if any(isinstance(one, ExternalScores) for one in scorers.values()):
+    if any(isinstance(source, dict) for source in sources.values()): # of external scores
         models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)
@@ -150,7 +149,7 @@ def made_of(
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},
-        **further,
+        **details,
         "texts": texts and texts.facts(),
         "versions": versions(),
         "command": None if None in paths or reading is None else command_line(command, models | inputs),

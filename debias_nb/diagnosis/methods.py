@@ -38,7 +38,7 @@ SUFFIX = "-texts" # of a regularizer on other texts than those of training
 @dataclass(frozen=True)
 class MethodSpec:
     "Description of a kind of method: what help and pages say of it, and the strengths that it takes."
-    about: str
+    description: str
     title: str                     # in headings, with a place for its strength
     strength: float | None = None  # where none is given; None: it takes none
     grid: tuple[float, ...] = ()   # what is tried where one is to be chosen, weakest first
@@ -53,11 +53,11 @@ class MethodSpec:
         return self.is_regularizer and issubclass(self.implementation, Regularizer) and self.implementation.reads_columns
 
 
-def spec_of(own: type, name: str) -> MethodSpec: # own: a regularizer, or a loss of a user's own
+def spec_of(implementation: type, name: str) -> MethodSpec: # implementation: a regularizer, or a loss of a user's own
     "Describe a class as a kind of method."
-    if issubclass(own, torch.nn.Module):
-        return MethodSpec(getattr(own, "about", "fine-tuning with a loss of your own"), name, implementation=own)
-    return MethodSpec(own.about, f"{own.__name__}, λ = {{:g}}", fields(own)[0].default, own.grid, own)
+    if issubclass(implementation, torch.nn.Module):
+        return MethodSpec(getattr(implementation, "about", "fine-tuning with a loss of your own"), name, implementation=implementation)
+    return MethodSpec(implementation.about, f"{implementation.__name__}, λ = {{:g}}", fields(implementation)[0].default, implementation.grid, implementation)
 
 
 METHODS = {
@@ -82,7 +82,7 @@ def methods_table() -> str:
     "List the methods with their default strengths and what each does."
     names = {name: name if spec.strength is None else f"{name}:{spec.strength:g}" for name, spec in METHODS.items()}
     width = max(map(len, names.values()))
-    lines = [f"{names[name]:{width}}  {spec.about}" for name, spec in METHODS.items()]
+    lines = [f"{names[name]:{width}}  {spec.description}" for name, spec in METHODS.items()]
     on_texts = ", ".join(name + SUFFIX for name, spec in METHODS.items() if spec.takes_texts)
     lines.append(f"With --texts also {on_texts}, which read those. mymodule.Name is a loss or regularizer of your own.")
     return "\n".join(lines)
@@ -147,14 +147,14 @@ class Method:
         return self.spec.strength is not None and ":" not in self.name
 
     @property
-    def own(self) -> type | None:
+    def custom_class(self) -> type | None:
         "A loss or a regularizer of a user's own."
         return self.spec.implementation if "." in self.kind else None
 
     @property
     def source(self) -> str | None: # 64 hex digits
         "A digest of the file of a class of your own."
-        return self.own and sha256_file(sys.modules[self.own.__module__].__file__)
+        return self.custom_class and sha256_file(sys.modules[self.custom_class.__module__].__file__)
 
     @property
     def adapters(self) -> dict[str, int] | None: # as `trained_part` takes them; None: all weights are trained
@@ -162,7 +162,7 @@ class Method:
 
     def training(self, settings: PairTraining) -> PairTraining: # settings: of all methods
         "Replace the loss of all methods by a loss of your own."
-        is_loss = self.own and not self.spec.is_regularizer
+        is_loss = self.custom_class and not self.spec.is_regularizer
         return settings.model_copy(update={"loss": self.kind}) if is_loss else settings
 
     def config(
@@ -212,7 +212,7 @@ class Method:
 
     def facts(self) -> dict:
         "Return what a page says of it."
-        about = self.spec.about
+        about = self.spec.description
         if self.texts is not None:
             about += f", on other texts than those of training ({self.texts.path or 'in memory'})"
         return {"name": self.name, "kind": self.kind, "strength": self.strength, "about": about}

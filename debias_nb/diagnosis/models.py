@@ -34,6 +34,7 @@ class Scorer:
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
     devices: tuple[str, ...] = () # of processes that encode for it, one each; none: this process does
+    pool: dict | None = None # of sentence-transformers, where these processes are started
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -222,7 +223,7 @@ def vectors_of(
     if first.devices and texts:
         vectors = {}
         for name, scorer in scorers.items():
-            vectors[name] = encode_on(first.devices, scorer.model, texts, prompt, BLOCK)
+            vectors[name] = encode_on(scorer, texts, prompt, BLOCK)
             bar.update(len(texts))
         return vectors
     models = [scorer.model for scorer in scorers.values()]
@@ -277,7 +278,7 @@ def pair_scores(
     scorers: dict[str, Scorer],
     left: list[str],
     right: list[str],
-    what: str = "",         # the name of the progress bar
+    title: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     """Score pairs by each model's own similarity.
@@ -291,7 +292,7 @@ def pair_scores(
     parts = {name: [np.empty(0)] for name in scorers}
     numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
     step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
-    with tqdm(total=2 * len(left) * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=2 * len(left) * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
@@ -318,7 +319,7 @@ PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 def search_corpus(
     scorers: dict[str, Scorer],
     file,                       # a `PairFile` whose form is retrieval
-    what: str = "",             # as of `pair_scores`, and what follows
+    title: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
     first: dict[str, int] | None = None, # how many of the first texts of each query to keep, of each model; none by default
 ) -> dict[str, Levels]: # of each model
@@ -334,7 +335,7 @@ def search_corpus(
     query, document, grade = (rows[column].to_numpy() for column in ("query", "document", "label"))
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
-    with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=count * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)

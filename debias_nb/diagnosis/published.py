@@ -54,9 +54,9 @@ def published_losses(kinds: list[str] | pd.Series, is_english: bool) -> pd.Serie
     return sums.lost / sums.tasks
 
 # %% ../../nbs/diagnosis/published.ipynb #4f7e8634
-def task_scores(both: pd.DataFrame, trained: list[str]) -> pd.DataFrame: # both: base and tuned by the levels of `KEY`; index: the task
+def task_scores(scores: pd.DataFrame, trained: list[str]) -> pd.DataFrame: # scores: base and tuned by the levels of `KEY`; index: the task
     "Average the scores of two models task by task, with the largest error of each change that the number of items allows."
-    table = both.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
+    table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
     is_trained = [any(is_same_data(task, name) for name in trained) for task in table.index]
     change = (table.tuned - table.base).round(6)
     error = ((table.base * (1 - table.base) + table.tuned * (1 - table.tuned)) / table["items"]) ** .5

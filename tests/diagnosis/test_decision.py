@@ -16,7 +16,8 @@ from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
 from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
-from debias_nb.diagnosis.diagnose import _unusable, diagnose, diagnose_scores
+from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
 from debias_nb.diagnosis.evidence import below_chance, doubts
 from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
@@ -79,7 +80,7 @@ def test_who_has_too_few_labels_is_told_which_to_get_and_asked_once_what_matters
     assert reason.endswith(QUESTION) and reason.count("--metric") == 1
     assert QUESTION not in decide(few, []).reason # whose metric was chosen
     others = [replace(result("new", WORSE), metric="ap")]
-    assert decide(few, [], others=others, has_metric=False).reason.count("--metric") == 1
+    assert decide(few, [], other_metrics=others, has_metric=False).reason.count("--metric") == 1
     for counted in ("labels", "queries"): # these were chosen already, or are none
         assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)], []).reason
 
@@ -143,14 +144,14 @@ def test_a_heading_says_what_any_metric_shows():
     found = verdicts(tests)
     decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
     assert {one.word for one in decides} <= {"cannot tell", "within the margin"}
-    decision = decide(decides, [], others=others)
+    decision = decide(decides, [], other_metrics=others)
     assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
     assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
-    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], others=others)
+    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], other_metrics=others)
     assert "That is by" not in swapped.heading, "both say that it got worse"
-    shipped = decide([replace(decides[2], word="better", low=.01)], [], others=others)
+    shipped = decide([replace(decides[2], word="better", low=.01)], [], other_metrics=others)
     assert shipped.heading == "Ship the tuned encoder. That is by AUC(0.05); by average precision `shoes` got worse."
-    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, others={"plain": [replace(result("new", WORSE), metric="ap")]})
+    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, other_metrics={"plain": [replace(result("new", WORSE), metric="ap")]})
     assert used.heading == "Use plain. That is by AUC(0.05); by average precision `new` got worse."
 
 
@@ -367,7 +368,7 @@ def test_nothing_changed_by_one_metric_is_no_answer_where_another_one_fell(seed)
     assert found.call == "cannot tell" and found.word == "cannot tell"
     assert "That is by AUC(0.05); by average precision `new` got worse" in found.heading and "By AUC(0.05) every change is under" in found.reason
     assert "--metric ap" in found.reason
-    either = decide([result("new", NONE)], [], others=[replace(result("new", BETTER), metric="ap")])
+    either = decide([result("new", NONE)], [], other_metrics=[replace(result("new", BETTER), metric="ap")])
     assert either.call == "either", "a gain by another metric is no loss"
 
 

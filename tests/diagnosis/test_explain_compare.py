@@ -647,7 +647,7 @@ def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of e
         exec(program, {})
     model = load_model(folder)
     measured = {name: as_test(name, read_pairs_file(path, match="same")) for name, path in tests.items()}
-    return {name: test.measured(test.asked({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
+    return {name: test.measured(test.score({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
 
 
 @pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])

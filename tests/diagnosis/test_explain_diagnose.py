@@ -30,7 +30,8 @@ from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
 from debias_nb.diagnosis import bars as progress_bars, diagnose as diagnosing, evidence, models as scoring
 from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
 from debias_nb.diagnosis.compare import compare
-from debias_nb.diagnosis.diagnose import diagnose, diagnose_scores
+from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.diagnosis import FILES, Diagnosis
 from debias_nb.diagnosis.inputs import read_files
 from debias_nb.diagnosis.page import tables as by_test
@@ -659,7 +660,7 @@ def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
 
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
     monkeypatch.setattr(progress_bars, "PATIENCE", 0)
-    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
+    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()}, progress=True)
     assert re.search(r"resamples: .*/14 \[", capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 

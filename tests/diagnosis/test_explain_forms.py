@@ -134,7 +134,7 @@ def test_the_metric_that_is_asked_for_decides_on_tests_that_have_it(models):
 def test_a_sample_has_whole_queries_and_whole_groups(models):
     twice = candidates(40)
     twice = PairFile("t", twice.frame.assign(left=[f"red {number // 2}" for number in twice.frame["query"]]), "", form="candidates")
-    few = as_test("t", twice).fewer(20)
+    few = as_test("t", twice).subsample(20)
     assert len(few.cases) == 20 and few.file.frame.groupby("left")["query"].nunique().eq(2).all()
     assert few.file.frame.groupby("query").size().eq(2).all() and set(few.file.frame["query"]) == set(range(20))
     found = diagnose(*models, tests={"new": retrieval(), "pairs": made.some_pairs(200)}, sample=50)

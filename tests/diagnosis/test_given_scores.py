@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.demo import offers, small_encoder
-from debias_nb.diagnosis.diagnose import diagnose, diagnose_scores
+from debias_nb.diagnosis.diagnose import diagnose
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
-from debias_nb.diagnosis.external_scores import NO_WEIGHTS, score_pairs
+from debias_nb.diagnosis.external_scores import NO_WEIGHTS, diagnose_scores, score_pairs
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.commands.cli import app
 

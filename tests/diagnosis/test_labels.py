@@ -168,7 +168,7 @@ def test_weights_count_for_how_wrong_a_pair_is(models, table):
     "A match above half of the others by number is above more of them by weight, where those below stand for more."
     file = read_pairs_file(fill(table, 100))
     test = as_test("new", file)
-    test.ask({name: load_model(path) for name, path in models.items()})
+    test.add_scores({name: load_model(path) for name, path in models.items()})
     weights = test.all_weights[0]
     others = file.labels == 0
     match = np.flatnonzero(~others)[0]

@@ -195,7 +195,7 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if columns is None:
         return _assign(name, frame, options)
     if columns.form == "retrieval" and options.form is None:
-        lists = [cells.name for cells in _further(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
+        lists = [cells.name for cells in _unused_columns(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
         if len(lists) == 1: # of the candidates of a query
             return replace(columns, form="candidates", negatives=tuple(lists))
         _check_unlabeled(name, frame, columns, options)
@@ -256,7 +256,7 @@ def _example(frame: pd.DataFrame, options: Options) -> str:
     return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + others[:1])
 
 
-def _only_way(name: str, frame: pd.DataFrame, options: Options, there: str) -> Columns:
+def _only_way(name: str, frame: pd.DataFrame, options: Options, available: str) -> Columns:
     "Return the roles by names. Raises `DataError` where there are none, or several."
     ways = roles([column for column in frame if column != options.group], options.form)
     if len(ways) == 1:
@@ -270,10 +270,10 @@ def _only_way(name: str, frame: pd.DataFrame, options: Options, there: str) -> C
     if example:
         advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
-    raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
+    raise DataError(f"{name}: {problem} among the columns {available}; a file needs a header; {advice}")
 
 
-def _further(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
+def _unused_columns(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
     "Return the columns that have no role and number no rows."
     where, *_ = (options.where or "").partition("=")
     role_names = {*columns.names, *options.names, where}
@@ -289,7 +289,7 @@ def _numbers_rows(column: str, cells: pd.Series) -> bool:
 
 def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> None:
     "Refuse matches without labels next to a column of numbers, or of true and false, which may be their labels."
-    for cells in _further(frame, columns, options):
+    for cells in _unused_columns(frame, columns, options):
         values = {str(cell).strip().casefold() for cell in cells.explode().dropna()} - {""}
         if values and all(value in ("true", "false") or number_of(value) is not None for value in values):
             names = ",".join([*columns.left, *columns.right])
@@ -299,7 +299,7 @@ def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
     "List the columns that are not used, with their values where these are few."
-    further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
+    further = [visible(cells.name) + describe_values(cells) for cells in _unused_columns(frame, columns, options)]
     advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in further) else ""
     return f"not used: {', '.join(further)}{advice}" if further else ""
 

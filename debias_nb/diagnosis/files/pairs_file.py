@@ -76,7 +76,7 @@ class PairFile:
         if "group" in self.frame:
             content.append(self.frame.group.tolist())
         if self.sample is not None:
-            content.append(self.sample.about)
+            content.append(self.sample.metadata)
         if self.form != "pairs":
             places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
             content += [self.form, *places, self.corpus]
