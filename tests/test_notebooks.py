@@ -186,6 +186,28 @@ def test_what_another_program_has_written_meanwhile_counts(saved):
     assert saved([checked_out[0] | {"text": ["base ", "1.0\n"]}]) == checked_out
 
 
+def test_a_notebook_that_is_run_twice_in_a_contents_manager_is_what_it_was(tmp_path, monkeypatch):
+    "The manager of JupyterLab itself reads and saves it: while it runs without outputs, and then with them."
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab, "FIRST", {})
+    (tmp_path / "nbs").mkdir()
+    file = tmp_path / "nbs/read.ipynb"
+    file.write_text((ROOT / "nbs/read/itvreg.ipynb").read_text("utf-8"), "utf-8")
+    before = file.read_bytes()
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook=lab.clean_before_saving)
+    opened = manager.get("nbs/read.ipynb")
+    for _ in range(2): # Run All
+        for has_outputs in (False, True):
+            model = json.loads(json.dumps(opened, default=str))
+            for number, cell in enumerate(cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"):
+                cell["execution_count"] = number + 1
+                cell["outputs"] = cell["outputs"] if has_outputs else []
+                cell["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+            manager.save(model, "nbs/read.ipynb")
+            assert (file.read_bytes() == before) is has_outputs
+
+
 def test_lab_starts_no_language_server(monkeypatch):
     for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
