@@ -272,3 +272,9 @@ def two_digits(value: float) -> str:
     "Write a number with two digits that count."
     digits = max(0, 1 - math.floor(math.log10(value))) if value else 0
     return f"{round(value, digits):,.{min(digits, 2)}f}"
+
+
+def taken(records: Collection[dict]) -> tuple[str, str]: # of finished runs, at least one
+    "Say how many minutes some runs took, one after the other, and the most memory that one of them held, in GiB."
+    minutes = sum(record["seconds"] for record in records) / 60
+    return two_digits(minutes), two_digits(max(record["peak_memory_bytes"] for record in records) / 2**30)

@@ -13,13 +13,13 @@ from debias_nb.papers.tasks.authors import author_loss, author_split, beginning,
 from debias_nb.papers.tasks.authors import attempts, fit_authors, leaks, tune
 from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
+from debias_nb.papers.pages.cases import leak_rows
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
 from debias_nb.runs.config import RunConfig
 from debias_nb.papers.settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod, AuthorsTraining, SplitConfig
 from debias_nb.runs.runner import absent, execute
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
-from cells import defined_in
 from made import pin
 
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
@@ -262,4 +262,4 @@ def test_a_record_has_counts_and_cases_of_leakage():
     assert found == leaks(CORPUS)
     assert {leak["test topic"] for leak in found} <= set(split.tests["cross"].topic)
     assert {leak["training topic"] for leak in found} <= set(split.train.topic)
-    assert {"cosine", "shared words", "test", "training"} <= set(defined_in("arr/table01").leak_rows([record]))
+    assert {"cosine", "shared words", "test", "training"} <= set(leak_rows([record]))

@@ -277,6 +277,16 @@ class Results:
             return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
 
 
+    def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study: # as `study`
+        """Load a study, or run those of the requested methods and encoders that it has; of a page with several.
+
+        Raises as `study`."""
+        experiment = load_experiment(name, profile)
+        asked = {"methods": methods, "encoders": encoders}
+        own = {kind: names and [one for one in names if one in experiment.by_name(kind)] for kind, names in asked.items()}
+        return self.load(name, profile) if [] in own.values() else self.study(name, profile, **own, **others)
+
+
 def best_settings(
     runs: pd.DataFrame, # of a table with several settings of each method
 ) -> dict[str, str]: # family -> the method with the highest mean, the first of equals
