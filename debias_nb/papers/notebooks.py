@@ -3,6 +3,7 @@
 Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here
 parameters are checked before a kernel starts.
 """
+import ast
 import logging
 import os
 from difflib import get_close_matches
@@ -27,17 +28,21 @@ def parameter_types(template: Path) -> dict[str, object]:
 
     Raise `RunnerError` for another form."""
     from papermill import inspect_notebook
+    from papermill.iorw import load_notebook_node
     logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
+        cells = load_notebook_node(str(template)).cells
+        (source,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
         parameters = inspect_notebook(str(template))
         types = {}
         for name, parameter in parameters.items():
             kind = TYPES[parameter["inferred_type_name"]]
-            types[name] = kind | None if parameter["default"] == "None" else kind
+            types[name] = kind | None if ast.literal_eval(parameter["default"]) is None else kind
+        lines = ast.parse(source).body
+        if len(lines) != len(types):
+            raise ValueError(f"{len(types)} of {len(lines)} lines are `name: type = literal`")
     except Exception as e:
-        raise RunnerError(f"{template}: no notebook whose parameters can be read ({type(e).__name__}: {e})") from None
-    if not types:
-        raise RunnerError(f"{template}: no notebook with a cell of parameters")
+        raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
     return types
 
 

@@ -38,7 +38,7 @@ ENV = os.environ | {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
-PARAMETERS = 'profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False'
+PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
 WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "lambda.ipynb", "report.ipynb", "known_texts.ipynb", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -131,7 +131,7 @@ def odd_notebooks(tmp_path_factory):
     (["toy/godo"], "'toy/good'"),
     (["../secrets"], "'../secrets'"),
     (["toy/doubled"], "doubled.ipynb"),
-    (["toy/computed"], "'open'"),
+    (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
     (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel"),
 ])
