@@ -16,6 +16,7 @@ from notebooks import ROOT, notebooks
 from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
 from debias_nb.papers.pages.tables import show
+from debias_nb.runs import runner
 from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()
@@ -319,13 +320,13 @@ def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
 # One page, and one's own runs.
 
 def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeypatch):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
+    monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     found = frame.Results().study("itvreg/table05", "small")
     assert found._repr_markdown_() == frame.Results().load("itvreg/table05", "small")._repr_markdown_()
 
 
 def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
+    monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     results = frame.Results(is_page=True)
     assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05", "small"), "and what is read is read once"
 
@@ -333,14 +334,14 @@ def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
 @pytest.mark.parametrize("given", [
     {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
 def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: "runs of one's own")
+    monkeypatch.setattr(runner, "run", lambda *args, **more: None)
+    monkeypatch.setattr(frame, "page", lambda *args: "runs of one's own")
     assert frame.Results().study("itvreg/table05", "small", **given) == "runs of one's own"
 
 
 @pytest.fixture
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
-    from debias_nb.runs import runner
     from made import invented
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
@@ -353,8 +354,8 @@ def weighted(tmp_path, monkeypatch):
         return runner.Outcome({run.id: {} for run in runs}, {}, {}, [])
 
     monkeypatch.setattr(runner, "run_all", run_all)
-    asked = dict(seeds=[0], methods=["Base", "Finetuned", "OutReg"], encoders=None, weight=1., full=False)
-    return frame.make_study("itvreg/table03", "small", asked, None, False), stores, tmp_path
+    asked = runner.load("itvreg/table03", "small", seeds=[0], methods=["Base", "Finetuned", "OutReg"], weight=1.)
+    return frame.page(asked, runner.run(asked)), stores, tmp_path
 
 
 def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(weighted):
@@ -431,7 +432,7 @@ def test_what_a_person_stops_ends_in_one_sentence(monkeypatch):
     def stopped(*args, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(frame, "make_study", stopped)
+    monkeypatch.setattr(runner, "run", stopped)
     with pytest.raises(Interrupted, match="^itvreg/table05 was interrupted; finished runs are kept") as error:
         frame.Results().study("itvreg/table05", "small", own=True)
     assert len(error.value._render_traceback_()) == 1
