@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
-from .bars import is_shown
+from ..bars import is_shown
 from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite, Prompts, Sample, Seed, Tests
 from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, folder, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers

@@ -22,7 +22,7 @@ from ..data.sentences import GENERAL_TEXTS
 from ..data.texts import HeldTexts, read_held_texts
 from ..encoders.kinds import deep_copy
 from ..files import cache_dir, fingerprint
-from .bars import is_shown
+from ..bars import is_shown
 from .comparison import Comparison, Kind, part_name
 from .evidence import doubts, shared_pairs
 from .former import accepts_former

@@ -23,7 +23,7 @@ from ..data.registry import DataError
 from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
-from .bars import is_shown, with_bar
+from ..bars import is_shown, with_bar
 from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores

@@ -4,7 +4,7 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, TITLES, Measured, Test, TooSmall, difference, figures, level, split_halves
-from .bars import with_bar
+from ..bars import with_bar
 from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of

@@ -15,7 +15,7 @@ from ..data.registry import DataError
 from .files.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
-from .bars import is_shown
+from ..bars import is_shown
 from .diagnose import Findings, Rule, read_inputs, report
 from .diagnosis import Diagnosis
 from .test_sets import RetrievalTest, Test, part_of

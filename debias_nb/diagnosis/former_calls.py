@@ -1,7 +1,7 @@
 "What the calls of `former` do now, with the arguments that they gave."
 from ..checks import ConfigError, quoted
 from .all_clear import diagnose_texts
-from .bars import is_shown
+from ..bars import is_shown
 from .diagnose import diagnose as diagnose_models
 from .external_scores import diagnose_scores
 from .diagnosis import Diagnosis

@@ -21,7 +21,7 @@ from .files.pairs_file import PairFile, Source, read_pairs_file, unjudged_file
 from ..data.registry import DataError
 from .files.samples import sample_files, sidecar_of
 from ..data.texts import read_texts_file
-from .bars import is_shown
+from ..bars import is_shown
 from .former import accepts_former
 from .inputs import load_pair
 from .models import Model, Scorer, pair_scores, search_corpus

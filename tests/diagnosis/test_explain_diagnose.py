@@ -27,7 +27,8 @@ from debias_nb.encoders import interventions
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
-from debias_nb.diagnosis import bars as progress_bars, diagnose as diagnosing, evidence, models as scoring
+from debias_nb import bars as progress_bars
+from debias_nb.diagnosis import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.diagnose import diagnose

@@ -19,7 +19,7 @@ from ...data.registry import DataError
 from .samples import ROW_ID, Sample, read_sample, sidecar_of, unmarked
 from ...data.tables import check_file, in_memory, is_retrieval, is_text, named_values
 from ...data.tables import path_and_part, read_table, rows_where, spread
-from ..bars import with_bar
+from ...bars import with_bar
 
 
 MATCHING = ("match", "match_from", "other_to") # what a match is
