@@ -220,7 +220,7 @@ def test_lab_starts_no_language_server(monkeypatch):
 
 
 @pytest.mark.parametrize("here, words, is_root", [
-    (".", [], True), ("nbs", [], True), (".", ["nbs/own_pairs.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
+    (".", [], True), ("nbs", [], True), (".", ["nbs/read/itvreg.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
     ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False), ("/", ["{elsewhere}"], False),
 ])
 def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
@@ -438,7 +438,7 @@ def test_what_a_person_stops_ends_in_one_sentence(monkeypatch):
     assert len(error.value._render_traceback_()) == 1
 
 
-OWN_PAIRS = ROOT / "nbs/own_pairs.ipynb"
+[OWN_PAIRS] = [path for path in NOTEBOOKS if path.name == "own_pairs.ipynb"]
 
 
 def long_calls(sources):

@@ -38,11 +38,15 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
         check_lines(f"texts of {path}", text)
         return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
     table = read_table(path)
+    if isinstance(table, dict): # of a file with a corpus
+        raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in a column")
     if table.empty:
         raise DataError(f"texts of {path}: no texts")
     if column not in table:
         advice = f"name the column that holds the texts, as in {path}:COLUMN"
         raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
+    if [*table].count(column) > 1:
+        raise DataError(f"{path}: one column {column!r} is expected, found {[*table].count(column)}")
     check(str(path), table[column], table[column].map(is_text), "a text is expected")
     return table[column].tolist()
 

@@ -47,7 +47,7 @@ class LabelFile:
         "Write rows in the form of the file."
         text = self.content.decode("utf-8", "replace")
         delimiter = max(",;\t", key=text.partition("\n")[0].count)
-        ends = "\r\n" if b"\r\n" in self.content else "\n"
+        ends = next((ends for ends in ("\r\n", "\n") if ends.encode() in self.content), "\r")
         mark = codecs.BOM_UTF8 * self.content.startswith(codecs.BOM_UTF8)
         has_return = rows.map(lambda cell: "\r" in str(cell)).any(axis=None)
         quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL

@@ -32,7 +32,7 @@ MODELS = ("base", "tuned")
 MOST = 10**6 # of a grade
 ID_OF_TEXT = re.compile(r"\w*\d[\w-]*") # no blank, and a digit
 MANY_ROWS = 10 # of each value of a column that is no text
-NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
+TWO_TEXTS = "two columns of texts are needed"
 
 
 def fold_name(name: str) -> str:
@@ -266,7 +266,7 @@ def _only_way(name: str, frame: pd.DataFrame, options: Options, available: str) 
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
     example = _example(frame, options)
-    advice = NAME_THEM
+    advice = TWO_TEXTS
     if example:
         advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
@@ -354,7 +354,7 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
-        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
+        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {TWO_TEXTS}")
     return texts
 
 
