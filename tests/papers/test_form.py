@@ -90,7 +90,7 @@ def test_several_columns_of_one_name_are_averaged(results):
 
 
 def test_what_a_page_takes_is_what_its_records_took(results):
-    lines = run_table("itvreg/table03", results).splitlines()[2:]
+    lines = run_table("itvreg/table03", results).splitlines()[2:5]
     for profile, line in zip(("planted", "small"), lines):
         records = results.load("itvreg/table03", profile).finished
         command, runs, minutes, memory = [cell.strip() for cell in line.strip("|").split("|")]
@@ -113,4 +113,4 @@ def test_a_notebook_of_a_table_runs_and_renders(name):
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert all(source.count("\n") < MOST_LINES for source in code) and sum(source.count("\n") + 1 for source in code) <= MOST_CODE
     assert not [source for source in code if re.search(r"(?m)^\s*(def|class) ", source)], "what is shared is the library's"
-    assert "if further:" in code[-1]
+    assert re.match(r"if further\b", code[-1])

@@ -145,7 +145,10 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         records = {id: record for one in own for id, record in results.load(one.name, profile).records_by_id.items() if record["status"] == "finished"}
         if records:
             rows.append([command, len(records), *taken(records.values())])
-    return text_table(["command", "runs", "minutes", "memory, GiB"], rows, 1)
+    if not rows:
+        return f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile planted`: nothing is trained, and it takes seconds."
+    again = "Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and replicates."
+    return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{again}"
 
 
 def show_foot(
@@ -155,9 +158,7 @@ def show_foot(
 ) -> None:
     "Display which printed settings differ in a way that may change the answer, and how to run the page."
     show("## What differs", key_deviations(page, profile))
-    show(
-        "## Run it", run_table(page, results),
-        "Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and replicates.")
+    show("## Run it", run_table(page, results))
 
 
 def show_form(
