@@ -124,7 +124,7 @@ def test_search_finds(tab, searched):
 
 KINDS = {
     "start": "index.html", "page of a table": "reports/itvreg/table03.html", "notebook": "losses/pair_losses.html",
-    "diagnosis": "reports/diagnose/questions.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
+    "diagnosis": "reports/diagnosis/questions.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
 }
 
 

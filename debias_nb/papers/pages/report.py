@@ -185,7 +185,7 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
+    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "labels": "diagnosis/LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
     "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
@@ -218,7 +218,7 @@ def seen_from_page(
         is_below = target.is_relative_to("nbs/papers")
         if is_below and not is_of_library(target.relative_to("nbs/papers")): # a reader of pages is sent to the page
             target = "reports" / page_path(str(target.relative_to("nbs/papers").with_suffix("")))
-        address = posixpath.relpath(target, posixpath.join("reports", here))
+        address = posixpath.relpath(target, "reports" / page_path(name).parent)
         if not address.startswith("."):
             address = f"./{address}"
         return f"{before}{address}"
