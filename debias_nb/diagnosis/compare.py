@@ -210,7 +210,7 @@ def compare(
     redraw : float in (0, 1), optional
         Each seed trains on a random sample of its own, this fraction of the pairs, such as 0.8, in whole groups that share texts, so
         that intervals say what other pairs of the same source would change; by default all seeds train on all pairs. It matters
-        where the pairs are a sample of those that might have been labeled; `reports/itvreg/draws.md` shows how much.
+        where the pairs are a sample of those that might have been labeled; `reports/studies/new_data.md` shows how much.
     kind : str, optional
         What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other
         kind. Where nothing can be told, records of this encoder, loss and kind say what is likely.

@@ -13,7 +13,7 @@ from types import ModuleType
 from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
 from ..runs.config import configured, load_experiment, typed
-from .pages.places import is_of_library
+from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
 
 
 class NotebookFailed(RuntimeError):
@@ -51,10 +51,11 @@ def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str,
 
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
-    "List all templates of the project."
+    "List what can be executed: the notebooks of papers, and the experiments that studies sum up."
     folder = root / "nbs/papers"
     places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
-    return sorted(place.with_suffix("").as_posix() for place in places if not is_of_library(place))
+    own = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
+    return sorted((own | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -82,6 +83,8 @@ def template_path(name: str, profile: str, root: Path) -> Path: # name: `paper/e
     "Return the notebook that shows an experiment. Raise `RunnerError` with the closest names if there is none."
     if name not in [*templates(root), *configured("*/*.yaml", root)]:
         raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
+    if name in STUDY_OF:
+        return root / "nbs/papers" / f"{ANY_EXPERIMENT}.ipynb"
     page = load_experiment(name, profile, root).page
     path = root / "nbs/papers" / f"{name}.ipynb"
     return path.with_stem(page or path.stem)
@@ -166,6 +169,8 @@ def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> P
     "Execute the notebook of an experiment at a profile."
     template = template_path(name, profile, root)
     values = {"profile": profile} | parameters
+    if "name" in parameter_types(template):
+        values["name"] = name
     if "own" in parameter_types(template):
         values.setdefault("own", True)
     return run_notebook(template, executed_path(root, name, profile, values), values, cwd=root)

@@ -10,7 +10,7 @@ import pytest
 from conftest import SITE, package
 
 PAGES = sorted(SITE.rglob("*.html"))
-FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnose"})
+FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnosis"})
 LARGEST = [max(folder.glob("*.html"), key=lambda page: page.stat().st_size) for folder in FOLDERS] # of each folder of mkdocs' pages
 
 

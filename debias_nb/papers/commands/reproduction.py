@@ -216,9 +216,10 @@ def batch(
         failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
             from ..notebooks import execute_all
-            from ..pages.report import has_notebook, page_of
-            pages = [page_of(experiments[name]) if name in experiments else name for name in names]
-            executable = list(filter(has_notebook, dict.fromkeys(pages)))
+            from ..pages.places import STUDY_OF, page_of
+            from ..pages.report import has_notebook
+            pages = [page_of(experiments[name]) if name in experiments and name not in STUDY_OF else name for name in names]
+            executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
             failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or cores())
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
     for name, why in failures.items():
