@@ -123,7 +123,7 @@ def test_the_library_imports_what_it_depends_on_and_no_more():
 
 
 SNIPPETS = [
-    snippet for path in ("README.md", "nbs/check.ipynb") for text in texts(ROOT / path)
+    snippet for path in ("README.md", "nbs/diagnosis/check.ipynb") for text in texts(ROOT / path)
     for snippet in re.findall(r"```python\n(.*?)```", text, flags=re.S)]
 
 

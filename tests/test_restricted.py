@@ -76,7 +76,7 @@ def test_each_published_diagnosis_has_one_test_like_training_and_the_program_of_
     assert page.count("Like training") == 1 and "held to" not in page
 
 
-@pytest.mark.parametrize("picture", [*(f"diagnose/{name}" for name in diagnose_cases.CASES), "README"])
+@pytest.mark.parametrize("picture", [*(f"diagnosis/{name}" for name in diagnose_cases.CASES), "README"])
 def test_a_picture_says_what_its_page_says(picture):
     name = pictures.README[0] if picture == "README" else Path(picture).name
     twin = json.loads((diagnose_cases.OUT / f"{name}.json").read_text("utf-8"))

@@ -47,7 +47,7 @@ def shown(notebook: str, what: str, **names) -> str:
 
 
 def site_of_forms() -> str:
-    return shown("nbs/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
+    return shown("nbs/diagnosis/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
 
 
 def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):

@@ -1,4 +1,4 @@
-"""Diagnoses of real fine-tuning, written to reports/diagnose/: pages, their twins, and a README.md that says what each found.
+"""Diagnoses of real fine-tuning, written to reports/diagnosis/: pages, their twins, and a README.md that says what each found.
 
 questions     Quora's duplicate questions, tested on their own test and on AskUbuntu
 products      offers of computers, tested on all four categories
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from notebooks import ROOT
 
-OUT = ROOT / "reports" / "diagnose"
+OUT = ROOT / "reports" / "diagnosis"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Make the records of reports/LABELS.md, as configs/labels.yaml states them:
+"""Make the records of reports/diagnosis/LABELS.md, as configs/labels.yaml states them:
 
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
 python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there

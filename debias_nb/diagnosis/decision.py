@@ -278,7 +278,7 @@ def exclusion(result: Result) -> str:
 
 
 CHOSEN = 200 # labels that a sentence names
-WORTH = 2    # labels at random that one chosen by `label` is worth, or more, in three of four pools of real pairs (reports/LABELS.md)
+WORTH = 2    # labels at random that one chosen by `label` is worth, or more, in three of four pools of real pairs (reports/diagnosis/LABELS.md)
 
 
 def chosen_labels(result: Result, margin: float) -> str: # "" where they are of no use

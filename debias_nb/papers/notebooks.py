@@ -12,7 +12,7 @@ from pathlib import Path
 from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
 from ..runs.config import ExperimentConfig, configured, load_experiment, typed
-from .pages.places import is_of_library
+from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
 
 
 class NotebookFailed(RuntimeError):
@@ -58,10 +58,11 @@ def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str,
 
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
-    "List all templates of the project."
+    "List what can be executed: the notebooks of papers, and the experiments that studies sum up."
     folder = root / "nbs/papers"
     places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
-    return sorted(place.with_suffix("").as_posix() for place in places if not is_of_library(place))
+    own = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
+    return sorted((own | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -92,9 +93,9 @@ def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: #
     return load_experiment(name, profile, root)
 
 
-def template_path(page: str, root: Path) -> Path: # page: as of `report.page_of`
-    "Return the path of the notebook of a page."
-    return root / "nbs/papers" / f"{page}.ipynb"
+def template_path(place: str, root: Path) -> Path: # place: a page, or an experiment that a study sums up
+    "Return the path of the notebook that shows runs; those that studies sum up have one in common."
+    return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
 
 
 def _kernel_manager():
@@ -169,6 +170,8 @@ def runs_itself(template: Path, parameters: dict) -> bool:
 def execute_notebook(template: Path, name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
     "Execute the notebook that shows an experiment at a profile."
     values = {"profile": profile} | parameters
+    if "name" in parameter_types(template):
+        values["name"] = name
     if runs_itself(template, values):
         values["own"] = True
     return run_notebook(template, executed_path(root, name, profile, values), values, cwd=root)

@@ -616,7 +616,7 @@ def test_page_and_twin_have_the_same_numbers(tables):
         assert f"{100 * row.tuned:.1f}" in page
     assert pd.DataFrame(twin["verdicts"]).change.tolist() == pytest.approx(tables.verdicts.change.tolist(), abs=1e-6)
     assert set(twin) == {"schema", "made by", "verdict", *vars(tables)}
-    told = (Path(__file__).parents[2] / "nbs/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
+    told = (Path(__file__).parents[2] / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
     rows = re.findall(r'"\| (`[^|]+) \|', told)
     assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]

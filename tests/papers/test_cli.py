@@ -39,7 +39,7 @@ ENV = os.environ | {
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "lambda.ipynb", "report.ipynb", "known_texts.ipynb", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 

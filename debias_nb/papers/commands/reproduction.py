@@ -141,11 +141,11 @@ def run(
     from ...runs import runner
     from ..notebooks import NARROWING, NotebookFailed, check_parameters, configuration_of, execute_notebook, runs_itself, template_path
     from ..pages.frame import Results, RunsFailed, page
-    from ..pages.report import page_of
+    from ..pages.places import STUDY_OF, page_of
     seed_list = None if seeds is None else parse_seeds(seeds)
     parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
     configuration = configuration_of(name, profile, root)
-    template = template_path(page_of(configuration), root)
+    template = template_path(name if name in STUDY_OF else page_of(configuration), root)
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}
@@ -211,9 +211,10 @@ def batch(
         failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
             from ..notebooks import execute_all
-            from ..pages.report import has_notebook, page_of
-            pages = [page_of(experiments[name].configuration) if name in experiments else name for name in names]
-            executable = list(filter(has_notebook, dict.fromkeys(pages)))
+            from ..pages.places import STUDY_OF, page_of
+            from ..pages.report import has_notebook
+            pages = [page_of(experiments[name].configuration) if name in experiments and name not in STUDY_OF else name for name in names]
+            executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
             failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or runner.cores())
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
     for name, why in failures.items():

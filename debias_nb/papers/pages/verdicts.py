@@ -118,7 +118,7 @@ class Claim:
         for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
             outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
-                place = line.where(self.pages.get(line.table, line.table))
+                place = line.where(self.pages.get(line.table, f"./{line.table}.ipynb"))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
         return rows
 
