@@ -41,7 +41,7 @@ def imported(path):
 TRUNK = (("debias_nb",), ("data",), ("encoders",), ("measures",), ("losses",), ("runs",), ("commands",))
 LEAVES = {
     "diagnosis": (("diagnosis.files",), ("diagnosis",)),
-    "papers": (("papers.data", "papers.worlds"), ("papers.tasks",), ("papers.pages",), ("papers",)),
+    "papers": (("papers.settings",), ("papers.data", "papers.worlds"), ("papers.tasks",), ("papers.pages",), ("papers",)),
 }
 FLOORS = {room: floor for leaf in LEAVES.values() for floor, rooms in enumerate(TRUNK + leaf) for room in rooms}
 

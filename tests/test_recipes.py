@@ -288,7 +288,7 @@ def test_a_claim_gets_a_verdict(project):
     claim = list(book.claims.values())[-1]
     assert claim.statement == heading.text.splitlines()[2]
     assert claim.facts
-    assert f"**{claim.statement}**" in book.table(claim.id)
+    assert f"{claim.id} | {claim.statement} |" in book.page()
     for profile in ("planted", "small"):
         assert claim.word(profile) in OF_CLAIMS.values()
 

@@ -56,7 +56,7 @@ def test_pages_name_restricted_texts_by_their_place(tmp_path):
     base, tuned = (str(table(tmp_path / str(seed), seed)) for seed in (0, 1))
     pairs = some_pairs()
     pairs["left"] = [f"{QUESTION} {text}" for text in pairs.left]
-    found = diagnose(base, tuned, pairs, {"quora": pairs}, progress=False)
+    found = diagnose(base, tuned, pairs, {"quora": pairs})
     diagnose_cases.without_texts(found, diagnose_cases.CASES["products"])
     assert all("giraffe" in text for text in (found.flips["quora"].left[0], found.json()))
     diagnose_cases.without_texts(found, diagnose_cases.CASES["questions"])

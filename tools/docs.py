@@ -302,8 +302,9 @@ ROOMS = { # of the part of the contents that says how the library is made -> fol
 
 def contents(names: dict[str, str]) -> list:
     "The contents in the order in which a reader would ask."
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     by_folder = {}
-    for source, name in names.items():
+    for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
     reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
     papers = []

@@ -239,18 +239,18 @@ def _how(registry, dataset, entry) -> str:
     "Explain how to get a file."
     by_hand = f"place it as {dataset}/{entry.file} in the folder that DEBIAS_NB_DATA names"
     if entry.url:
-        return f"downloaded when it is needed from {entry.url} ({entry.bytes:,} bytes), or {by_hand}"
+        return f"{by_hand}, or let it be downloaded when it is needed from {entry.url} ({entry.bytes:,} bytes)"
     return f"{by_hand} ({registry.datasets[dataset].by_hand}). Format: {entry.format}"
 
 
 def _missing(registry, dataset, entry, why) -> MissingData:
-    "Make the error for a missing file: the folders searched, and how to get it."
-    message = f"{dataset}/{entry.file} is missing: {why}"
+    "Make the error for a missing file: how to get it, and the folders searched."
+    message = f"{dataset}/{entry.file} is missing: {why}\n  {_how(registry, dataset, entry)}"
     for folder in data_folders():
         message += f"\n  looked for {folder / dataset / entry.file}"
     if not os.environ.get("DEBIAS_NB_DATA"):
         message += " (DEBIAS_NB_DATA is not set)"
-    return MissingData(f"{message}\n  {_how(registry, dataset, entry)}")
+    return MissingData(message)
 
 # %% ../../nbs/data/registry.ipynb #a48c11ff
 class UnknownData(MissingData):
@@ -266,8 +266,8 @@ def _download(registry, dataset, entry) -> Path:
     try:
         return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder, downloader=loader)) # pyrefly: ignore[bad-argument-type]
     except OSError as e: # no net, 404, broken off, disk full
-        why = f"the download failed ({type(e).__name__}: {e})"
-        raise _missing(registry, dataset, entry, why) from e
+        missing = _missing(registry, dataset, entry, f"the download failed ({type(e).__name__})")
+        raise MissingData(f"{missing}\n  what the download said: {e}") from e
     except ValueError as e:
         raise ChangedData(f"{entry.url}: {e}") from None
 

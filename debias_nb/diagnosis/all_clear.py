@@ -1,4 +1,5 @@
 """How much fine-tuning can have changed on unlabeled texts: by the nearest neighbors that moved, and by the ranks of candidate pairs."""
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,16 +9,16 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from ..checks import ConfigError
-from .files.forms import roles
+from .files.forms import MODELS, roles
 from .files.pairs_file import PairFile, read_pairs_file, unjudged_file
 from ..data.registry import DataError
-from .files.run_files import MODELS
 from ..data.tables import read_table
 from ..data.texts import HeldTexts, read_held_texts, texts_file
 from ..encoders.tokens import EncoderError
-from .inputs import made_of
-from .models import Scorer, pair_scores, search_corpus
+from .inputs import load_pair, made_of
+from .models import Model, Scorer, pair_scores, search_corpus
 from .page import json_text
+from .ranges import check_numbers
 from ..files import package_file
 
 NEIGHBORS = 10
@@ -174,7 +175,52 @@ def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | No
     return AllClear(bool(is_clear), sentences, churn, bound)
 
 
-def diagnose_texts(scorers: dict[str, Scorer], data: tuple, seed: int, options: dict) -> AllClear: # data: of `read_unlabeled`
-    "Say what unlabeled data alone tell, and how that was made. Raise as `all_clear`."
-    facts = made_of("diagnose", scorers, {}, (), options, {}, data[0])
+def diagnose_texts(
+    texts: str | Path | Iterable[str], base: "Model | None" = None, tuned: "Model | None" = None, *,
+    prompts: tuple[str, str] | None = None, seed: int = 0,
+) -> AllClear:
+    """Say how much fine-tuning can have changed on unlabeled texts of new data: all clear, or label.
+
+    Parameters
+    ----------
+    texts : str, Path, list or table
+        Unlabeled texts: one per line of a file, a column text (or FILE:COLUMN), a list, or pairs of texts in two columns.
+    base, tuned : str, Path or SentenceTransformer, optional
+        As in `diagnose`. They may be left out where pairs have scores of both, in columns `base` and `tuned`.
+    prompts : tuple of two str, optional
+        As in `diagnose`.
+    seed : int in [0, 4294967295]
+        Seed of the sample of texts.
+
+    Returns
+    -------
+    AllClear
+        Printed, it is the answer. All clear where so few nearest neighbors changed, or so few ranks of pairs, that a loss of two
+        points is as good as excluded; else label. It is never an alarm.
+
+    Raises
+    ------
+    ConfigError
+        For one model alone, and for no models and no scores.
+    DataError
+        For texts that cannot be read, or are fewer than 12.
+    EncoderError
+        As `diagnose`.
+
+    Examples
+    --------
+    >>> from debias_nb import diagnose_texts
+    >>> from debias_nb.diagnosis.demo import offers, small_encoder
+    >>> found = diagnose_texts(offers(300, 1, .2, .4).left.tolist(), small_encoder(0), small_encoder(1))
+    >>> found.is_clear, bool(found.churn > .5)
+    (False, True)
+    """
+    check_numbers(seed=seed)
+    if (base is None) != (tuned is None):
+        raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
+    if base is None and prompts is not None:
+        raise ConfigError("prompts: these need both models, base and tuned")
+    data = read_unlabeled(texts)
+    scorers = {} if base is None else load_pair(base, tuned, prompts)
+    facts = made_of("diagnose-texts", scorers, {}, (), {"seed": seed, "prompts": prompts}, {}, data[0])
     return replace(all_clear(scorers, *data, seed), facts=facts)

@@ -40,9 +40,9 @@ VERDICT = [ # columns of `verdicts`
 ]
 
 
-def parts_of(test: Test, apart: dict[str, np.ndarray] | None) -> dict: # part -> rows of the cases; None: all
+def parts_of(test: Test, disjoint: dict[str, np.ndarray] | None) -> dict: # part -> rows of the cases; None: all
     "Return all cases of a test, and those that share no text with training where others do."
-    return {WHOLE: None} | ({NEW: apart[test.name]} if test.name in (apart or {}) else {})
+    return {WHOLE: None} | ({NEW: disjoint[test.name]} if test.name in (disjoint or {}) else {})
 
 
 def change_of(test: Test, model: str, metric: str, rows=None) -> Paired | None: # rows: of the cases; None: all
@@ -50,7 +50,7 @@ def change_of(test: Test, model: str, metric: str, rows=None) -> Paired | None: 
     try:
         if rows is not None:
             test.check_rows(rows)
-        return difference(test.of(model, metric, rows), test.of("base", metric, rows))
+        return difference(test.measure(model, metric, rows), test.measure("base", metric, rows))
     except TooSmall:
         return None
 
@@ -66,13 +66,13 @@ def _row(test: Test, tests: int, part: str, rows, metric: str) -> dict:
         "paired": change_of(test, "tuned", metric, rows),
     }
     if row["paired"] is not None:
-        row |= {model: test.of(model, metric, rows).value for model in ("base", "tuned")} | figures(row["paired"])
+        row |= {model: test.measure(model, metric, rows).value for model in ("base", "tuned")} | figures(row["paired"])
     return row
 
 
 def verdicts(
     tests: list[Test],
-    apart: dict[str, np.ndarray] | None = None, # of each test that shares texts with training, the cases that do not
+    disjoint: dict[str, np.ndarray] | None = None, # of each test that shares texts with training, the cases that do not
     margin: float = MARGIN,
 ) -> pd.DataFrame: # a row a test, part and metric
     """Judge what fine-tuning did to each test, and to the cases that share no text with training where others do.
@@ -80,7 +80,7 @@ def verdicts(
     p has Holm's correction over the tests, for each metric and part by itself."""
     rows = []
     for test in tests:
-        for part, own in parts_of(test, apart).items():
+        for part, own in parts_of(test, disjoint).items():
             metrics = sorted(test.metrics, key=lambda name: name != test.metric)
             rows += [_row(test, len(tests), part, own, metric) for metric in metrics]
     table = pd.DataFrame(rows, columns=[*VERDICT, "paired"]).astype({"verdict": object, "decides": bool})
@@ -157,6 +157,6 @@ def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and m
     for test in tests:
         for name in test.scores:
             for metric in test.metrics:
-                value, resamples, units = test.of(name, metric)
+                value, resamples, units = test.measure(name, metric)
                 rows.append({"test": test.name, "scorer": name, "metric": metric} | level([value], [resamples], units))
     return pd.DataFrame(rows).drop(columns=["std", "n"])

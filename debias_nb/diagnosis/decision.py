@@ -93,22 +93,22 @@ class Averaged:
 def averaged(
     tests: list[Test],
     shares: dict[str, float],                   # scorer -> share of the tuned weights, between the two ends
-    apart: dict[str, np.ndarray] | None = None, # as of `verdicts`
+    disjoint: dict[str, np.ndarray] | None = None, # as of `verdicts`
     margin: float = MARGIN,
 ) -> list[Averaged]:
     """Measure what each share between the two ends does.
 
     All shares and the tuned encoder, on all tests, are one family: near-equal ones count as about one. The lower ends hold for
     whichever share is picked of those that gain."""
-    large = {name: rows for name, rows in (apart or {}).items() if rows.mean() >= LARGE}
+    large = {name: rows for name, rows in (disjoint or {}).items() if rows.mean() >= LARGE}
     parts = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
     if not shares or not parts:
         return []
     rng = np.random.default_rng(0)
     comparisons, errors = [], []
     for test, part, rows in parts:
-        base = test.of("base", test.metric, rows)
-        measured = {name: test.of(name, test.metric, rows) for name in (*shares, "tuned")}
+        base = test.measure("base", test.metric, rows)
+        measured = {name: test.measure(name, test.metric, rows) for name in (*shares, "tuned")}
         changes = [difference(one, base) for one in measured.values()]
         errors.append(shared_errors(np.array([one.resampled - base.resampled for one in measured.values()]), changes, rng))
         comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric, "value": one.value, "change": change}
@@ -290,7 +290,7 @@ def chosen_labels(result: Result, margin: float) -> str: # "" where they are of 
     return f"; {labels:,} labels chosen by `debias-nb label` would detect a change of about {100 * change:.0f} points"
 
 
-def _more(results: list[Result], margin: float) -> str:
+def _needed_cases(results: list[Result], margin: float) -> str:
     "Say what tests that cannot tell do exclude, and what else it takes."
     parts = []
     for result in results:
@@ -309,10 +309,10 @@ def _not_on_new_texts(results: list[Result]) -> list[str]:
             for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 
-def contradicting(results: list[Result], others: list[Result], words: tuple[str, ...]) -> list[Result]:
+def contradicting(results: list[Result], other_metrics: list[Result], words: tuple[str, ...]) -> list[Result]:
     "Find the results by other metrics that no deciding metric shows."
     deciding = {(result.test, result.word) for result in results}
-    return [result for result in others if result.word in words and (result.test, result.word) not in deciding]
+    return [result for result in other_metrics if result.word in words and (result.test, result.word) not in deciding]
 
 
 def by_others(results: list[Result]) -> str: # of metrics that do not decide
@@ -326,12 +326,12 @@ def by_others(results: list[Result]) -> str: # of metrics that do not decide
     return "; ".join(parts)
 
 
-def not_by_all(results: list[Result], against: list[Result]) -> str: # against: of `contradicting`
+def not_by_all(results: list[Result], opposite: list[Result]) -> str: # opposite: of `contradicting`
     "Say in a heading which metrics decide, and what others show."
-    return f" That is by {metrics_of(results)}; {by_others(against)}." if against else ""
+    return f" That is by {metrics_of(results)}; {by_others(opposite)}." if opposite else ""
 
 # %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
-def _repair(worst: Result, where: str, best: Averaged, margin: float) -> str: # where: the test's name, if several got worse
+def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str: # places: the test's name, if several got worse
     "Say how much of the largest loss a share of averaged weights takes back."
     lost = round(-100 * worst.change, 1)
     left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
@@ -339,7 +339,7 @@ def _repair(worst: Result, where: str, best: Averaged, margin: float) -> str: # 
     if remaining >= lost:
         return "averaging the weights does not repair it"
     if remaining > 0:
-        return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{where}; {remaining:.1f} remain"
+        return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{places}; {remaining:.1f} remain"
     still = [result for result in best.results if result.may_lose(margin)]
     return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
 
@@ -451,7 +451,7 @@ class Evidence:
     def more(self) -> str:
         "What tests would need that no other metric decides."
         clear = {result.test for result in self.contradicting}
-        return _more([result for result in self.unsure or self.risky if result.test not in clear], self.margin)
+        return _needed_cases([result for result in self.unsure or self.risky if result.test not in clear], self.margin)
 
 # %% ../../nbs/diagnosis/decision.ipynb #3e0a195c
 QUESTION = (
@@ -497,7 +497,7 @@ def decide(
     unusable: dict[str, str] | None = None, # test -> why its numbers are not to be used
     margin: float = MARGIN,
     not_tested: list[str] = (),
-    others: list[Result] = (),   # of the other metrics
+    other_metrics: list[Result] = (),   # of the other metrics
     broken: bool = False,        # whether that is since the tuned encoder is
     has_metric: bool = True,     # whether the metric was chosen
 ) -> Decision:
@@ -507,7 +507,7 @@ def decide(
     said = unusable or {}
     used = results if broken else [result for result in results if result.test not in said]
     steps = shares and [replace(share, results=[result for result in share.results if result.test not in said]) for share in shares]
-    evidence = Evidence(used, steps, [result for result in others if result.test not in said], margin, said, broken)
+    evidence = Evidence(used, steps, [result for result in other_metrics if result.test not in said], margin, said, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
     word = "worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric" else overall(used)
@@ -584,4 +584,3 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str], sampl
             "foot": "Points against the base. No training.",
         })
     return deck
-

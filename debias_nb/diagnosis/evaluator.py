@@ -5,8 +5,9 @@ from pathlib import Path
 from sentence_transformers.sentence_transformer.evaluation import SentenceEvaluator
 
 from .all_clear import neighbor_churn, neighbors, read_unlabeled, sample_distinct
+from .files.pairs_file import read_named_files
 from .test_sets import as_test, check_metric
-from .inputs import read_files
+from .inputs import prepared
 from .models import Model, load_model
 
 
@@ -20,7 +21,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
     base : str, Path or SentenceTransformer
         The encoder before fine-tuning; a model in memory is measured now, before it is trained.
     columns : tuple of str, or dict, optional
-        As in `diagnose`.
+        Names of columns as `read_pairs_file` takes them, of all tests or by the name of a test.
     metric : str, optional
         The metric that decides, on tests that have it, as in `diagnose`.
     name : str
@@ -57,7 +58,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         metric: str | None = None, name: str = "", texts: str | Path | Iterable[str] | None = None,
     ):
         super().__init__()
-        files = read_files(None, tests, columns)
+        files = prepared(read_named_files(None, tests, columns))
         check_metric(metric, list(files.values()))
         scorer = load_model(base)
         self.tests = {test: as_test(test, file, metric=metric) for test, file in files.items()}
@@ -68,7 +69,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         self.primary_metric = "worst_change"
 
     def _value(self, test, scorer) -> float:
-        scores = test.asked({"it": scorer})["it"]
+        scores = test.score({"it": scorer})["it"]
         return test.measured(scores, test.metric).value
 
     def __call__(self, model, output_path=None, epoch: int = -1, steps: int = -1) -> dict[str, float]:

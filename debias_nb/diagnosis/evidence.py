@@ -4,7 +4,8 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, TITLES, Measured, Test, TooSmall, difference, figures, level, split_halves
-from .models import Scorer, pair_scores, with_bar
+from ..bars import with_bar
+from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile
 from .words import WordPairs, label_ties, replace_words, shared_tie, word_pairs, words_of
 from .changes import MARGIN
@@ -56,7 +57,7 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None:
         test.check_rows(rows)
     except TooSmall:
         return None
-    before, after = (test.of(model, test.metric, rows) for model in ("base", "tuned"))
+    before, after = (test.measure(model, test.metric, rows) for model in ("base", "tuned"))
     return {"cases": cases, "matches": matches, "base": before.value, "tuned": after.value, **figures(difference(after, before))}
 
 
@@ -111,7 +112,7 @@ def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: lis
 
 def _change_to(test: Test, model: str, scores: np.ndarray) -> Measured:
     "Measure the change of a model from its own scores to others."
-    before = test.of(model, test.metric)
+    before = test.measure(model, test.metric)
     after = test.measured(scores, test.metric)
     return Measured(after.value - before.value, after.resampled - before.resampled, after.units)
 
@@ -128,14 +129,14 @@ def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, 
     return {"matches": ties.index[tied].tolist(), "others": ties.index[~tied].tolist()}
 
 
-def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
+def without_misleading(test: Test, test_pairs: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     "Drop the words that the other half of a test finds misleading, and return both texts and these words."
     one = split_halves(test.drawn_with, test.seed)
     left = test.left
     right = test.right
     misleading_words = set()
     for half in (one, ~one):
-        part = WordPairs(there.vocabulary, there.left[~half], there.right[~half], there.labels[~half])
+        part = WordPairs(test_pairs.vocabulary, test_pairs.left[~half], test_pairs.right[~half], test_pairs.labels[~half])
         ties = label_ties(part, words)
         misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
         others = dict.fromkeys(ties.index[misleading], " ")
@@ -147,20 +148,20 @@ def without_misleading(test: Test, there: WordPairs, words: list[str]) -> tuple[
 
 
 def _without_words(
-    test: Test, there: WordPairs, scorers: dict[str, Scorer], training: WordPairs, words: list[str], progress: bool,
+    test: Test, test_pairs: WordPairs, scorers: dict[str, Scorer], training: WordPairs, words: list[str], progress: bool,
 ) -> dict:
     "Measure a test without those of some words that mislead there."
-    left, right, misleading = without_misleading(test, there, words)
+    left, right, misleading = without_misleading(test, test_pairs, words)
     scores = _rescore(test, scorers, left, right, progress)
     base, tuned = (_change_to(test, model, scores[model]) for model in ("base", "tuned"))
     zero = Measured(0., np.zeros_like(tuned.resampled), tuned.units)
     more = difference(tuned, base)
     row = {"words": misleading}
-    for name, pairs in (("training", training), ("test", there)):
+    for name, pairs in (("training", training), ("test", test_pairs)):
         count, fraction = shared_tie(pairs, misleading)
         row |= {f"{name} pairs": count, f"{name} matches": fraction, f"{name} mean": float(pairs.labels.mean())}
     row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
-    loss = test.of("base", test.metric).value - test.of("tuned", test.metric).value
+    loss = test.measure("base", test.metric).value - test.measure("tuned", test.metric).value
     return row | {"lost": loss, "paired": more}
 
 
@@ -197,9 +198,9 @@ def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each;
     return [tuple(sorted(pair)) for pair in zip(*file.folded)]
 
 
-def shared_pairs(file: PairFile, other: PairFile) -> int:
+def shared_pairs(file: PairFile, second: PairFile) -> int:
     "Count the pairs of a file that also occur in another one, whatever their labels."
-    theirs = set(folded_pairs(other))
+    theirs = set(folded_pairs(second))
     return sum(key in theirs for key in folded_pairs(file))
 
 
@@ -266,10 +267,10 @@ def crowded_top(test: Test, cosines=()) -> list[str]: # one text a model; cosine
 
 def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin could show
     "Say that both models find next to nothing, so that no loss can show."
-    values = [test.of(model, test.metric).value for model in ("base", "tuned")]
+    values = [test.measure(model, test.metric).value for model in ("base", "tuned")]
     if not max(values) <= margin:
         return ""
-    others = [metric for metric in test.metrics if metric != test.metric and test.of("base", metric).value > margin]
+    others = [metric for metric in test.metrics if metric != test.metric and test.measure("base", metric).value > margin]
     advice = f"; to decide by another metric: --metric {others[0]}" if others else ""
     title = TITLES[test.metric]
     shown = " and ".join(f"{100 * value:.1f}" for value in values)

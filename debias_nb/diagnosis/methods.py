@@ -23,7 +23,7 @@ from .models import Scorer
 from .recommendations import GENERAL
 from ..files import explain, fingerprint, sha256_file
 from ..losses.regularizers import REGULARIZERS, Regularizer
-from ..runs.config import INTERVENING, MethodConfig, TrainConfig
+from ..runs.settings import INTERVENING, PairMethod, PairTraining
 
 if TYPE_CHECKING:
     from debias_nb.runs.training import PairTokens
@@ -38,7 +38,7 @@ SUFFIX = "-texts" # of a regularizer on other texts than those of training
 @dataclass(frozen=True)
 class MethodSpec:
     "Description of a kind of method: what help and pages say of it, and the strengths that it takes."
-    about: str
+    description: str
     title: str                     # in headings, with a place for its strength
     strength: float | None = None  # where none is given; None: it takes none
     grid: tuple[float, ...] = ()   # what is tried where one is to be chosen, weakest first
@@ -53,11 +53,11 @@ class MethodSpec:
         return self.is_regularizer and issubclass(self.implementation, Regularizer) and self.implementation.reads_columns
 
 
-def spec_of(own: type, name: str) -> MethodSpec: # own: a regularizer, or a loss of a user's own
+def spec_of(implementation: type, name: str) -> MethodSpec: # implementation: a regularizer, or a loss of a user's own
     "Describe a class as a kind of method."
-    if issubclass(own, torch.nn.Module):
-        return MethodSpec(getattr(own, "about", "fine-tuning with a loss of your own"), name, implementation=own)
-    return MethodSpec(own.about, f"{own.__name__}, λ = {{:g}}", fields(own)[0].default, own.grid, own)
+    if issubclass(implementation, torch.nn.Module):
+        return MethodSpec(getattr(implementation, "about", "fine-tuning with a loss of your own"), name, implementation=implementation)
+    return MethodSpec(implementation.about, f"{implementation.__name__}, λ = {{:g}}", fields(implementation)[0].default, implementation.grid, implementation)
 
 
 METHODS = {
@@ -78,13 +78,14 @@ def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, f
     return spec_of(own_class(kind), kind)
 
 
-def methods_help() -> str:
-    "List the methods for the help of the command."
-    names = [name if spec.strength is None else f"{name}:{spec.strength:g}" for name, spec in METHODS.items()]
-    on_texts = [name + SUFFIX for name, spec in METHODS.items() if spec.takes_texts]
-    return (
-        f"Methods, separated by commas; a weight follows a colon, and these are the defaults: {', '.join(names)} (lora: a rank, for transformers). "
-        f"With --texts also {', '.join(on_texts)}. mymodule.Name is a loss or regularizer of your own.")
+def methods_table() -> str:
+    "List the methods with their default strengths and what each does."
+    names = {name: name if spec.strength is None else f"{name}:{spec.strength:g}" for name, spec in METHODS.items()}
+    width = max(map(len, names.values()))
+    lines = [f"{names[name]:{width}}  {spec.description}" for name, spec in METHODS.items()]
+    on_texts = ", ".join(name + SUFFIX for name, spec in METHODS.items() if spec.takes_texts)
+    lines.append(f"With --texts also {on_texts}, which read those. mymodule.Name is a loss or regularizer of your own.")
+    return "\n".join(lines)
 
 
 def without_tests(
@@ -146,34 +147,34 @@ class Method:
         return self.spec.strength is not None and ":" not in self.name
 
     @property
-    def own(self) -> type | None:
+    def custom_class(self) -> type | None:
         "A loss or a regularizer of a user's own."
         return self.spec.implementation if "." in self.kind else None
 
     @property
     def source(self) -> str | None: # 64 hex digits
         "A digest of the file of a class of your own."
-        return self.own and sha256_file(sys.modules[self.own.__module__].__file__)
+        return self.custom_class and sha256_file(sys.modules[self.custom_class.__module__].__file__)
 
     @property
     def adapters(self) -> dict[str, int] | None: # as `trained_part` takes them; None: all weights are trained
         return {"rank": int(self.strength)} if self.kind == "lora" else None
 
-    def training(self, settings: TrainConfig) -> TrainConfig: # settings: of all methods
+    def training(self, settings: PairTraining) -> PairTraining: # settings: of all methods
         "Replace the loss of all methods by a loss of your own."
-        is_loss = self.own and not self.spec.is_regularizer
+        is_loss = self.custom_class and not self.spec.is_regularizer
         return settings.model_copy(update={"loss": self.kind}) if is_loss else settings
 
     def config(
         self,
         model, # the encoder
         shares: tuple[float, ...] = (), # mixing weights, at which plain fine-tuning is also tested
-    ) -> MethodConfig:
+    ) -> PairMethod:
         """Return the method as the configuration of a run has it; WiSE-FT is that of plain fine-tuning.
 
         Raise `EncoderError` for adapters of an encoder without layers, `ConfigError` without the package peft."""
         if self.kind in ("plain", "wise-ft"):
-            return MethodConfig(name="plain", interpolate=shares)
+            return PairMethod(name="plain", interpolate=shares)
         settings = {"name": self.kind, "trained": self.kind != "base"}
         if self.kind == "lora":
             layers_of(model, 1, self.kind)
@@ -189,7 +190,7 @@ class Method:
             settings |= {"name": self.kind + SUFFIX, "texts": {"corpora": ["texts"]}}
         if self.strength is not None:
             settings["name"] += f":{self.strength:g}"
-        return MethodConfig(**settings)
+        return PairMethod(**settings)
 
     @property
     def regularizer(self) -> str | None: # as it is called in a program
@@ -211,7 +212,7 @@ class Method:
 
     def facts(self) -> dict:
         "Return what a page says of it."
-        about = self.spec.about
+        about = self.spec.description
         if self.texts is not None:
             about += f", on other texts than those of training ({self.texts.path or 'in memory'})"
         return {"name": self.name, "kind": self.kind, "strength": self.strength, "about": about}
@@ -285,7 +286,7 @@ def read_methods(
 def settings_for(
     kind: str,  # static or transformer
     **settings, # learning_rate, epochs, batch_size, loss; None: what fits the kind
-) -> TrainConfig:
+) -> PairTraining:
     """Return how every method is trained: the given settings, and for the others what fits the kind of encoder.
 
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
@@ -296,7 +297,7 @@ def settings_for(
     if float(how["epochs"]).is_integer():
         how["epochs"] = int(how["epochs"]) # 5 epochs are 5.0 epochs
     try:
-        return TrainConfig(**how)
+        return PairTraining(**how)
     except ValidationError as e:
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
 
@@ -377,7 +378,7 @@ def tune(
     base: Scorer,            # left as it is
     train: PairFile,
     method: Method,
-    settings: TrainConfig,
+    settings: PairTraining,
     seed: int,               # of batches, dropout and interventions
 ) -> Scorer:
     "Return a tuned copy of an encoder. Raise `TrainingFailed`."

@@ -1,7 +1,6 @@
 """The encoder before and after fine-tuning: loaded without running anyone's code, scored on the same pairs, and mixed."""
 import json
 import re
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..checks import ConfigError, nearest, quoted
+from .devices import check_devices, encode_block, encode_on
 from ..encoders.tokens import ROUTER, EncoderError, default_prompt, encoder_fingerprint
 from ..encoders.tokens import is_static, leaves_prompts_out, several_texts, special_ids, tokenize
 from ..encoders.loading import BY_SCORES, best_device, find_model, refuse_cross
@@ -22,7 +22,6 @@ from ..losses.averaging import wise_ft
 from ..measures.rankings import Levels, corpus_levels
 
 if TYPE_CHECKING:
-    from debias_nb.diagnosis.pool import Ensemble
     from sentence_transformers import SentenceTransformer
 
 
@@ -34,7 +33,8 @@ class Scorer:
     kind: str     # static or transformer
     source: str | None = None # what `load_model` takes for it; None: it is in memory alone
     prompts: tuple[str, str] | None = None # before left and right texts; None: those that its settings name
-    pool: "Ensemble | None" = None # whose processes encode for it; None: this process does
+    devices: tuple[str, ...] = () # of processes that encode for it, one each; none: this process does
+    pool: dict | None = None # of sentence-transformers, where these processes are started
 
     @property
     def prefix(self) -> str: # what the model puts before every text by itself
@@ -128,7 +128,7 @@ def kind_of(model) -> str: # static or transformer
 Model: TypeAlias = "str | Path | SentenceTransformer | Scorer" # as `load_model` takes it
 
 
-def load_model(source: Model, device: str | None = None) -> Scorer:
+def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     """Load a sentence encoder, which scores pairs, as `diagnose` and `compare` do it.
 
     No code from a model's folder is run, and weights are read from safetensors alone.
@@ -137,8 +137,10 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
     ----------
     source : str, Path, SentenceTransformer or Scorer
         A folder, a name in `encoders.yaml`, an id on the model hub with its commit (`name@commit`), or a model.
-    device : str, optional
-        Where it computes; default: a GPU if there is one. A model in memory stays where it is.
+    device : str or list of str, optional
+        Where it computes; default: a GPU if there is one. A model in memory stays where it is. Of a list, such as ["cuda:0",
+        "cuda:1"] or ["cpu", "cpu"], each device gets a process that encodes; a script calls this below
+        `if __name__ == "__main__":`.
 
     Returns
     -------
@@ -149,6 +151,8 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
     ------
     EncoderError
         If it is not found, not safe to load, or no sentence encoder.
+    ConfigError
+        For a device that is not there.
 
     Examples
     --------
@@ -156,15 +160,16 @@ def load_model(source: Model, device: str | None = None) -> Scorer:
     >>> load_model(load_encoder("tiny-static")).kind
     'static'
     """
+    devices = () if device is None or isinstance(device, str) else check_devices(device)
     if isinstance(source, Scorer):
-        return source
+        return replace(source, devices=devices) if devices else source
     if not isinstance(source, (str, Path)):
-        return Scorer("a model in memory", source, kind_of(source))
+        return Scorer("a model in memory", source, kind_of(source), devices=devices)
     folder = find_model(str(source))
     refuse_cross(folder)
-    model = load_safely(folder, device or best_device())
+    model = load_safely(folder, device if isinstance(device, str) else best_device())
     try:
-        return Scorer(str(source), model, kind_of(model), source=str(source))
+        return Scorer(str(source), model, kind_of(model), source=str(source), devices=devices)
     except EncoderError as e:
         raise EncoderError(f"{source}: {e}") from None
 
@@ -206,15 +211,6 @@ def cutting(scorer: Scorer) -> Cutting:
     return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer), json.dumps(settings, sort_keys=True, default=str))
 
 
-PATIENCE = 2 # seconds before a bar is written to what is no terminal, such as the log of a build
-
-
-def with_bar(items, what: str, progress: bool) -> tqdm: # what: the name of the bar
-    "Show how many of some items are done, and estimate the time that is left, while they are gone through."
-    delay = 0 if sys.stderr.isatty() else PATIENCE
-    return tqdm(items, what, disable=not progress, leave=False, delay=delay)
-
-
 def vectors_of(
     scorers: dict[str, Scorer], # all of them cut texts alike
     texts: list[str],
@@ -222,14 +218,15 @@ def vectors_of(
     bar: tqdm,
 ) -> dict[str, torch.Tensor]: # (n, d) of each model
     "Encode texts, which are cut into tokens once for all models."
-    from debias_nb.diagnosis.pool import encode_block
     first = next(iter(scorers.values()))
     prompt = first.prefixes[side]
+    if first.devices and texts:
+        vectors = {}
+        for name, scorer in scorers.items():
+            vectors[name] = encode_on(scorer, texts, prompt, BLOCK)
+            bar.update(len(texts))
+        return vectors
     models = [scorer.model for scorer in scorers.values()]
-    if first.pool and texts:
-        parts = first.pool.vectors(models, texts, prompt, BLOCK, not bar.disable)
-        bar.update(len(texts) * len(scorers))
-        return dict(zip(scorers, parts))
     vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension()) for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
         stretch = texts[start:start + BLOCK]
@@ -281,7 +278,7 @@ def pair_scores(
     scorers: dict[str, Scorer],
     left: list[str],
     right: list[str],
-    what: str = "",         # the name of the progress bar
+    title: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     """Score pairs by each model's own similarity.
@@ -295,7 +292,7 @@ def pair_scores(
     parts = {name: [np.empty(0)] for name in scorers}
     numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
     step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
-    with tqdm(total=2 * len(left) * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=2 * len(left) * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
@@ -322,7 +319,7 @@ PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
 def search_corpus(
     scorers: dict[str, Scorer],
     file,                       # a `PairFile` whose form is retrieval
-    what: str = "",             # as of `pair_scores`, and what follows
+    title: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
     first: dict[str, int] | None = None, # how many of the first texts of each query to keep, of each model; none by default
 ) -> dict[str, Levels]: # of each model
@@ -338,7 +335,7 @@ def search_corpus(
     query, document, grade = (rows[column].to_numpy() for column in ("query", "document", "label"))
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
-    with tqdm(total=count * len(scorers), desc=what, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=count * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
         for group in _alike(scorers):
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)

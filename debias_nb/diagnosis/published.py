@@ -9,6 +9,7 @@ __all__ = ['POINT', 'TRAINED', 'ALL', 'FEWEST_TASKS', 'RULE', 'NOTES', 'SCORES',
 # %% ../../nbs/diagnosis/published.ipynb #bfc19f39
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,8 @@ from ..data.registry import DataError
 from .changes import LEVEL, VERDICT, WHOLE
 from .decision import decide, named, results_of
 from .diagnosis import SEED, Diagnosis
-from .inputs import check_results
 from .page import command_line, filled, versions
+from .ranges import check_numbers
 from ..files import package_file
 from ..measures.stats import holm, is_within, judge, paired
 
@@ -37,7 +38,7 @@ RULE = (
     "that way than the other (sign test), both at 5% after Holm's correction for the number of kinds; p is the larger one. Tasks of one kind are not "
     "independent, since several are made of the same texts, so that p may be too small.")
 NOTES = [
-    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose --scores`.",
+    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose-scores`.",
     "The largest error of a change is that of two means over the items of a task, each from 0 to 1: √((b(1−b) + t(1−t)) / n).",
     "Published fine-tunes: on tasks of these kinds that they are not declared to be trained on; where all of yours are in English, on "
     "English tasks after fine-tunes that are not for another language."]
@@ -53,9 +54,9 @@ def published_losses(kinds: list[str] | pd.Series, is_english: bool) -> pd.Serie
     return sums.lost / sums.tasks
 
 # %% ../../nbs/diagnosis/published.ipynb #4f7e8634
-def task_scores(both: pd.DataFrame, trained: list[str]) -> pd.DataFrame: # both: base and tuned by the levels of `KEY`; index: the task
+def task_scores(scores: pd.DataFrame, trained: list[str]) -> pd.DataFrame: # scores: base and tuned by the levels of `KEY`; index: the task
     "Average the scores of two models task by task, with the largest error of each change that the number of items allows."
-    table = both.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
+    table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
     is_trained = [any(is_same_data(task, name) for name in trained) for task in table.index]
     change = (table.tuned - table.base).round(6)
     error = ((table.base * (1 - table.base) + table.tuned * (1 - table.tuned)) / table["items"]) ** .5
@@ -116,26 +117,54 @@ def _tasks_of(scores: pd.DataFrame) -> str: # base and tuned by the levels of `K
     return " and ".join(f"{name} has {count:,}" for name, count in counts.items())
 
 
-def diagnose_results(
-    folders: dict | None, trained: list[str] | None, margin: float,
-    others: tuple, # inputs that do not go with them
-) -> Diagnosis:
-    "Say what fine-tuning did to each kind of task, and where it stands among published fine-tunes. Raises `DataError`."
-    check_results(folders, *others)
+def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | None = None, margin: float = 1.) -> Diagnosis:
+    """Report what fine-tuning did to each kind of public task, and where it stands among published fine-tunes.
+
+    Parameters
+    ----------
+    base, tuned : str or Path
+        Folders of results, each of one revision of one model, as `mteb run --output-folder` writes them.
+    trained : list of str, optional
+        Tasks or data that it was trained on; by default those that its model_meta.json declares.
+    margin : float in (0, 100]
+        Smallest change that matters for the decision, in points.
+
+    Returns
+    -------
+    Diagnosis
+        Its verdicts are of all tasks, and of each kind of them.
+
+    Raises
+    ------
+    DataError
+        For folders without results, of several models, and with fewer than two tasks in common.
+
+    Examples
+    --------
+    >>> from debias_nb import DataError, diagnose_results
+    >>> try:
+    ...     diagnose_results("nowhere", "nowhere else")
+    ... except DataError as error:
+    ...     print(error)
+    nowhere: results of one model are expected, in one folder MODEL/REVISION of mteb; found 0; no file is there
+    """
+    check_numbers(margin=margin)
+    folders = {"base": base, "tuned": tuned}
+    least = margin / 100
     scores, taken = with_known_revisions({name: read_results(folder) for name, folder in folders.items()})
     both = scores.dropna()
     sets = declared_sets(folders["tuned"]) if trained is None else names_in(trained)
     tasks = task_scores(both, sets)
-    whole = overall_verdicts(tasks, margin)
+    whole = overall_verdicts(tasks, least)
     if whole.empty or not tasks.change.any():
         why = "all scores are the same, so one of the names is wrong"
         if whole.empty:
             why = f"two tasks in common are expected, of one split, subset and version of the data; {_tasks_of(scores)}"
         raise DataError(f"{', '.join(map(str, folders.values()))}: {why}; found {', '.join(tasks.index) or 'none'}")
-    of_kinds = kind_verdicts(tasks, margin)
+    of_kinds = kind_verdicts(tasks, least)
     verdicts = pd.concat([whole, of_kinds], ignore_index=True) if len(of_kinds) else whole
     results = [replace(result, like=result.test.endswith(TRAINED)) for result in results_of(whole)]
-    decision = decide(results, None, margin=margin, not_tested=[SEED])
+    decision = decide(results, None, margin=least, not_tested=[SEED])
     fallen = [result for result in results_of(of_kinds) if result.word == "worse"]
     if fallen and decision.call != "do not ship":
         decision = replace(decision, heading=f"{decision.heading} Of kinds of tasks, {named(fallen)} got worse.")
@@ -143,9 +172,8 @@ def diagnose_results(
     kinds = verdicts.to_dict("records")
     sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets, is_declared=trained is None)
     warnings = filled("left_out.txt.j2", scores=scores.drop(both.index), taken=taken)
-    options = {"results": folders, "trained": trained}
     models = {name: {"name": str(folder), "prompt": ""} for name, folder in folders.items()}
-    command = command_line("diagnose", options | {"margin": 100 * margin})
+    command = command_line("diagnose-results", folders | {"trained": trained, "margin": margin})
     facts = {"files": {}, "models": models, "versions": versions(), "command": command, "verdicts": RULE}
     return Diagnosis(
         decision, verdicts, sentences.splitlines(), warnings.splitlines(), [],

@@ -75,14 +75,14 @@ LEAST_LOST = ("all lose", "nothing") # cases whose method is the one that loses 
 AGAINST = {"use a method": ("worse",), "cannot tell": ("better", "worse")} # call -> words of other metrics that its heading adds
 
 
-def _with(results: dict[str, list[Result]], word: str) -> list[str]:
+def _methods_with_verdict(results: dict[str, list[Result]], word: str) -> list[str]:
     "Return the methods that have this word on a test."
     return [name for name, own in results.items() if any(result.word == word for result in own)]
 
 
 def _case(results: dict[str, list[Result]], margin: float, prior: str | None) -> tuple[str, list[str]]:
     "Return the first case that fits, and the methods that one is named of."
-    better, worse = _with(results, "better"), _with(results, "worse")
+    better, worse = _methods_with_verdict(results, "better"), _methods_with_verdict(results, "worse")
     fitting = [name for name in better if fits(results[name], margin)]
     gaining = [name for name in better if name not in worse]
     if fitting:
@@ -103,7 +103,7 @@ def recommend(
     means: dict[str, float],          # of each trained method: the mean of what decides, over what it is picked on
     picked_on: str = "the tests",     # in words
     margin: float = MARGIN,
-    others: dict[str, list[Result]] | None = None, # the same in metrics that do not decide
+    other_metrics: dict[str, list[Result]] | None = None, # the same in metrics that do not decide
     titles: dict[str, str] | None = None, # methods in words; by default their names
     prior: str | None = None, # the method that our records of this encoder advise where nothing gains here
     short: str = "More seeds or more test data may tell.", # what there is too little of
@@ -117,10 +117,10 @@ def recommend(
     possible_losses = [result for result in own if result.may_lose(margin)]
     facts = {
         "title": (titles or {}).get(method, method), "changes": change_sentence(own), "picked_on": picked_on, "point": margin_sentence(margin),
-        "count": len(names), "methods": len(results), "short": short, "worse": len(_with(results, "worse")),
+        "count": len(names), "methods": len(results), "short": short, "worse": len(_methods_with_verdict(results, "worse")),
         "gains": named(gains or own), "may_lose": most_lost(possible_losses or own)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
-    heading += not_by_all(own, contradicting(own, (others or {}).get(method, []), AGAINST.get(call, ())))
+    heading += not_by_all(own, contradicting(own, (other_metrics or {}).get(method, []), AGAINST.get(call, ())))
     return Recommendation(call, heading, reason, method, margin, results)
 
 

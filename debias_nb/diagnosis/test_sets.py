@@ -6,7 +6,7 @@
 __all__ = ['RESAMPLES', 'FEWEST_UNITS', 'PAIR_COLUMNS', 'FEWEST_OTHERS', 'RANKED', 'NEAREST', 'FORMS', 'TITLES', 'FIRST',
            'SCATTER', 'TOGETHER', 'TooSmall', 'Measured', 'split_halves', 'case_weights', 'Test', 'difference',
            'figures', 'level', 'wrong_side', 'suspects', 'PairTest', 'first_rank', 'QueryTest', 'CandidateTest',
-           'PooledTest', 'RetrievalTest', 'metrics_help', 'MostlyMatchesTest', 'as_test', 'part_of', 'check_metric',
+           'PooledTest', 'RetrievalTest', 'forms_table', 'MostlyMatchesTest', 'as_test', 'part_of', 'check_metric',
            'has_one_score', 'findable']
 
 # %% ../../nbs/diagnosis/tests.ipynb #18e1b298
@@ -22,6 +22,8 @@ from numpy.random import default_rng
 from ..checks import ConfigError, check_known
 from ..data.pairs import word_overlap
 from ..data.registry import DataError
+from .files.forms import FORMS as FILE_FORMS
+from .files.forms import formats
 from .files.pairs_file import PairFile
 from .models import Scorer, pair_scores, search_corpus
 from .words import words_of
@@ -123,9 +125,9 @@ class Test:
     def widen(self, values: np.ndarray) -> np.ndarray: # (1 + RESAMPLES,)
         "Move the values of resamples of a sample further apart, so that intervals hold at each look."
         sample = self.file.sample
-        return values if sample is None else values[0] + looking_cost(sample.about["looks"]) * (values - values[0])
+        return values if sample is None else values[0] + looking_cost(sample.metadata["looks"]) * (values - values[0])
 
-    def of(self, model: str, metric: str, rows=None) -> Measured: # rows: of `cases`; None: all
+    def measure(self, model: str, metric: str, rows=None) -> Measured: # rows: of `cases`; None: all
         "Measure one of the models, once on all cases."
         if rows is not None:
             return self.measured(self.scores[model], metric, rows)
@@ -138,7 +140,7 @@ class Test:
         if self.units.count(rows) < FEWEST_UNITS:
             raise TooSmall(f"{self.name}: too few {self.counted} for an interval")
 
-    def apart_from(self, training_texts: set[str]) -> np.ndarray: # (n,) booleans; training_texts: folded texts
+    def disjoint_from(self, training_texts: set[str]) -> np.ndarray: # (n,) booleans; training_texts: folded texts
         "Find the cases that share no text with training on either side, by folded text."
         left, right = self.file.folded
         return np.array([left[row] not in training_texts and right[row] not in training_texts for row in self.case_rows], bool)
@@ -155,38 +157,38 @@ class Test:
         "Find the rows whose label both models contradict."
         return np.empty(0, int)
 
-    def lost(self, most: int) -> pd.DataFrame:
+    def largest_losses(self, n: int) -> pd.DataFrame:
         "List the cases that fine-tuning lost most, the worst first."
         before, after = (self.wrong(self.scores[model]) for model in ("base", "tuned"))
-        rows = np.argsort(before - after, kind="stable")[:most]
+        rows = np.argsort(before - after, kind="stable")[:n]
         rows = rows[after[rows] > before[rows]]
-        return self.cases[PAIR_COLUMNS].iloc[rows].reset_index(drop=True).assign(**self.about(rows))
+        return self.cases[PAIR_COLUMNS].iloc[rows].reset_index(drop=True).assign(**self.case_details(rows))
 
-    def drawn(self, most: int) -> np.ndarray: # (comparisons,) booleans
+    def drawn(self, n: int) -> np.ndarray: # (comparisons,) booleans
         "Sample cases at random; what is drawn together stays together."
         clusters = np.unique(self.units.group, return_inverse=True)[1]
         order = default_rng([self.seed, 5]).permutation(clusters.max() + 1)
         size = np.bincount(clusters)[order].cumsum()
-        sample = self.units.group[np.isin(clusters, order[: max(FEWEST_UNITS, int((size <= most).sum()))])]
+        sample = self.units.group[np.isin(clusters, order[: max(FEWEST_UNITS, int((size <= n).sum()))])]
         return np.isin(self.drawn_with, sample)
 
-    def fewer(self, most: int) -> "Test": # the test itself where it has no more cases
+    def subsample(self, n: int) -> "Test": # the test itself where it has no more cases
         "Return a random sample of the cases, or the test itself if it has no more."
-        return self if len(self.cases) <= most else part_of(self, self.drawn(most))
+        return self if len(self.cases) <= n else part_of(self, self.drawn(n))
 
     def sampled(self) -> "Test":
         "Return the part of the test whose words are looked at."
-        return self.fewer(self.sample)
+        return self.subsample(self.sample)
 
-    def asked(self, scorers: dict[str, Scorer], progress: bool = False) -> dict:
+    def score(self, scorers: dict[str, Scorer], progress: bool = False) -> dict:
         "Score the test with models, as its metrics take scores."
         return pair_scores(scorers, self.left, self.right, f"{self.name}: scores", progress)
 
-    def ask(self, scorers: dict[str, Scorer], progress: bool = False) -> None:
+    def add_scores(self, scorers: dict[str, Scorer], progress: bool = False) -> None:
         "Fill `scores` with those of models."
-        self.scores |= self.asked(scorers, progress)
+        self.scores |= self.score(scorers, progress)
 
-    def ask_words(self) -> None:
+    def add_overlap_scores(self) -> None:
         "Fill `scores` with what needs no encoder."
         self.scores["word overlap"] = word_overlap(self.left, self.right, words_of)
 
@@ -296,7 +298,7 @@ class PairTest(Test):
 
     def separation(self, model: str) -> Measured:
         "Measure how often what should score high does, compared with what should not; half of the time by chance."
-        return self.of(model, "auc")
+        return self.measure(model, "auc")
 
     def spread(self, scores) -> float:
         "Return how far scores that are compared with each other lie apart at most."
@@ -305,7 +307,7 @@ class PairTest(Test):
     def wrong(self, scores) -> np.ndarray: # (n,) in [0, 1]
         return wrong_side(scores, self.labels, self.all_weights[0])
 
-    def about(self, rows) -> dict:
+    def case_details(self, rows) -> dict:
         "Return how far on the wrong side pairs are, and their scores."
         sides = {f"wrong {when}": self.wrong(self.scores[model])[rows] for model, when in (("base", "before"), ("tuned", "after"))}
         return sides | {model: self.scores[model][rows] for model in ("base", "tuned")}
@@ -349,13 +351,13 @@ class QueryTest(Test):
         return weights @ values[is_counted] / weights.sum(1)
 
     def separation(self, model: str) -> Measured:
-        return self.of(model, "accuracy", np.isfinite(self.by_query(self.scores[model], "accuracy")))
+        return self.measure(model, "accuracy", np.isfinite(self.by_query(self.scores[model], "accuracy")))
 
     def wrong(self, scores) -> np.ndarray: # (queries,)
         "Compute how far the first relevant text is from the top, between −1 and 0."
         return -1 / first_rank(self.levels(scores))
 
-    def about(self, rows) -> dict:
+    def case_details(self, rows) -> dict:
         "Return the ranks of the first relevant texts, and the texts that are first now."
         before, after = (first_rank(self.levels(self.scores[model]))[rows] for model in ("base", "tuned"))
         return {"rank before": before, "rank after": after, "instead": self.first_texts(self.scores["tuned"], rows)}
@@ -427,10 +429,10 @@ class RetrievalTest(QueryTest):
     def first_texts(self, scores, queries) -> list[str]:
         return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]] # -1: it is not in the corpus
 
-    def asked(self, scorers, progress=False) -> dict:
+    def score(self, scorers, progress=False) -> dict:
         return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=dict.fromkeys(("base", "tuned"), NEAREST))
 
-    def ask_words(self) -> None:
+    def add_overlap_scores(self) -> None:
         "Do nothing: words are looked at among the first texts, see `sampled`."
 
     def sampled(self) -> Test:
@@ -458,9 +460,11 @@ TITLES = {
 }
 
 
-def metrics_help() -> str:
-    "List the metrics of each form for the help of a command."
-    return "; ".join(f"{', '.join(test.metrics)} ({form})" for form, test in FORMS.items())
+def forms_table() -> str:
+    "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
+    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: {', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
+    lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}" for name, test in FORMS.items() if name not in FILE_FORMS]
+    return "\n".join([*lines, f"formats: {formats()}"])
 
 
 class MostlyMatchesTest(PairTest):

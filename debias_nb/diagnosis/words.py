@@ -38,15 +38,15 @@ def words_of(text: str) -> tuple[str, ...]:
 
 def replace_words(
     text: str,
-    others: dict[str, str], # word -> what takes its place; nothing does where that is a space
+    substitutes: dict[str, str], # word -> what takes its place; nothing does where that is a space
 ) -> str: # the text itself where it has none of the words
     "Replace words of a text; what is between words stays."
-    if others.keys().isdisjoint(words_of(text)):
+    if substitutes.keys().isdisjoint(words_of(text)):
         return text
 
     def other(match):
         word = match.group()
-        return others.get(_key(word), word)
+        return substitutes.get(_key(word), word)
 
     text_after = (_ASCII_WORD if text.isascii() else WORD).sub(other, text)
     return " ".join(text_after.split())
@@ -89,22 +89,22 @@ def _stretches(texts: list[str]):
         yield some
 
 
-def _table_word_importance(scorer, tokens, owner, most: int) -> np.ndarray:
+def _table_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray:
     "Measure importance under a mean of token vectors."
     vectors = table_vectors(scorer.model, tokens).cpu()
     n, _, width = vectors.shape
-    slot = np.where(owner < 0, most, owner) # the last one takes what belongs to no word
+    slot = np.where(owner < 0, max_words, owner) # the last one takes what belongs to no word
     places = torch.from_numpy(slot)[..., None]
-    parts = torch.zeros(n, most + 1, width).scatter_add(1, places.expand_as(vectors), vectors)
+    parts = torch.zeros(n, max_words + 1, width).scatter_add(1, places.expand_as(vectors), vectors)
     whole = vectors.sum(1, keepdim=True)
-    rest = whole - parts[:, :most]
+    rest = whole - parts[:, :max_words]
     return (1 - torch.cosine_similarity(whole, rest, dim=2)).numpy()
 
 
-def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray:
+def _masked_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray:
     "Measure importance by one forward pass for each word of each text."
-    out = np.full((len(owner), most), np.nan)
-    if not most:
+    out = np.full((len(owner), max_words), np.nan)
+    if not max_words:
         return out
     rows, columns = np.nonzero(owner >= 0)
     row, word = np.unique([rows, owner[rows, columns]], axis=1)
@@ -125,14 +125,14 @@ def _masked_word_importance(scorer, tokens, owner, most: int) -> np.ndarray:
 def word_importance(
     scorer: Scorer,     # a sentence encoder
     texts: list[str],
-    what: str = "",         # the name of the progress bar
+    title: str = "",         # the name of the progress bar
     progress: bool = False, # show it
 ) -> list[np.ndarray]: # of each text (words,), shares that sum to 1; nan for words that the model does not see
     "Measure the fraction of a text's importance that falls on each of its words, in the order of `words_of`."
     texts = several_texts(texts)
     out = []
     measure = _table_word_importance if is_plain_table(scorer.model) else _masked_word_importance
-    with tqdm(total=len(texts), desc=what, unit=" texts", disable=not progress, leave=False) as bar:
+    with tqdm(total=len(texts), desc=title, unit=" texts", disable=not progress, leave=False) as bar:
         for some in _stretches(texts):
             tokens = tokenize(scorer.model, some, prompt=scorer.prefix)
             owners = word_owners(scorer, [scorer.prefix + text for text in some], tokens)
@@ -154,13 +154,13 @@ LEAST = 5 # places that a word must stand in
 
 def importance_by_word(
     texts: list[str],
-    before: list[np.ndarray], # shares of each text's words, by the base
-    after: list[np.ndarray],  # and by the tuned model
+    base: list[np.ndarray], # shares of each text's words, by the base
+    tuned: list[np.ndarray],  # and by the tuned model
 ) -> pd.DataFrame: # rows: words, the largest gain first; `places`, `base`, `tuned`, `change`, `moved`
     "Average the fraction of a text's importance that falls on each word."
     words = list(chain.from_iterable(map(words_of, texts)))
     nothing = np.empty(0)
-    shares = {"base": np.concatenate([*before, nothing]), "tuned": np.concatenate([*after, nothing])}
+    shares = {"base": np.concatenate([*base, nothing]), "tuned": np.concatenate([*tuned, nothing])}
     by_word = pd.DataFrame({"word": words, **shares}).dropna().groupby("word")
     table = by_word.mean()
     table.insert(0, "places", by_word.size())

@@ -127,5 +127,5 @@ def test_scores_that_point_the_other_way_are_told(tests):
 
 
 def test_the_pairs_that_were_lost_share_the_brand_and_nothing_else(tests):
-    for _, pair in tests[1].lost(4).iterrows():
+    for _, pair in tests[1].largest_losses(4).iterrows():
         assert {*words_of(pair.left)} & {*words_of(pair.right)} & {*BRANDS} and pair.label == 0

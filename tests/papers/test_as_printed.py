@@ -1,5 +1,4 @@
 """The settings that the papers print: each has a place in its text, is read where the runs have it, and has a reason where it differs."""
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -10,10 +9,10 @@ from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, project_root
-from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, deviations, faults, in_short, is_printed, unmet
+from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, faults, in_short, is_printed, key_deviations, unmet
 from debias_nb.papers.pages.expected import PrintedSetting, load_expected
-from debias_nb.papers.pages.frame import papers
-from debias_nb.papers.pages.report import page_path
+from debias_nb.papers.pages.frame import all_experiments, papers
+from debias_nb.papers.pages.report import page_of, page_path
 from debias_nb.runs.config import load_experiment
 
 ROOT = project_root(Path(__file__).parent)
@@ -128,16 +127,22 @@ def test_a_setting_stands_once(copy):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_page_of_a_table_tells_its_deviations_below_its_answer(path):
+def test_every_page_of_a_table_tells_which_settings_differ(path):
     name = f"{path.parent.name}/{path.stem}"
-    cells = json.loads(path.read_text("utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells]
-    place, = (number for number, source in enumerate(sources) if f'show(deviations("{name}"))' in source)
-    assert "**Answer.**" in sources[place - 1]
     page = (ROOT / "reports" / page_path(name)).read_text("utf-8")
-    told = deviations(name)
-    assert told.count("\n| ") == page.partition("\n## ")[0].partition("as_printed.md")[0].rpartition("<details")[2].count("\n| ")
-    assert re.search(r"<summary>.*(settings that the paper prints|prints no setting).*</summary>", page)
+    profile = re.search(r"this differs? at `(\w+)`", page)[1]
+    assert key_deviations(name, profile).partition(" ([all")[0] in page
+    comparisons = comparisons_of(path.parent.name, [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
+    mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one) and profile in one.differing}
+    section = page.partition("## What differs")[2].partition("\n## ")[0]
+    assert {line.split("|")[1].strip() for line in section.splitlines()[4:] if line.startswith("| ")} == mattering
+
+
+def test_a_setting_is_listed_where_it_differs_and_matters(copy):
+    listed = "| base encoder | NLI-DistilBERT |"
+    assert listed in key_deviations("itvreg/table06", "small") and listed not in key_deviations("itvreg/table06", "paper")
+    replaced(copy / "expected/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]", "{name: base encoder, experiments: [table06]")
+    assert listed not in key_deviations("itvreg/table06", "small")
 
 
 def test_the_article_names_what_differs_on_public_data(paper):

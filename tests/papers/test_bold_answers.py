@@ -146,9 +146,10 @@ def plain_word(answer: str) -> str:
     return OF_CLAIMS["the reverse holds"] if word in ("No: by more", "No: by less") else word
 
 
-def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the words of CLAIMS
-    rows = [row for table in tables_of((REPORTS / "CLAIMS.md").read_text("utf-8")) for row in table if "**our real data**" in row]
-    return {re.match(r"\[(.+?)\]", row[""])[1]: row["**our real data**"].strip("*") for row in rows if row[""]}
+def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the words of the pages of claims
+    pages = [(REPORTS / paper / "claims.md").read_text("utf-8") for paper in ("itvreg", "arr", "scan")]
+    rows = [row for page in pages for table in tables_of(page) for row in table if "verdict, `small`" in row and row[""]]
+    return {row[""].rpartition(">")[2]: row["verdict, `small`"].strip("*") for row in rows}
 
 
 def test_answers_of_claims_are_those_of_their_comparisons():

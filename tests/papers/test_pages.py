@@ -218,7 +218,7 @@ def test_every_experiment_has_a_page_of_its_own_or_with_others():
     pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
     assert [name for name, page in pages.items() if not has_notebook(page)] == []
     assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
-    assert template_path("itvreg/table14", "small", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+    assert template_path(page_of(load_experiment("itvreg/table14", "small")), ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
 
 
 def test_an_experiment_of_a_study_is_executed_by_itself():

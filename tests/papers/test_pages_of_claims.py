@@ -14,7 +14,8 @@ from debias_nb.papers.pages import details
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.verdicts import Erratum, read_ledger, resting_on
+from debias_nb.papers.pages.answers import OF_CLAIMS
+from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on, shared_words
 from debias_nb.papers.pages.printed import fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
@@ -145,17 +146,36 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
     assert repr(book.claims["A1"]) == "<claim A1>"
 
 
-def test_a_table_of_claims_prints_verdict_and_evidence(here):
+def test_a_page_of_claims_has_a_row_a_claim(here):
     book = read_ledger("itvreg", Results())
-    page = book.table("A")
-    rows = {line.partition('"></a>**')[2].partition("**")[0]: line for line in page.splitlines() if "</a>**" in line}
-    assert "**holds**: printed +10.00 (expected: > 0)" in rows["A1"] and rows["A1"].endswith("| **Yes** |")
-    assert "**does not hold**; against it: printed −10.00 (expected: > 0)" in rows["A2"] and "**not testable**" in rows["A3"]
-    assert [rows[id].split("|")[-2].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
-    assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in page and "[more](./demo.ipynb)" in page, "two experiments, one page"
+    page = book.page()
+    lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines() if "</a>" in line}
+    assert [lines[id].split("|")[5].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
+    assert "| +10.00 |" in lines["A1"] and "| −10.00 (no) |" in lines["A2"] and "|  |" in lines["A3"]
+    assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines["A7b"], "old links find their row"
+    assert "ITVReg − Finetuned: +" in lines["A1"] and "<details" not in page, "no relation, no fold"
     answers = book.answer_table("A1", "A7").reset_index()
     assert answers.claim.tolist() == ["A1. ITVReg is above plain fine-tuning.", "A7a. ITVReg is above OutReg.", "A7b. SimCSE is above OutReg."]
-    assert book.table("B") == "" and book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
+
+
+def test_claims_show_their_evidence_below_their_cells(here):
+    book = read_ledger("itvreg", Results())
+    shown = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
+    assert "**holds**: printed +10.00 (expected: > 0)" in shown
+    assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown and "[more](./demo.ipynb)" in shown, "two experiments, one page"
+    assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
+
+
+def test_counts_of_claims_are_those_of_their_words(here):
+    counts = claim_counts({"A": read_ledger("itvreg", Results())})
+    words = [answer.removesuffix(", in part") for *_, answer in CLAIMS.values()] + ["Yes", "Yes"]
+    assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in OF_CLAIMS.values()}
+    assert not counts.loc["A, relations"].any() and errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
+
+
+@pytest.mark.parametrize("statements, count", [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
+def test_words_that_statements_share(statements, count):
+    assert shared_words(statements) == count
 
 
 def test_errata_say_what_their_facts_bear_out(here):

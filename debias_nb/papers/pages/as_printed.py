@@ -11,10 +11,11 @@ from ...runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experi
 from .expected import PrintedSetting, Value, load_expected, of_profile
 from .frame import PROFILES, all_experiments, profiles_of
 from .places import address_of, page_of
+from .report import PRINTED_TABLE
 from .tables import text_table
+from ..settings.answers import first_stage
 
 
-PRINTED_TABLE = re.compile(r"(table|figure)(\d+)")
 NONE = "none" # a setting that is not there, as the number of something that is not done
 
 
@@ -42,7 +43,8 @@ def _weight_steps(_experiment, _block, run: RunConfig) -> int:
 
 
 def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
-    return run.training.transfer.corpus if run.method.transfer else None
+    stage = first_stage(run)
+    return stage.corpus if stage else None
 
 
 PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
@@ -334,28 +336,25 @@ def page_in(paper: str, experiment: str) -> str:
     return address_of(load_experiment(name, profiles_of(name)[0]))
 
 
-def deviations(
+def key_deviations(
     page: str, # the notebook of a table or figure, `paper/name`
-) -> str: # Markdown, folded
-    "Say in which of the settings that the paper prints for a page its runs differ, and why."
+    profile: str,
+) -> str: # Markdown
+    "Say in how many of the settings that the paper prints for a page its runs differ, and list those that may change an answer."
     paper = page.partition("/")[0]
     names = list(dict.fromkeys(one.experiment for one in all_experiments(paper) if page_of(one) == page))
-    comparisons = [one for one in comparisons_of(paper, names) if one.setting.value is not None]
-    differing = [one for one in comparisons if one.differing]
-    profiles = tuple(profile for profile in PROFILES if any(profile in one.here for one in differing))
-    several = len({one.experiment for one in comparisons}) > 1
-    rows = []
-    for row in rows_of(differing):
-        of = [", ".join(printed_places(paper, name) for name in row.experiments)] if several else []
-        rows.append([row.comparison.setting.name, *of, *row.cells(profiles)])
-    header = ["setting", *["of"] * several, "the paper prints", *profiles, "why"]
-    summary = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this differ here"
+    comparisons = [one for one in comparisons_of(paper, names) if is_printed(one) and profile in one.here]
+    differing = [one for one in comparisons if profile in one.differing]
+    rows = {}
+    for one in differing:
+        if one.setting.matters:
+            rows.setdefault((one.setting.name, in_words(_several(one.setting.value))), {})[one.here[profile]] = None # each once
+    counts = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this differ at `{profile}`"
     if not differing:
-        summary = "The paper prints no setting for this that is another one here"
-    table = text_table(header, rows) if rows else ""
-    further = "All of them, and where the paper prints each: [settings](./as_printed.ipynb)."
-    text = "\n\n".join(filter(None, [table, further]))
-    return f'<details markdown="1"><summary>{summary}</summary>\n\n{text}\n\n</details>'
+        counts = f"No setting that the paper prints for this differs at `{profile}`"
+    which = "; of these may change the answer:" if rows else "."
+    table = text_table(["setting", "the paper prints", "here"], [[*names, " or ".join(here)] for names, here in rows.items()]) if rows else ""
+    return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){which}", table]))
 
 
 def is_printed(comparison: Comparison) -> bool:

@@ -1,13 +1,17 @@
 """What records say beyond their metrics, where several pages ask for it: cases, diaries; a function each."""
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from .answers import ENDS, place_of, select
 from .cells import REFERENCE, remedy_of
 from .frame import Study, only
+from .printed import PrintedCells
+from .tables import differences
 from ...runs.pairing import config_of
 
 
@@ -205,11 +209,116 @@ PRINTED_SCAN = ["SCAN", "SCAN (rate 1e-5)"] # as printed; with MiniLM the weight
 SCAN_FORMS = {
     "SCAN (the paper's equations, losses averaged)": PRINTED_SCAN, "SCAN as in the authors' code": "SCAN, released",
     "SCAN with our weights": "SCAN, ours"}
-WEIGHTED_SCAN_FORMS = { # where right answers weigh three times
-    "SCAN, right answers weighed three times": "SCAN, weighted", "the other two, weighed so": ["SCAN, released, weighted", "SCAN, ours, weighted"]}
+SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA", "SCAN (rate 1e-5)": "SCAN"} # as pages call them
 
 
-def scan_forms(methods: Iterable[str]) -> dict[str, str | list[str]]: # methods: of a table -> title of a form -> its rows
-    "List the forms of SCAN, those whose right answers weigh three times where a table has them."
-    has_weighted = "SCAN, weighted" in set(methods)
-    return SCAN_FORMS | (WEIGHTED_SCAN_FORMS if has_weighted else {})
+def scan_comparisons(
+    changes: pd.DataFrame, # of `tables.differences`
+    printed: pd.Series,    # what the paper prints of SCAN minus its base, in points
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's, of SCAN as printed
+    "Compare the forms of SCAN with plain fine-tuning in MAP."
+    ours = {f"{form} − plain fine-tuning": select(changes, method=method, metric="map") for form, method in SCAN_FORMS.items()}
+    return ours, {next(iter(ours)): printed}
+
+
+def unweighted(changes: pd.DataFrame) -> pd.DataFrame: # of `tables.differences`
+    "Leave out counts of shared words, and methods in whose loss right answers weigh three times."
+    return changes[~changes.method.str.contains("weighted|Word overlap")]
+
+
+ARR, ALONE = ["CL + ARR", "MLL + ARR"], ["CL + distillation", "MLL + distillation"]
+
+
+def arr_comparisons(
+    changes: pd.DataFrame, # of `tables.differences`
+    table: str,            # its name in `expected/`
+    corpora: list[str],    # that the paper prints
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's
+    "Compare ARR, and distillation without a topic model, with the loss that is distilled, in R@8."
+    ours = {
+        "ARR − the loss that is distilled": select(changes, method=ARR, metric="r8"),
+        "distillation without a topic model − that loss": select(changes, method=ALONE, metric="r8")}
+    as_long = [f"{method}, as long" for method in ARR] # their students have their teachers' epochs
+    if set(as_long) & set(changes.method):
+        ours["ARR with students trained as long as their teachers − that loss"] = select(changes, method=as_long, metric="r8")
+    gap = PrintedCells("arr").gap
+    columns = [f"{corpus} R@8" for corpus in corpora]
+    return ours, {next(iter(ours)): pd.concat([gap(table, f"{loss} + ARR", loss, column=columns) for loss in ("CL", "MLL")])}
+
+
+def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
+    return runs.groupby(["encoder", "epochs", "rate"], sort=False).value.mean()
+
+
+def more_epochs(runs: pd.DataFrame) -> tuple[int, int]: # runs: of a table of epochs and learning rates
+    "Count the steps to more epochs that raise a mean, and all steps."
+    steps = _by_setting(runs).unstack("epochs").diff(axis=1).iloc[:, 1:] > 0
+    return int(steps.to_numpy().sum()), steps.size
+
+
+def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs across
+    "Measure how many points lie between the means of the best and the worst learning rate."
+    rates = _by_setting(runs).groupby(["encoder", "epochs"], sort=False)
+    return (rates.max() - rates.min()).unstack("epochs", sort=False).rename(columns="{:g} epochs".format).rename_axis("test", axis=1)
+
+
+def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as `plots.trade_plot` takes it
+    "Follow each learning rate along the number of epochs, in distribution and out of it."
+    both = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
+    family = both.rate.map("rate {:g}".format)
+    last = both.groupby(["encoder", "rate"]).epochs.transform("max") == both.epochs
+    note = both.epochs.map("{:g} epochs".format).where(last, None)
+    return both.assign(panel=both.encoder, family=family, method=family + both.epochs.map(", {:g}".format), step=both.epochs, note=note)
+
+
+def large_weights(
+    study: Study, # with a path along λ, and SimCSE at three
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
+    "Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder, and SimCSE at other λ with 0.1; in distribution."
+    printed = PrintedCells("itvreg")
+    path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
+    over_base = only(differences(study[path], against="Base"), shift="iid")
+    ours, theirs, weights = {}, {}, {}
+    largest = over_base.strength.max()
+    for strength in [largest, 1.] if largest > 1 else [1.]: # the paper's largest is 1
+        for family in ("ITVReg", "OutReg"):
+            name = f"{family} at λ = {strength:g} − base encoder"
+            ours[name] = only(over_base, strength=strength, family=family)
+            at_one = printed("table7", method=family, weight="1.0", column=["Quora -> Quora"])
+            theirs[name], weights[name] = at_one - printed("table7", method="Base", column="Quora -> Quora"), 1.
+    from_tenth = differences(study["table4"], against="SimCSE 0.1")
+    for weight in ("0.01", "1.0"):
+        name = f"SimCSE at λ = {float(weight):g} − at 0.1"
+        ours[name] = only(from_tenth, method=f"SimCSE {float(weight):g}")
+        theirs[name] = printed("table4", method="SimCSE", weight=weight, column="*") - printed("table4", method="SimCSE", weight="0.1", column="*")
+        weights[name] = float(weight)
+    return ours, theirs, weights
+
+
+def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `tables.differences`, without those of Base
+    "Return differences from plain fine-tuning as percentages of its mean, test by test."
+    changes = differences(runs)
+    changes = changes[changes.method != "Base"]
+    plain = only(runs, method=REFERENCE, further=False).groupby(["encoder", "test"], observed=True).value.mean()
+    of_row = plain.reindex(pd.MultiIndex.from_frame(changes[["encoder", "test"]])).to_numpy()
+    return changes.assign(**{name: 100 * changes[name] / of_row for name in ENDS})
+
+
+MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]} # with the fraction of tokens that it masks
+
+
+def of_settings(
+    tables: dict[str, pd.DataFrame], # setting of training -> the runs of one table
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # as `answers.summarize` takes them
+    "Compare ITVReg and OutReg with plain fine-tuning in several settings, each out of distribution and in it."
+    printed = PrintedCells("itvreg")
+    ours, theirs = {}, {}
+    for (method, names), shift, (setting, runs) in product(MASKED.items(), ("ood", "iid"), tables.items()):
+        changes = only(differences(runs), method=names, shift=shift)
+        title = f"{method} − plain fine-tuning, {setting}, {place_of(runs, shift)}"
+        table, = runs.table.unique() if len(runs) else [""]
+        own_names = [name for name in names if name in set(changes.method)]
+        ours[title] = changes
+        gaps = [printed.gap(table, name, REFERENCE, base="*", column="*") for name in own_names]
+        theirs[title] = pd.concat([gap[gap.index.get_level_values("column").isin(changes.test)] for gap in gaps]) if gaps else []
+    return ours, theirs

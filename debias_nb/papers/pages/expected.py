@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from ...checks import ConfigError, check_known
-from ...data.corpora import Names
+from ...files import Names
 from ...files import Count, NotNegative, Positive, Settings, Strict, load_config, once_per_state, project_root
 from ...runs.config import Profile
 
@@ -72,6 +72,7 @@ class PrintedSetting(Settings):
     why: Told = {}               # it differs
     unmet: str | None = None     # why it differs even at profile `paper`
     note: str | None = None      # how the paper is read, where it can be read in several ways
+    matters: bool = False        # another value may change an answer: pages of tables name it where it differs
 
     @property
     def values(self) -> tuple[Value, ...]: # as configurations say them; empty where the paper is silent

@@ -206,6 +206,7 @@ BOOKS = { # notebooks next to the papers' folders -> their pages, in the order i
     **{study: study for study in STUDIES}, "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
+PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
 
 
@@ -271,7 +272,8 @@ def write_notebook(
     if name in STUDIES:
         files |= tables_of_study(name, results)
     if beside is not None:
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside)).encode()
+        is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), is_table).encode()
         files |= beside
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -291,27 +293,35 @@ def doors(
     commands = {"planted": "without data", "small": "with data"}
     files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
     links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
-    links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
+    if not PRINTED_TABLE.fullmatch(stem): # whose pages have them below
+        links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
     links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
     return " · ".join([*links, f"[settings](../../configs/{name}.{profile}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
+ABOUT, BELOW = "Claim and runs", "What differs" # a section of pages of tables, and the one below it
 FOLDED_SECTIONS = ("How it was measured", "Other scales", "The paper's numbers", "Where the numbers come from")
 
 
 def arrange(
     page: str, # Markdown
     line: str, # of `doors`
+    is_table: bool = False, # that a paper prints: print and ours come before what was run, and nothing is folded
 ) -> str:
     "Put the answer of a page on top and its links above the first section, and fold long or rarely read sections."
     top, *sections = re.split(r"(?m)^## ", page)
     title, _, rest = top.partition("\n\n")
     about, answer, rest_of_answer = rest.partition("**Answer.**")
-    parts = [title, f"{answer}{rest_of_answer}".strip(), about.strip(), line]
+    parts = [title, f"{answer}{rest_of_answer}".strip()]
+    about_parts = [about.strip(), line]
+    if not is_table:
+        parts += about_parts
     for section in sections:
         title, _, text = section.partition("\n")
-        if title in FOLDED_SECTIONS or text.count("\n") > LONG:
+        if is_table and title == BELOW:
+            parts += [f"## {ABOUT}", *about_parts]
+        if not is_table and (title in FOLDED_SECTIONS or text.count("\n") > LONG):
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
             parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:

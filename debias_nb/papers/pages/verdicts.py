@@ -1,13 +1,15 @@
 """Claims and errata of a paper, each with what the paper's own cells say to it, and what our runs say."""
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError, check_known
+from ...checks import ConfigError, check_injected, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
@@ -34,6 +36,10 @@ class Claim:
     @property
     def id(self) -> str:
         return f"{self.heading}{self.part}"
+
+    @property
+    def is_papers(self) -> bool: # else a relation that its cells suggest, or a question of ours
+        return not self.heading.startswith(("R-", "Q-"))
 
     def __repr__(self) -> str:
         return f"<claim {self.id}>"
@@ -80,6 +86,22 @@ class Claim:
         comparisons = self.primary(profile)
         return _outcome(comparisons, f"; {describe_differences(comparisons)}") if len(comparisons) else ""
 
+    @property
+    def anchors(self) -> str: # HTML
+        "Return where links to the claim lead; those to its heading lead to its first part."
+        ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
+        return "".join(f'<a id="{id.lower()}"></a>' for id in ids)
+
+    @property
+    def printed(self) -> str: # e.g. `+0.01 to +0.03 (2 of 4)`; empty where nothing is printed
+        "Say how far the printed numbers go, and whether they bear the claim out where not all do."
+        found = [one.found for one in self.facts if one.holds is not None]
+        numbers = pd.Series([float(text.replace("−", "-")) for text in found if NUMBER.fullmatch(text)], dtype=float)
+        ends = dict.fromkeys(f"{end:+.2f}".replace("-", "−") for end in (numbers.min(), numbers.max())) if len(numbers) else ["words"]
+        verdict = printed_verdict(self.facts)
+        so = {"holds": "", "does not hold": " (no)"}.get(verdict, f" ({verdict.removeprefix('holds in ')})")
+        return f"{' to '.join(ends)}{so}" if found else ""
+
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "Return the row of the claim with its verdicts, and one for each line of it with its outcome."
         analogues = dict.fromkeys(line.analogue for line in self.comparisons.line if line.analogue)
@@ -91,9 +113,7 @@ class Claim:
         if description:
             cells += (": " if so else "; against it: ") + description
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
-        ids = dict.fromkeys([self.heading, self.id] if self.part in ("", "a") else [self.id])
-        anchors = "".join(f'<a id="{id.lower()}"></a>' for id in ids)
-        name = f"{anchors}**{self.id}**"
+        name = f"{self.anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
         for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
             outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(comparisons, profile=profile) for profile in profiles)]
@@ -103,6 +123,7 @@ class Claim:
         return rows
 
 
+NUMBER = re.compile(r"[+−]\d+\.\d+") # of a fact
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"} # sign of the margins of a claim -> its answer where the reverse holds
 
 
@@ -196,6 +217,59 @@ class Erratum:
         return f"{': '.join(filter(None, parts))}."
 
 
+COMPARISON = [
+    "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "direction", "margin", "delta", "difference",
+    "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
+]
+FOLDED = {"R-": "relations that the printed cells suggest", "Q-": "questions of ours"}
+LEAST, FEWEST_WORDS = 3, 4 # claims that share their setting, and words that they share, from which on it stands once
+
+
+def shared_words(statements: Iterable[str]) -> int:
+    "Count the words that all statements begin with; commas make no difference."
+    count = 0
+    for words in zip(*(statement.split() for statement in statements)):
+        if len({word.strip(",") for word in words}) > 1:
+            break
+        count += 1
+    return count
+
+
+def groups_of(claims: list[Claim]) -> list[list[Claim]]:
+    "Group neighbors that share their setting: the parts of a claim, then claims that begin alike."
+    groups, may_grow = [], False
+    for _, parts in groupby(claims, key=lambda claim: claim.heading):
+        parts = list(parts)
+        is_small = len(parts) < LEAST
+        if may_grow and is_small and shared_words([claim.statement for claim in groups[-1] + parts]) >= FEWEST_WORDS:
+            groups[-1] += parts
+        else:
+            groups.append(parts)
+        may_grow = is_small
+    return groups
+
+
+def grouped_rows(claims: list[Claim]) -> list[list[str]]: # id, statement, verdict
+    "Return the rows of claims, with a row for a setting that several of them share."
+    rows = []
+    for group in groups_of(claims):
+        own = [[f"{claim.anchors}{claim.id}", claim.statement, claim.answer("small")] for claim in group]
+        statements = [claim.statement.removesuffix(".") for claim in group]
+        start = shared_words(statements)
+        words = statements[0].split()
+        while start and words[start - 1] == "=": # a name and its number stay together
+            start -= 2
+        end = shared_words([" ".join(statement.split()[start:][::-1]) for statement in statements])
+        if len(group) >= LEAST and start > 1 and start + end >= FEWEST_WORDS:
+            setting = " ".join([*words[:start], "…", *words[len(words) - end:]]).removesuffix(" …")
+            rows.append(["", f"**{setting.rstrip(',')}**", ""])
+            for row, statement in zip(own, statements):
+                rest = statement.split()
+                row[1] = f"… {' '.join(rest[start:len(rest) - end]).rstrip(',')}"
+        rows += own
+    return rows
+
+
 class Ledger:
     "The claims and errata of one paper."
     def __init__(
@@ -203,6 +277,7 @@ class Ledger:
         paper: str,                       # `itvreg`, `arr` or `scan`
         evidence: Evidence | None = None, # that claims rest on; None: there is none, as for errata
     ):
+        check_injected()
         self.paper = paper
         self.printed = PrintedCells(paper)
         self.evidence = evidence or Evidence([], {})
@@ -259,10 +334,10 @@ class Ledger:
             claim.note = " ".join(note.split())
 
     @property
-    def comparisons(self) -> pd.DataFrame: # paper, claim, and the columns of `as_claimed`
+    def comparisons(self) -> pd.DataFrame: # `COMPARISON`
         "Every comparison of the paper's claims."
         comparisons = [claim.comparisons.assign(paper=self.paper, claim=claim.id) for claim in self.claims.values()]
-        return pd.concat(comparisons, ignore_index=True)
+        return pd.concat(comparisons, ignore_index=True)[COMPARISON]
 
     def answer_table(self, *headings: str) -> pd.DataFrame: # claim, verdict, comparisons
         "Answer some claims from real data, part by part."
@@ -273,12 +348,24 @@ class Ledger:
                 rows.append({"claim": about, "answer": claim.answer("small"), "comparisons": claim.summary("small")})
         return pd.DataFrame(rows).set_index("claim")
 
-    def table(self, begin: str) -> str: # begin: of their names
-        """Return some claims as a Markdown table.
+    def page(self) -> str: # Markdown
+        """Tabulate all claims, a row each: those of the paper, and folded the relations and questions of ours.
 
         Raises as `state`."""
         self.state()
-        return claim_table([claim for claim in self.claims.values() if claim.id.startswith(begin)])
+        own = [claim for claim in self.claims.values() if claim.is_papers]
+        rows = []
+        for claim in own:
+            here, planted = (claim.answer(profile) for profile in ("small", "planted"))
+            measured = describe_differences(claim.primary("small"))
+            rows.append([f"{claim.anchors}{claim.id}", claim.statement, claim.printed, measured, f"**{here}**", planted])
+        parts = [text_table(["", "claim", "the paper prints", "here, `small`", "verdict, `small`", "`planted`"], rows)]
+        for begin, what in FOLDED.items():
+            others = [claim for claim in self.claims.values() if claim.id.startswith(begin)]
+            if others:
+                table = text_table(["", "claim", "verdict, `small`"], grouped_rows(others))
+                parts.append(f'<details markdown="1"><summary>{len(others)} {what}</summary>\n\n{table}\n\n</details>')
+        return replace_names("\n\n".join(parts))
 
     def erratum(self, id: str, kind: str, facts: list[Fact] = ()) -> Erratum:
         """Recompute an erratum and keep it.
@@ -291,6 +378,56 @@ class Ledger:
         return self.errata[id]
 
 
+KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
+
+
+def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame: # letter of a paper -> its claims; a row a paper and kind, a column a word
+    "Count how claims came out on real data."
+    rows = {}
+    for letter, book in books.items():
+        for begin, kind in KINDS.items():
+            own = [claim for claim in book.claims.values() if (claim.is_papers if not begin else claim.id.startswith(begin))]
+            words = pd.Series([claim.word("small") for claim in own]).value_counts()
+            rows[f"{letter}, {kind}"] = words.reindex(OF_CLAIMS.values(), fill_value=0)
+    return pd.DataFrame(rows).T.rename_axis("method").rename_axis("test", axis=1)
+
+
+def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame: # comparisons: as `Ledger.comparisons`; a row a profile
+    "Count primary comparisons, those that are decided, those that more seeds cannot decide, and how far the others reach."
+    made = comparisons[comparisons.primary & comparisons.difference.notna()]
+    rows = []
+    for profile, own in made.groupby("profile"):
+        unsure = own[own.verdict == "cannot tell"]
+        hopeless = unsure.why.str.contains("test items", na=False).sum()
+        ends = [f"{unsure.detectable.quantile(q):.1f}" for q in (.25, .75)]
+        rows.append({
+            "profile": f"`{profile}`", "comparisons": len(own), "of claims": own.claim.str.replace("[a-z]$", "", regex=True).nunique(),
+            "decided": f"{len(own) - len(unsure)} ({1 - len(unsure) / len(own):.0%})", "too few test items": hopeless,
+            "detectable, points (half of them)": " to ".join(ends)})
+    return pd.DataFrame(rows)
+
+
+def written_facts(books: dict[str, Ledger]) -> pd.DataFrame: # paper -> its claims and errata
+    "List every printed number that was asked about."
+    rows = []
+    for paper, book in books.items():
+        for name, one in (book.claims | book.errata).items():
+            rows += [dict(paper=paper, of=name, **vars(fact)) for fact in one.facts]
+    return pd.DataFrame(rows)[["paper", "of", "label", "place", "found", "asked", "holds"]]
+
+
+def errata_counts(books: dict[str, Ledger]) -> pd.DataFrame: # name of a paper -> its errata
+    "Count errata by kind and verdict."
+    rows = {}
+    for name, book in books.items():
+        words = {kind: pd.Series([one.verdict for one in book.errata.values() if one.kind == kind]) for kind in ERRATA}
+        rows[name] = {
+            kind: f"{len(verdicts)}: " + ", ".join(f"{count} {word}" for word, count in verdicts.str.replace(DETAIL, "", regex=True).value_counts().items())
+            for kind, verdicts in words.items() if len(verdicts)}
+    return pd.DataFrame(rows).T.rename_axis("paper").reset_index()
+
+
+DETAIL = re.compile(r", no cells to recompute| in \d+ of \d+") # of a verdict
 STATEMENT = re.compile(r"^- \*\*([a-z])\*\* (.*)$", re.M)
 HEADING = re.compile(r"## (?P<id>[\w-]+)\.? ?(?P<title>.*)\n\n(?P<first>.*)(?P<rest>(?s:.*))")
 
@@ -312,17 +449,25 @@ def _make_ledger(paper: str, results: Results) -> Ledger:
     return book
 
 
-def resting_on(results: Results, *studies: Study) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
+def resting_on(
+    results: Results,
+    *studies: Study,
+    of_paper: bool = False, # only what the paper itself claims
+) -> str: # Markdown, a line; empty for runs of one's own, which no claim knows
     "Answer the claims that rest on the studies of a page, each over all of its comparisons, wherever they are."
     paper, profile = studies[0].experiment.paper, studies[0].experiment.profile
     tables = [table.id for study in studies for table in study.experiment.tables]
     by_answer = {}
     is_known = not studies[0].own and _notebook(paper, "claims").is_file() # a project of one's own may have no claims
     for claim in read_ledger(paper, results).claims.values() if is_known else ():
+        if of_paper and not claim.is_papers:
+            continue
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
     lines = [f"**{answer}** to {', '.join(ids)}" for answer, ids in by_answer.items()]
-    return f"Claims that use these runs, each judged over all of its comparisons, here and elsewhere: {'; '.join(lines)}." if lines else ""
+    begin = "Claims on these runs, each judged over all of its comparisons" if of_paper else (
+        "Claims that use these runs, each judged over all of its comparisons, here and elsewhere")
+    return f"{begin}: {'; '.join(lines)}." if lines else ""
 
 
 def _notebook(paper: str, name: str) -> Path:

@@ -1,0 +1,116 @@
+"The one form of a page of a printed table: words, print beside ours, what it takes to run, and who may exceed it."
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from debias_nb.papers.pages.expected import load_expected
+from debias_nb.papers.pages.form import MOST_WORDS, beside, printed_parts, run_table, title_of, words_seen
+from debias_nb.papers.pages.frame import Results
+from debias_nb.papers.pages.report import arrange
+from debias_nb.papers.pages.tables import means
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(path for path in (ROOT / "reports").glob("*/*.md") if re.fullmatch(r"(table|figure)\d+", path.stem))
+NAMES = [f"{path.parent.name}/{path.stem}" for path in PAGES]
+MOST_LINES = 25 # of code in a cell, MOST_CODE of a notebook of a table
+MOST_CODE = 75
+
+
+@pytest.fixture(scope="module")
+def results():
+    return Results()
+
+
+@pytest.mark.parametrize("text, count", [
+    ("# Two words", 2), ("| a | 1.5 ± 0.2 | — |\n|---|---:|---:|", 3), ("[two words](./a/long_address.md#with-parts)", 2),
+    ("![not seen](./a.svg) one", 1), ('<a id="x"></a><details><summary>three are here</summary> and folded</details>', 5), ("**AUC(0.05)** `run it`", 3),
+])
+def test_words_are_those_that_a_reader_sees(text, count):
+    assert words_seen(text) == count
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_a_page_has_its_parts_in_few_words(path):
+    name = f"{path.parent.name}/{path.stem}"
+    page = path.read_text("utf-8")
+    assert words_seen(page) <= MOST_WORDS * len(printed_parts(name))
+    parts = ["# ", "**Answer.** ", "## Claim and runs", "[Run it](", "## What differs", "## Run it", "`papermill nbs/papers/"]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places) and f"nbs/papers/{name}.ipynb out.ipynb -p profile" in page
+
+
+def test_print_and_ours_come_before_what_was_run():
+    page = "# T\n\n> The claim.\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n" + "| a |\n" * 50 + "\n## What differs\n\nx\n"
+    arranged = arrange(page, "[Run it]()", is_table=True)
+    assert arranged.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |") and "<details" not in arranged
+    assert arranged.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
+
+
+def test_all_printed_tables_have_a_place():
+    "Those of `expected/` but none other, each on one page."
+    parts = [f"{name.partition('/')[0]}/{part}" for name in NAMES for part in printed_parts(name)]
+    assert len(parts) == len({*parts})
+    for paper in ("itvreg", "arr", "scan"):
+        expected = load_expected(paper)
+        assert {f"{paper}/{table}" for table in [*expected.tables, *expected.lists]} <= {*parts}
+
+
+@pytest.mark.parametrize("name, table, like", [("itvreg/table03", "table3", None), ("arr/table02", "table2", None), ("scan/table03", "table3", {"TANDA-re": "TANDA"})])
+def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name, table, like):
+    study = results.load(name, "small")
+    rows, count = beside(study, table, like)
+    printed = load_expected(study.experiment.paper).tables[table]
+    own = means(study[table])
+    assert 0 < count <= len(printed.cells)
+    for (test, side), cells in rows.iterrows():
+        for method, text in cells[cells != "—"].items():
+            if side.startswith("here: "):
+                row = own.loc[method] if own.index.nlevels == 1 else own.loc[(side.removeprefix("here: "), method)]
+                assert row[test].partition(" ")[0] == text
+            else:
+                names = {method, *(paper for paper, name in (like or {}).items() if name == method)}
+                same = [cell.value for cell in printed.cells if cell.column == test and {*cell.row.values()} & names]
+                assert float(text) in same
+
+
+def test_names_that_nothing_has_leave_nothing_beside(results):
+    rows, count = beside(results.load("itvreg/table03", "planted"), "table3")
+    assert rows.empty and count == 0, "synthetic data have other columns"
+
+
+def test_several_columns_of_one_name_are_averaged(results):
+    study = results.load("itvreg/table02", "small")
+    printed = load_expected("itvreg").tables["table8"]
+    every = dict.fromkeys([*(cell.column for cell in printed.cells), *study["table8"].test.unique()], "all")
+    rows, count = beside(study, "table8", every)
+    of_base = [cell.value for cell in printed.cells if cell.row["method"] == "Base"]
+    assert float(rows.loc[("all", "the paper"), "Base"]) == pytest.approx(sum(of_base) / len(of_base), abs=.005) and count == len(printed.cells)
+
+
+def test_what_a_page_takes_is_what_its_records_took(results):
+    lines = run_table("itvreg/table03", results).splitlines()[2:5]
+    for profile, line in zip(("planted", "small"), lines):
+        records = results.load("itvreg/table03", profile).finished
+        command, runs, minutes, memory = [cell.strip() for cell in line.strip("|").split("|")]
+        assert f"-p profile {profile} -p fresh True" in command and int(runs) == len(records)
+        assert float(minutes) == pytest.approx(sum(record["seconds"] for record in records) / 60, rel=.05)
+        assert float(memory) == pytest.approx(max(record["peak_memory_bytes"] for record in records) / 2**30, rel=.05)
+    assert "reckoned for a GPU" in lines[-1]
+
+
+def test_a_part_has_a_title():
+    assert title_of("table12") == "Table 12" and title_of("figure3") == "Figure 3"
+
+
+TABLES = [name for name in NAMES if "/table" in name]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_notebook_of_a_table_runs_and_renders(name):
+    cells = json.loads((ROOT / f"nbs/papers/{name}.ipynb").read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert all(source.count("\n") < MOST_LINES for source in code) and sum(source.count("\n") + 1 for source in code) <= MOST_CODE
+    assert not [source for source in code if re.search(r"(?m)^\s*(def|class) ", source)], "what is shared is the library's"
+    assert re.match(r"if further\b", code[-1])
