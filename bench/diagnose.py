@@ -47,7 +47,7 @@ def variants(base, tuned, files: dict, texts: list[str]) -> dict:
     return {
         ENCODING: lambda: [embed_texts(model, texts) for model in models],
         DEFAULT: lambda: [model.encode(texts, show_progress_bar=False) for model in models],
-        OURS: lambda: diagnose(base, tuned, files["train"], tests, progress=False),
+        OURS: lambda: diagnose(base, tuned, files["train"], tests),
     }
 
 

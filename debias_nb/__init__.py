@@ -51,14 +51,31 @@ def _check_versions() -> None:
             raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade '{needs}'")
 
 
+def _hint(name: str) -> str:
+    "Return a promised name in another case, the module that defines a name, a promised one with the same beginning, or the papers' words."
+    from .checks import closest
+    folder = Path(__file__).parent
+    if name.startswith("_") or (folder / name).is_dir() or (folder / f"{name}.py").is_file(): # asked for by Python itself
+        return ""
+    if name.casefold() in map(str.casefold, _HOMES):
+        return closest(name, _HOMES)
+    defined = re.compile(rf"^(?:def|class) ({re.escape(name)})\b", re.M | re.I)
+    for path in sorted(folder.rglob("*.py")):
+        found = defined.search(path.read_text("utf-8"))
+        if found:
+            place = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+            return f"; it is in {place}: from {place} import {found[1]}"
+    near = [known for known in _HOMES if known[0].casefold() == name[0].casefold()] # a slip is rarely in the first letter
+    return closest(name, near) or "; the papers' words and their names here stand in nbs/names.ipynb"
+
+
 def __getattr__(name: str):
     if name in _FORMER:
         why = "it is no longer among the promised names"
         warnings.warn(f"from debias_nb import {name}: {why}; import it from {_FORMER[name]}", FutureWarning, stacklevel=2)
         return getattr(importlib.import_module(_FORMER[name]), name)
     if name not in _HOMES:
-        from .checks import closest
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{closest(name, _HOMES)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
     _check_versions()
     attribute = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = attribute

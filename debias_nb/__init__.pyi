@@ -6,7 +6,7 @@ def _numbers(version: str) -> list[int]: ...
 
 from debias_nb.losses.authors import ARR as ARR
 from debias_nb.losses.author_batches import AuthorPairSampler as AuthorPairSampler
-from debias_nb.losses.authors import ContrastiveAuthorLoss as ContrastiveAuthorLoss
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss as ContrastiveAuthorLoss
 from debias_nb.losses.authors import ProductOfExperts as ProductOfExperts
 from debias_nb.losses.authors import topic_bias as topic_bias
 from debias_nb.settings import AnswersWorldConfig as AnswersWorldConfig
@@ -27,11 +27,16 @@ from debias_nb.encoders.tokens import embed_texts as embed_texts
 from debias_nb.encoders.loading import load_encoder as load_encoder
 from debias_nb.encoders.tokens import tokenize as tokenize
 from debias_nb.diagnosis.comparison import Comparison as Comparison
+from debias_nb.diagnosis.compare import TrainingSettings as TrainingSettings
 from debias_nb.diagnosis.compare import compare as compare
 from debias_nb.diagnosis.diagnosis import Diagnosis as Diagnosis
 from debias_nb.diagnosis.diagnose import diagnose as diagnose
+from debias_nb.diagnosis.published import diagnose_results as diagnose_results
+from debias_nb.diagnosis.all_clear import diagnose_texts as diagnose_texts
 from debias_nb.diagnosis.evaluator import DiagnosisEvaluator as DiagnosisEvaluator
+from debias_nb.diagnosis.external_scores import diagnose_scores as diagnose_scores
 from debias_nb.diagnosis.external_scores import score_pairs as score_pairs
+from debias_nb.diagnosis.label import Pool as Pool
 from debias_nb.diagnosis.label import label as label
 from debias_nb.diagnosis.models import load_model as load_model
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file as read_pairs_file
@@ -54,7 +59,7 @@ from debias_nb.losses.regularizers import SimCSE as SimCSE
 from debias_nb.losses.regularizers import WordDropout as WordDropout
 from debias_nb.losses.averaging import wise_ft as wise_ft
 from debias_nb.losses.scan import Memory as Memory
-from debias_nb.losses.scan import diagnose_weights as diagnose_weights
+from debias_nb.losses.scan_effects import diagnose_weights as diagnose_weights
 from debias_nb.losses.scan import learn_weights as learn_weights
 from debias_nb.losses.scan_loss import SCAN as SCAN
 from debias_nb.measures.stats import Paired as Paired

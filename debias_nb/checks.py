@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import reprlib
+from contextlib import contextmanager
 from functools import wraps
 from numbers import Integral, Real
 
@@ -12,6 +13,19 @@ class UserError(Exception):
     "Error whose message says everything: a notebook shows no traceback of it."
     def _render_traceback_(self): # asked by IPython
         return [f"{type(self).__name__}: {self}"]
+
+
+class Interrupted(UserError):
+    "What a person stopped."
+
+
+@contextmanager
+def stoppable(what: str, then: str = "finished runs are kept, and the same cell goes on from there"):
+    "Say in a sentence that a cell was stopped, and what comes then. Raises `Interrupted`."
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"{what} was interrupted; {then}") from None
 
 
 class ConfigError(UserError, ValueError):
@@ -75,6 +89,35 @@ def check_known(what: str, name, names, error: type[Exception] = ValueError) -> 
         raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
 
 
+INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below that of the parameters
+
+
+def check_injected() -> None:
+    """Refuse a parameter that papermill has set in this notebook, of a name that no cell declares as `name: type = value`.
+
+    Papermill by itself mentions such a name in a warning, and runs the notebook as if nothing had been said. Raises
+    `RunnerError` with the nearest name; outside of a notebook nothing is checked."""
+    import __main__
+    cells = getattr(__main__, "In", [])
+    injected = [cell for cell in cells if cell.startswith(INJECTED)]
+    if not injected:
+        return
+    import ast
+    declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+    names = [target.id for line in _lines(injected[-1]) if isinstance(line, ast.Assign) for target in line.targets if isinstance(target, ast.Name)]
+    for name in names:
+        check_known("parameter called", name, declared, RunnerError)
+
+
+def _lines(cell: str) -> list:
+    "Parse the statements of a cell; none where it is no plain Python."
+    import ast
+    try:
+        return ast.parse(cell).body
+    except SyntaxError:
+        return []
+
+
 BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 
 
@@ -123,6 +166,38 @@ def check_finite(
     bad = (~rows.isfinite().all(1)).nonzero()
     if len(bad):
         raise ValueError(f"{name}: row {int(bad[0])} is not finite")
+
+
+def check_one_each(
+    name: str,
+    values, # tensor
+    n: int,
+    of: str, # what there are n of
+) -> None:
+    "Check that values have shape (n,). Raises `ValueError`."
+    if values.shape != (n,):
+        got = tuple(values.shape)
+        raise ValueError(f"{name} must have shape ({n},), one for each {of}, got {got}")
+
+
+def check_features(
+    features,      # (n, d) tensor
+    labels=None,   # (n,) class numbers
+) -> None:
+    """Check features and labels.
+
+    Raises `ValueError` for features that are no matrix of at least 2 rows, not finite (naming the row), or labels that
+    do not fit.
+    """
+    shape = tuple(features.shape)
+    if features.ndim != 2 or len(features) < 2:
+        raise ValueError(f"features must be a matrix of at least 2 samples, got shape {shape}")
+    check_finite("features", features)
+    if labels is not None:
+        check_one_each("labels", labels, len(features), "row of features")
+        if labels.is_floating_point() or labels.min() < 0:
+            got = f"{labels.dtype} from {float(labels.min()):g} on"
+            raise ValueError(f"labels must be class numbers 0, 1, …, got {got}")
 
 
 def explain_call(kind: type) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -186,6 +186,7 @@ Count = Annotated[int, Field(ge=0)]
 Several = Annotated[int, Field(ge=2)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+Names = tuple[str, ...]
 
 
 _nearest = functools.lru_cache(maxsize=1024)(nearest) # of several models that may be meant, all but one refuse the same keys each time
@@ -219,19 +220,6 @@ class Strict(BaseModel):
 
 class Settings(Strict):
     "Settings with rules about what goes together."
-    once: ClassVar[dict] = {} # settings that always had one value; older records say it, and are read without
-    before: ClassVar[dict] = {} # setting -> what records and older files call it
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rename_former(cls, values):
-        if not isinstance(values, dict):
-            return values
-        values = {name: value for name, value in values.items() if name not in cls.once or value != cls.once[name]}
-        for name, before in cls.before.items():
-            if before in values and name not in values:
-                values[name] = values.pop(before)
-        return values
 
     @model_validator(mode="after")
     def _fits(self):

@@ -212,6 +212,9 @@ class AuthorsWorldConfig(Strict):
     spread: NotNegative = .3
 
 
+World = WorldConfig | AnswersWorldConfig | AuthorsWorldConfig
+
+
 class PretrainConfig(Strict):
     "Training of a planted base encoder from scratch on the broad corpus: by steps, never by seconds."
     steps: Natural = 200
@@ -231,7 +234,6 @@ class EncoderConfig(Settings):
     Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`papers.tasks.pair_encoders`): a network on
     word vectors, and a transformer.
     """
-    once = {"first_layers": None}
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]
     revision: str | None = None  # commit of the hub repository

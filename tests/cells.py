@@ -5,7 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
-from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.papers.settings.answers import AnswersCorpus
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs.settings import MethodConfig
 
 PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 
@@ -27,12 +30,15 @@ def defined_in(name):
     return SimpleNamespace(**found)
 
 
+TRAININGS = {"pairs": {}, "answers": {"loss": "cross-entropy"}, "authors": {"loss": "authors", "temperature": .1}} # by task
+
+
 def a_run(method="Finetuned", corpus="real", encoder="encoder", trained=True, seed=0, world=None, **more):
     "The configuration of a made-up run; `world` is the seed of a planted one."
-    data = CorpusConfig(name=corpus) if isinstance(corpus, str) else corpus
+    data = PairsCorpus(name=corpus) if isinstance(corpus, str) else corpus
     if world is not None:
-        data = CorpusConfig(name="answers", task="answers", label="planted", world=AnswersWorldConfig(name="answers", seed=world))
-    own = dict(corpus=data, training=TrainConfig(learning_rate=.1, epochs=1, batch_size=8))
+        data = AnswersCorpus(name="answers", task="answers", label="planted", world=AnswersWorldConfig(name="answers", seed=world))
+    own = dict(corpus=data, training=TRAININGS[data.task] | {"learning_rate": .1, "epochs": 1, "batch_size": 8})
     return RunConfig(
         paper="itvreg", experiment="made_up", profile="small", encoder=EncoderConfig(name=encoder, kind="static"),
         method=MethodConfig(name=method, trained=trained), evaluate=["test"], seed=seed,

@@ -5,7 +5,10 @@ import numpy as np
 
 from debias_nb.settings import AnswersWorldConfig, AuthorsWorldConfig, EncoderConfig, PretrainConfig, WorldConfig
 from debias_nb.papers.data.answers import planted_answers
-from debias_nb.runs.config import CorpusConfig
+from debias_nb.papers.settings.answers import AnswersCorpus
+from debias_nb.papers.settings.authors import AuthorsCorpus
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.papers.settings.titles import TitlesCorpus
 from debias_nb.papers.tasks import answers
 from debias_nb.runs.tasks import task_of
 
@@ -14,10 +17,10 @@ PAIRS = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items
 ANSWERS = AnswersWorldConfig(name="answers", questions=4, tests=2)
 AUTHORS = AuthorsWorldConfig(name="authors", authors=8, test_authors=2, texts=2, tokens=20)
 CORPORA = {
-    "pairs": CorpusConfig(name="catalogue", world=PAIRS, holdout=.5),
-    "titles": CorpusConfig(name="catalogue", task="titles", world=PAIRS),
-    "answers": CorpusConfig(name="answers", task="answers", world=ANSWERS),
-    "authors": CorpusConfig(name="authors", task="authors", world=AUTHORS)}
+    "pairs": PairsCorpus(name="catalogue", world=PAIRS, holdout=.5),
+    "titles": TitlesCorpus(name="catalogue", task="titles", world=PAIRS),
+    "answers": AnswersCorpus(name="answers", task="answers", world=ANSWERS),
+    "authors": AuthorsCorpus(name="authors", task="authors", world=AUTHORS)}
 
 
 def stand_in(encoder):
@@ -44,10 +47,11 @@ def dry_runs(experiment):
 def small(run):
     "A run on few texts, with a stand-in, for an epoch a stage, without a choice of settings."
     changes = {"epochs": 1, "student_epochs": None, "further_rates": (), "further_temperatures": ()}
+    changes = {name: value for name, value in changes.items() if name in type(run.training).model_fields}
     method = run.method
-    if run.training.transfer:
+    if getattr(run.training, "transfer", None):
         changes["transfer"] = run.training.transfer.model_copy(update={"epochs": 1})
-    if method.authors:
+    if getattr(method, "authors", None):
         method = method.model_copy(update={"authors": method.authors.model_copy(update={"epochs": None})})
     return run.model_copy(update={
         "encoder": stand_in(run.encoder), "corpus": CORPORA[run.task], "method": method, "measure": (),

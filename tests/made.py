@@ -17,7 +17,8 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
 
-from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, ExperimentConfig
+from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import make_record
 
@@ -72,24 +73,31 @@ def load(folder):
     return SentenceTransformer(str(folder), device="cpu").eval()
 
 
+def asked_of(**options) -> dict:
+    "Return options of `compare`, those of its trainings as one object."
+    from debias_nb import TrainingSettings
+    settings = {name: options.pop(name) for name in TrainingSettings.__dataclass_fields__ if name in options}
+    return options | {"training": TrainingSettings(**settings)}
+
+
 WORLD = WorldConfig(
     types=16, unseen_types=6, train_pairs=400, broad_pairs=800, queries=60, items=200, test_negatives=10)
 STATIC = EncoderConfig(
     name="tiny-static", kind="static", world=WORLD,
     pretrain=PretrainConfig(steps=60, batch_size=64, learning_rate=2e-2))
 METHODS = [
-    MethodConfig(name="Base", trained=False),
-    MethodConfig(name="Finetuned"),
-    MethodConfig(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5),
-    MethodConfig(name="OutReg", regularizer="outreg", weight=1.),
-    MethodConfig(name="ITVAug", augmentation="itvaug", mask_share=.5)]
+    PairMethod(name="Base", trained=False),
+    PairMethod(name="Finetuned"),
+    PairMethod(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5),
+    PairMethod(name="OutReg", regularizer="outreg", weight=1.),
+    PairMethod(name="ITVAug", augmentation="itvaug", mask_share=.5)]
 
 
 def experiment(methods=("Base", "Finetuned", "ITVReg"), seeds=(0, 1), **training):
     "A toy world, a static table."
-    settings = TrainConfig(**({"learning_rate": 2e-2, "epochs": 2, "batch_size": 128} | training))
+    settings = PairTraining(**({"learning_rate": 2e-2, "epochs": 2, "batch_size": 128} | training))
     block = BlockConfig(
-        encoders=["tiny-static"], corpora=[CorpusConfig(name="catalogue", world=WORLD)], methods=methods,
+        encoders=["tiny-static"], corpora=[{"name": "catalogue", "world": WORLD}], methods=methods,
         training=settings, seeds=seeds, evaluate=["iid", "unseen"])
     return ExperimentConfig(
         paper="itvreg", experiment="demo", profile="planted", title="A demonstration", scale="a toy world",

@@ -27,7 +27,7 @@ def planted_case(world, steps: int, seed: int, tests, epochs: int = 3):
     settings = settings_for("static", learning_rate=1e-2, epochs=epochs, batch_size=64)
     tuned = tune(base, train, read_method("plain"), settings, seed)
     frames = {name: pairs_frame(catalogue.test_pairs(name)) for name in tests}
-    return diagnose(base, tuned, train, frames, seed=seed, progress=False)
+    return diagnose(base, tuned, train, frames, seed=seed)
 
 
 def alarms(found) -> list[str]:

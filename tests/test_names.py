@@ -32,12 +32,14 @@ Memory(kind='ema', alpha=0.9, size=280)
 MissingData
 OutReg(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Paired(difference, low, high, n, p, method, seeds_alone=False, error=nan, freedom=nan, items_error=nan, seeds_freedom=nan)
+Pool(pairs_file=None, texts_path=None, folder_path=None)
 ProductOfExperts(model, texts, temperature=0.1, gamma=1.0)
-Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.regularized.Draws'>)
+Regularized(model, base_loss, regularizers, base=None, draws=<class 'debias_nb.losses.steps.Draws'>)
 Regularizer(weight=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 SCAN(model, weights=True, debias=True, memory='ema', temperature=1.0, ce=1.0, cl=1.0, class_mass='keep', **settings)
 SimCSE(weight=0.1, token_dropout=0.1, *, columns=0, rows=1.0, texts=None, texts_per_batch=None, seed=0)
 Tokens(ids, mask, ordinary, prompt=0)
+TrainingSettings(learning_rate=None, epochs=None, batch_size=None, loss=None, redraw=None)
 WordDropout(share=0.1, *, columns='all', rows=1.0)
 WorldConfig(*, name='catalogue', seed=0, p=0.9, brand_match=0.3, p_ood=0.0, decoys=0.5, p_attr=0.9, p_noun=0.6, known=1.0, aknown=1.0, p_broad=0.0, attributes='shared', accessories=0.2, prefix_brands=0.25, types=80, unseen_types=30, train_pairs=4000, broad_pairs=12000, queries=300, items=1000, negatives=3, test_negatives=20)
 answers_split(config, name)
@@ -45,8 +47,11 @@ auc_at(y_true, y_score, max_fpr=0.05, weights=None, name='')
 authors_split(config, name, likeness=0.0)
 bootstrap_weights(n, replicates=200, seed=0, groups=None)
 choose(tokens, share, seed, epoch, rows=None)
-compare(base, train, tests, columns=None, methods=None, seeds=3, learning_rate=None, epochs=None, batch_size=None, folder=None, progress=True, loss=None, validation=None, texts=None, *, metric=None, prompts=None, sample=None, match=None, match_from=None, other_to=None, seed=0, redraw=None, workers=None, margin=1.0, like='like', kind=None, where=None)
-diagnose(base=None, tuned=None, train=None, tests=None, columns=None, group=None, seed=0, progress=True, *, metric=None, prompts=None, sample=None, match=None, match_from=None, other_to=None, margin=1.0, like='like', threshold=None, scores=None, where=None, results=None, trained=None, texts=None, devices=None)
+compare(base, train, tests, methods=None, *, validation=None, texts=None, training=TrainingSettings(learning_rate=None, epochs=None, batch_size=None, loss=None, redraw=None), seeds=3, seed=0, metric=None, margin=1.0, like='like', prompts=None, sample=None, kind=None, folder=None, workers=None, progress=None)
+diagnose(base, tuned, train=None, tests=None, *, metric=None, margin=1.0, like='like', threshold=None, prompts=None, sample=None, texts=None, seed=0, progress=None)
+diagnose_results(base, tuned, trained=None, margin=1.0)
+diagnose_scores(tests, scores=None, train=None, *, metric=None, margin=1.0, like='like', threshold=None, sample=None, texts=None, seed=0, progress=None)
+diagnose_texts(texts, base=None, tuned=None, *, prompts=None, seed=0)
 diagnose_weights(weights, features, labels=None, *, generator, r=5, draws=5)
 embed_texts(model, texts, max_length=None, dtype='fp32')
 evaluate_pairs(y_true, y_score, groups=None, subsets=None, replicates=200, seed=0, name='')
@@ -54,7 +59,7 @@ holm(ps)
 importance(model, tokens, kind='mask', dtype='fp32', rows_at_once=512)
 interval(values, replicates=None, level=0.95, units=None)
 intervene(model, tokens, chosen, kind='mask', seed=0, epoch=0, rows=None)
-label(base, tuned, pool=None, n=200, out='to_label.csv', *, texts=None, folder=None, columns=None, prompts=None, seed=0, progress=True)
+label(base, tuned, pool, n=200, out='to_label.csv', *, prompts=None, seed=0, progress=None)
 learn_weights(features, labels=None, memory=None, *, generator, variant='fixed', class_mass='free', r=5, **settings)
 load_answers(name, part, download=True, require_hash=False)
 load_encoder(config, device='cpu')
@@ -139,6 +144,21 @@ def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
     with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'"):
         getattr(debias_nb, wrong)
     assert not hasattr(debias_nb, "zzz")
+
+
+@pytest.mark.parametrize("word, hint", [
+    ("mrr", "it is in debias_nb.measures.rankings: from debias_nb.measures.rankings import mrr"), ("auc", "did you mean 'auc_at'?"),
+    ("average_precision", "it is in debias_nb.measures.metrics: from debias_nb.measures.metrics import average_precision"),
+    ("hsic", "the papers' words and their names here stand in nbs/names.ipynb"), ("losses", None), ("__wrapped__", None),
+])
+def test_a_word_of_the_papers_is_answered_with_where_it_is(word, hint):
+    "And with no other name that has some letters in common."
+    with pytest.raises(AttributeError) as error:
+        debias_nb.__getattr__(word)
+    told = str(error.value).partition("; ")[2]
+    assert told == (hint or "")
+    if told.startswith("it is in"):
+        exec(told.partition(": ")[2], {})
 
 
 def explained(text: str) -> set[str]:

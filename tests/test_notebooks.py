@@ -13,8 +13,10 @@ import pytest
 
 import lab
 from notebooks import ROOT, notebooks
-from debias_nb.checks import ConfigError
+from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
+from debias_nb.papers.pages.tables import show
+from debias_nb.runs import runner
 from debias_nb.runs.config import load_experiment, typed
 
 NOTEBOOKS = notebooks()
@@ -96,6 +98,30 @@ def test_no_example_takes_a_name_that_the_library_needs(path):
     assert not bound(exported, imports=True) & bound(examples, imports=False)
 
 
+def taken_back(sources):
+    "The names that a notebook imports from the module that it exports, below the cells that define them."
+    home = re.search(r"^#\|\s*default_exp (\S+)", "\n".join(sources), re.M)[1]
+    shown, found = set(), []
+    for source in sources:
+        for names in re.findall(rf"^\s*from debias_nb\.{re.escape(home)} import (.*)$", source, re.M):
+            found += [name for name in re.split(r",\s*", names) if name in shown]
+        if re.search(r"^#\|\s*export", source, re.M):
+            shown |= bound([source], imports=False)
+    return found
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_what_a_notebook_shows_is_what_it_runs(path):
+    "One that imports what it has shown runs the exported code from there on, whatever its cells say."
+    assert taken_back(code(path)) == []
+
+
+def test_an_import_over_what_is_shown_is_seen():
+    above, shown = "from debias_nb.losses.arr import flatten", "#| export\ndef flatten(log_p, B):\n    return log_p"
+    assert taken_back(["#| default_exp losses.arr", above, shown]) == []
+    assert taken_back(["#| default_exp losses.arr", shown, "import math\n  from debias_nb.losses.arr import distill, flatten"]) == ["flatten"]
+
+
 STORED = [
     {"output_type": "stream", "name": "stdout", "text": "base 49.0\ntuned 68.2\n"},
     {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"}, "metadata": {}},
@@ -161,13 +187,49 @@ def test_what_another_program_has_written_meanwhile_counts(saved):
     assert saved([checked_out[0] | {"text": ["base ", "1.0\n"]}]) == checked_out
 
 
+def test_a_notebook_that_is_run_twice_in_a_contents_manager_is_what_it_was(tmp_path, monkeypatch):
+    "The manager of JupyterLab itself reads and saves it: while it runs without outputs, and then with them."
+    from jupyter_server.services.contents.filemanager import FileContentsManager
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab, "FIRST", {})
+    (tmp_path / "nbs").mkdir()
+    file = tmp_path / "nbs/read.ipynb"
+    file.write_text((ROOT / "nbs/read/itvreg.ipynb").read_text("utf-8"), "utf-8")
+    before = file.read_bytes()
+    manager = FileContentsManager(root_dir=str(tmp_path), pre_save_hook=lab.clean_before_saving)
+    opened = manager.get("nbs/read.ipynb")
+    for _ in range(2): # Run All
+        for has_outputs in (False, True):
+            model = json.loads(json.dumps(opened, default=str))
+            for number, cell in enumerate(cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"):
+                cell["execution_count"] = number + 1
+                cell["outputs"] = cell["outputs"] if has_outputs else []
+                cell["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+            manager.save(model, "nbs/read.ipynb")
+            assert (file.read_bytes() == before) is has_outputs
+
+
 def test_lab_starts_no_language_server(monkeypatch):
     for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
     text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
-    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace())
+    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace(), ServerApp=SimpleNamespace())
+    monkeypatch.setattr(sys, "argv", ["jupyter-lab", str(TABLE)])
     exec(text, {"c": config})
-    assert config.LanguageServerManager.autodetect is False
+    assert config.LanguageServerManager.autodetect is False and config.ServerApp.root_dir == str(ROOT)
+
+
+@pytest.mark.parametrize("here, words, is_root", [
+    (".", [], True), ("nbs", [], True), (".", ["nbs/read/itvreg.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
+    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False), ("/", ["{elsewhere}"], False),
+])
+def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
+    "With the folder of the notebook as root, links to the pages and their pictures would lead nowhere."
+    elsewhere = tmp_path / "mine.ipynb"
+    elsewhere.write_text("{}")
+    monkeypatch.chdir(ROOT / here)
+    root = lab.root_of([word.format(root=ROOT, elsewhere=elsewhere) for word in words])
+    assert root == (str(ROOT) if is_root else "")
 
 
 # One notebook to read for each method.
@@ -199,6 +261,39 @@ def test_a_notebook_to_read_has_been_run_and_exports_nothing(path):
     assert unprinted(nb["cells"]) == []
 
 
+WAY = ("**The claim.**", "## The method", "## It works, and it fails", "**The tables:**")
+
+
+def minutes_to(end, cells):
+    "How long it takes to read what stands before some words: 230 words or 20 lines of shown code a minute."
+    words, lines = 0, 0
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            before, found, _ = source.partition(end)
+            words += len(re.sub(r"\$\$.*?\$\$|\]\([^)]*\)", " ", before, flags=re.S).split())
+            if found:
+                return words / 230 + lines / 20
+        elif not re.match(r"#\|\s*(echo: false|hide)", source):
+            lines += code_lines(source)
+    return float("inf")
+
+
+@pytest.mark.parametrize("path", READ, ids=named)
+def test_claim_method_example_and_tables_come_first_and_within_ten_minutes(path):
+    prose = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
+    places = [prose.find(part) for part in WAY]
+    assert -1 not in places and places == sorted(places)
+    assert minutes_to(WAY[-1], cells(path)) < 10
+
+
+def test_what_is_read_takes_time():
+    told = {"cell_type": "markdown", "source": "word " * 460 + "**The tables:** here"}
+    shown, quiet = ({"cell_type": "code", "source": head + "x = 1\n" * 40} for head in ("", "#| echo: false\n"))
+    assert minutes_to("**The tables:**", [shown, quiet, told]) == pytest.approx(4)
+    assert minutes_to("**The tables:**", [shown]) == float("inf")
+
+
 # Parameters.
 
 @pytest.mark.parametrize("value, kind, wanted", [
@@ -225,13 +320,13 @@ def test_a_notebook_refuses_parameters_of_another_type_in_words(given, words):
 # One page, and one's own runs.
 
 def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeypatch):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
+    monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     found = frame.Results().study("itvreg/table05", "small")
     assert found._repr_markdown_() == frame.Results().load("itvreg/table05", "small")._repr_markdown_()
 
 
 def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: pytest.fail("runs are made"))
+    monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     results = frame.Results(is_page=True)
     assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05", "small"), "and what is read is read once"
 
@@ -239,14 +334,14 @@ def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
 @pytest.mark.parametrize("given", [
     {"seeds": [0]}, {"methods": "Base"}, {"weight": 0}, {"weight": 1.}, {"full": True}, {"fresh": True}, {"own": True}])
 def test_whoever_asks_for_something_else_gets_it(monkeypatch, given):
-    monkeypatch.setattr(frame, "make_study", lambda *args, **more: "runs of one's own")
+    monkeypatch.setattr(runner, "run", lambda *args, **more: None)
+    monkeypatch.setattr(frame, "page", lambda *args: "runs of one's own")
     assert frame.Results().study("itvreg/table05", "small", **given) == "runs of one's own"
 
 
 @pytest.fixture
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
-    from debias_nb.runs import runner
     from made import invented
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
@@ -259,8 +354,8 @@ def weighted(tmp_path, monkeypatch):
         return runner.Outcome({run.id: {} for run in runs}, {}, {}, [])
 
     monkeypatch.setattr(runner, "run_all", run_all)
-    asked = dict(seeds=[0], methods=["Base", "Finetuned", "OutReg"], encoders=None, weight=1., full=False)
-    return frame.make_study("itvreg/table03", "small", asked, None, False), stores, tmp_path
+    asked = runner.load("itvreg/table03", "small", seeds=[0], methods=["Base", "Finetuned", "OutReg"], weight=1.)
+    return frame.page(asked, runner.run(asked)), stores, tmp_path
 
 
 def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(weighted):
@@ -295,3 +390,68 @@ def test_a_notebook_runs_the_code_that_it_shows(path):
 def test_an_import_of_the_notebook_s_own_module_is_seen():
     own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f", "from debias_nb.losses.two import g"]
     assert own_imports(own) == ["from debias_nb.losses.one import f"]
+
+
+# What papermill sets.
+
+DECLARED = "profile: str = 'small'\nseeds: list[int] = None # all"
+
+
+@pytest.mark.parametrize("injected, words", [
+    ("profil = 'planted'", "no parameter called 'profil'; did you mean 'profile'?"),
+    ("profile = 'planted'\nnosuch = 3", "no parameter called 'nosuch' (known: 'profile', 'seeds')"),
+    ("profile = 'planted'\nseeds = [1]", ""),
+])
+def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeypatch, injected, words):
+    "Papermill warns of it, and runs the notebook without it."
+    monkeypatch.setattr("__main__.In", ["", "%pylab no", DECLARED, f"# Parameters\n{injected}\n"], raising=False)
+    if not words:
+        return frame.Results().study("itvreg/table05", "small")
+    for call in (lambda: frame.Results().study("itvreg/table05", "small"), lambda: show("**Answer.**")):
+        with pytest.raises(RunnerError) as error:
+            call()
+        assert str(error.value) == words
+
+
+def asks_first(sources):
+    "Whether the cells below the parameters ask what papermill has set: a page by what it loads, judges or shows, others themselves."
+    return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
+
+
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", []) for cell in cells(path))], ids=named)
+def test_every_notebook_with_parameters_refuses_unknown_ones(path):
+    assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
+
+
+def test_a_list_that_papermill_passes_as_a_text_is_refused_with_the_way_that_works():
+    with pytest.raises(ConfigError, match=r"papermill takes lists as -y 'methods: \[Base, ITVReg\]'"):
+        frame.Results().study("itvreg/table05", "small", methods="[Base, ITVReg]")
+
+
+def test_what_a_person_stops_ends_in_one_sentence(monkeypatch):
+    def stopped(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run", stopped)
+    with pytest.raises(Interrupted, match="^itvreg/table05 was interrupted; finished runs are kept") as error:
+        frame.Results().study("itvreg/table05", "small", own=True)
+    assert len(error.value._render_traceback_()) == 1
+
+
+[OWN_PAIRS] = [path for path in NOTEBOOKS if path.name == "own_pairs.ipynb"]
+
+
+def long_calls(sources):
+    "Calls that train or diagnose: the names and where each stands."
+    for source in sources:
+        tree = ast.parse(source)
+        inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With) and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare", "diagnose"):
+                bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
+                yield call.func.id, id(call) in inside, bar
+
+
+def test_ones_own_files_have_a_bar_and_may_be_stopped():
+    assert [*long_calls(code(OWN_PAIRS))] == [("compare", True, "not roles"), ("diagnose", True, "not roles")]
+    assert [*long_calls(["diagnose(base, progress=False)"])] == [("diagnose", False, "False")]

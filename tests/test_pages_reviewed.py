@@ -9,6 +9,7 @@ import pytest
 from debias_nb.runs.config import Announced, load_experiment
 from debias_nb.papers.pages.cases import answer_counts, answer_rows, case_counts, marked_answer, right_alone
 from debias_nb.papers.pages.details import is_shown
+from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.form import words_seen
 from debias_nb.papers.pages.frame import Results, summary_of
@@ -120,6 +121,17 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
     unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
     assert (unfolded.count("\n") <= 180 or FORM.fullmatch(path.stem)) and "[Run it](../../nbs/papers/" in unfolded
+
+
+MOST_WORDS = 1200
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_short_and_has_two_pictures(name):
+    page = (ROOT / "reports" / f"{name}.md").read_text("utf-8")
+    assert answer_word(page) and len(NUMBER.findall(answer_of(page))) <= 12
+    words = [word for word in re.sub(r"\]\([^)]*\)", "]", page).split() if re.search(r"\w", word)] # without lines of tables and addresses
+    assert len(words) <= MOST_WORDS and len(re.findall(r"!\[[^\]]+\]\(\./\w+\.\d\.svg\)", page)) == 2
 
 
 WIDTH, SCREEN = 120, 45 # characters of a line, lines of a screen

@@ -21,7 +21,7 @@ from test_links import texts
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
-TOOL = "\n\n".join(texts(ROOT / "nbs/check.ipynb"))
+TOOL = "\n\n".join(texts(ROOT / "nbs/diagnosis/check.ipynb"))
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT + TOOL, flags=re.S))
 COMMANDS = list(dict.fromkeys(line.partition("#")[0].strip() for line in SHELL.splitlines()))
 
@@ -45,7 +45,7 @@ def test_commands_and_their_options_exist(line, tmp_path, monkeypatch):
 
 def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
     "Its actions are pinned as those of this repository are, and the page goes up also where the build fails."
-    cells = json.loads((ROOT / "nbs/in_ci.ipynb").read_text("utf-8"))["cells"]
+    cells = json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))["cells"]
     [workflow] = re.findall(r"```yaml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in cells), flags=re.S)
     [job] = yaml.safe_load(workflow)["jobs"].values()
     own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
@@ -84,7 +84,7 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
         done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=own, capture_output=True, text=True)
         asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
         assert done.returncode == code and ("--verdict-words" in asked) == is_asked
-    [use] = re.findall(r"```yml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in json.loads((ROOT / "nbs/in_ci.ipynb").read_text("utf-8"))["cells"]), flags=re.S)
+    [use] = re.findall(r"```yml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))["cells"]), flags=re.S)
     assert {*yaml.safe_load(use)[0]["with"]} <= {*action["inputs"]}
 
 
@@ -107,7 +107,7 @@ def test_the_versions_are_those_of_pyproject():
 
 
 def test_its_picture_says_what_its_page_says():
-    heading = json.loads((ROOT / "reports/diagnose/questions.json").read_text("utf-8"))["decision"]["heading"].replace("`", "")
+    heading = json.loads((ROOT / "reports/diagnosis/questions.json").read_text("utf-8"))["decision"]["heading"].replace("`", "")
     assert f"![The first screen of a diagnosis: {heading}](reports/README.png)" in TEXT
 
 
@@ -118,7 +118,7 @@ def paragraph(text: str, words: str) -> str:
 
 def test_every_place_advises_the_same_method():
     "The page of the tool, both pages of advice, the page of a diagnosis with its program, and the default methods of `compare`."
-    places = {"nbs/check.ipynb": "**Do not ship**", "reports/WHAT_TO_DO.md": "**Train again**", "reports/LAMBDA.md": "**In short.**"}
+    places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "**Train again**", "reports/studies/strength.md": "**Answer.**"}
     for path, words in places.items():
         said = paragraph("\n".join(texts(ROOT / path)), words)
         assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path

@@ -56,7 +56,7 @@ def test_pages_name_restricted_texts_by_their_place(tmp_path):
     base, tuned = (str(table(tmp_path / str(seed), seed)) for seed in (0, 1))
     pairs = some_pairs()
     pairs["left"] = [f"{QUESTION} {text}" for text in pairs.left]
-    found = diagnose(base, tuned, pairs, {"quora": pairs}, progress=False)
+    found = diagnose(base, tuned, pairs, {"quora": pairs})
     diagnose_cases.without_texts(found, diagnose_cases.CASES["products"])
     assert all("giraffe" in text for text in (found.flips["quora"].left[0], found.json()))
     diagnose_cases.without_texts(found, diagnose_cases.CASES["questions"])
@@ -76,7 +76,7 @@ def test_each_published_diagnosis_has_one_test_like_training_and_the_program_of_
     assert page.count("Like training") == 1 and "held to" not in page
 
 
-@pytest.mark.parametrize("picture", [*(f"diagnose/{name}" for name in diagnose_cases.CASES), "README"])
+@pytest.mark.parametrize("picture", [*(f"diagnosis/{name}" for name in diagnose_cases.CASES), "README"])
 def test_a_picture_says_what_its_page_says(picture):
     name = pictures.README[0] if picture == "README" else Path(picture).name
     twin = json.loads((diagnose_cases.OUT / f"{name}.json").read_text("utf-8"))

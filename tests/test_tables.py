@@ -1,9 +1,8 @@
 "What people add stands in one table of its kind: the help of the commands, messages and the site have it from there."
-import importlib.util
 import inspect
 import json
-import os
-import shutil
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,29 +10,30 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from debias_nb import DataError, load_questions, read_pairs_file
+from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts, label, load_questions
+from debias_nb import read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
 from debias_nb.papers.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
-from debias_nb.diagnosis import parameters as parameters_module
+from debias_nb.diagnosis.commands import as_now
 from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_methods
-from debias_nb.diagnosis.parameters import parameters
+from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
 from debias_nb.commands.cli import app
-from debias_nb.runs.config import CorpusConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def help_of(monkeypatch):
-    "The help of a command, as one line."
-    monkeypatch.setenv("COLUMNS", "400")
-    return lambda command: " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
+def listed():
+    "What a command lists, as one line."
+    return lambda command: " ".join(CliRunner().invoke(app, [command]).output.split())
 
 
 def shown(notebook: str, what: str, **names) -> str:
@@ -47,10 +47,10 @@ def shown(notebook: str, what: str, **names) -> str:
 
 
 def site_of_forms() -> str:
-    return shown("nbs/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
+    return shown("nbs/diagnosis/your_files.ipynb", "FORMS.items()", FORMS=FORMS, FORMATS=FORMATS, Markdown=str)
 
 
-def test_a_form_of_tests_is_added_in_one_place(monkeypatch, help_of):
+def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):
     def ways(header):
         return [Columns("ranked", ("topic",), ("list",))] if not header.labels else []
 
@@ -59,8 +59,7 @@ def test_a_form_of_tests_is_added_in_one_place(monkeypatch, help_of):
         return FORMS["retrieval"].read(name, rows.assign(positive="x"), Columns("retrieval", ("query",), ("anchor",)), options)
 
     monkeypatch.setitem(FORMS, "ranked", Form("ranked lists", "these texts are in this order", "`topic` and `list`", ways, read))
-    for command in ("diagnose", "compare"):
-        assert "ranked: topic and list" in help_of(command)
+    assert "ranked: topic and list" in listed("forms")
     assert "| ranked | these texts are in this order | `topic` and `list` |" in site_of_forms()
     rows = pd.DataFrame({"topic": ["eggs", "moles"], "list": ["boil them", "they dig"]})
     file = read_pairs_file(rows)
@@ -69,12 +68,12 @@ def test_a_form_of_tests_is_added_in_one_place(monkeypatch, help_of):
         read_pairs_file(rows, form="rankd")
 
 
-def test_a_format_of_files_is_added_in_one_place(monkeypatch, help_of, tmp_path):
+def test_a_format_of_files_is_added_in_one_place(monkeypatch, listed, tmp_path):
     def read(path, _split):
         return pd.DataFrame(json.loads(path.read_text()[1:]), [1, 2], ["left", "right", "label"], dtype=object)
 
     monkeypatch.setitem(FORMATS, ".rows", Format("Rows", read))
-    assert "Arrow or Rows." in help_of("diagnose")
+    assert listed("forms").endswith("Arrow or Rows")
     assert "`.rows`" in site_of_forms()
     file = tmp_path / "new.rows"
     file.write_text('#[["an egg", "eggs", 1], ["a mole", "planes", 0]]')
@@ -88,11 +87,11 @@ def test_the_docstring_names_each_format():
     assert [form for form in FORMS if f'"{form}"' not in read_pairs_file.__doc__] == []
 
 
-def test_a_method_is_added_in_one_place(monkeypatch, help_of):
+def test_a_method_is_added_in_one_place(monkeypatch, listed):
     monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25, (.1, .25, .5, 1)))
-    text = help_of("compare")
+    text = listed("methods")
     assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    *_, table = shown("nbs/diagnosis/08_methods.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
+    *_, table = shown("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
     assert table.split() == ["madeup", "0.1,", "0.25,", "0.5,", "1"]
     assert read_method("madeup").title == "Made up, 0.25"
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
@@ -114,72 +113,95 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
     assert "madeup_forum" in listing and "ask for it" in listing
     assert [row["file"] for row in inventory() if row["dataset"] == "madeup_forum"] == ["train.tsv", "test.tsv"], "what the site shows"
     with pytest.raises(MissingData, match="madeup_forum/train.tsv is missing"):
-        training_pairs(CorpusConfig(name="madeup_forum"))
-    for read in (lambda: training_pairs(CorpusConfig(name="madeup_forun")), lambda: load_questions("madeup_forun", "train")):
+        training_pairs(PairsCorpus(name="madeup_forum"))
+    for read in (lambda: training_pairs(PairsCorpus(name="madeup_forun")), lambda: load_questions("madeup_forun", "train")):
         with pytest.raises(ValueError, match="did you mean 'madeup_forum'"):
             read()
 
 
-def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, help_of):
+def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, listed):
     monkeypatch.setattr(TESTS["candidates"], "metrics", ("accuracy", "madeup"))
-    for command in ("diagnose", "compare"):
-        assert "auc05, ap (pairs); accuracy, madeup (candidates);" in help_of(command)
+    assert "metrics: auc05, ap candidates:" in listed("forms") and "metrics: accuracy, madeup retrieval:" in listed("forms")
     file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
         check_metric("madeupp", [file])
 
 
-OPTION = """    madeup : int in [2, 5]
-        A made-up number. In Python, too.
-"""
+COMMANDS = {command.callback.__name__: command for command in typer.main.get_command(app).commands.values()}
+DOORS = [diagnose, diagnose_scores, diagnose_results, diagnose_texts, compare, label]
+OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # read_pairs_file has them in Python
 
 
-@pytest.fixture
-def package_with_an_option(tmp_path, monkeypatch):
-    "A copy of the package in which `label` has one more parameter, in its signature and its docstring."
-    package = shutil.copytree(ROOT / "debias_nb", tmp_path / "debias_nb", ignore=shutil.ignore_patterns("__pycache__"))
-    module = package / "diagnosis" / "label.py"
-    text = module.read_text()
-    for place, addition in (("seed: int = 0, progress", "madeup: int = 3, "), ("    seed : int in", OPTION)):
-        assert text.count(place) == 1
-        text = text.replace(place, addition + place)
-    module.write_text(text)
-    monkeypatch.setattr(parameters_module, "__file__", str(package / "diagnosis" / "parameters.py"))
-    parameters.cache_clear()
-    yield package
-    parameters.cache_clear()
+def numbers_of(function) -> set[str]:
+    "The arguments of a door that are numbers."
+    hints = {name: str(one.annotation) for name, one in inspect.signature(function).parameters.items()}
+    return {name for name, hint in hints.items() if hint in ("<class 'int'>", "<class 'float'>", "int | None", "float | None")}
 
 
-def test_an_option_is_added_in_one_place(package_with_an_option):
-    "The signature and docstring of its function: the command, its help and the check of its range are made from there."
-    def command(*arguments):
-        environment = os.environ | {"PYTHONPATH": str(package_with_an_option.parent), "COLUMNS": "400"}
-        call = [sys.executable, "-m", "debias_nb.commands.cli", "label", *arguments]
-        return subprocess.run(call, cwd=package_with_an_option.parent, env=environment, capture_output=True, text=True)
-
-    assert "--madeup <int in [2, 5]> A made-up number. [default: 3]" in " ".join(command("--help").stdout.split())
-    refused = command("--base", "a", "--tuned", "b", "--madeup", "6")
-    assert refused.returncode == 2 and refused.stderr == "debias-nb: madeup must be a whole number from 2 to 5, got 6\n"
-    assert "madeup" in command("--base", "a", "--tuned", "b", "--madeup", "many").stderr
-
-
-def test_an_option_reaches_python_and_the_site_from_the_same_place(package_with_an_option, monkeypatch):
-    docs = pytest.importorskip("docs") # which makes the site
-    name = "debias_nb.diagnosis.label"
-    spec = importlib.util.spec_from_file_location(name, package_with_an_option / "diagnosis" / "label.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert inspect.signature(module.label).parameters["madeup"].default == 3
-    with pytest.raises(ConfigError, match="madeup must be a whole number from 2 to 5, got 1"):
-        module.label("a", "b", "pool.csv", out="new.csv", madeup=1)
-    monkeypatch.setitem(sys.modules, name, module)
-    page = docs.doc_cell(name, "label").outputs[0].data["text/markdown"]
-    assert "A made-up number." in page and "madeup" in page
+@pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__name__)
+def test_a_door_and_its_command_take_the_same(function):
+    "And few: what is one question has one type of answer."
+    arguments = {*inspect.signature(function).parameters}
+    assert len(arguments) <= (18 if function is compare else 13)
+    assert isinstance(inspect.signature(function).return_annotation, type)
+    settings = {*inspect.signature(TrainingSettings).parameters}
+    options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {"fail_on", "verdict_words", "overwrite", "help", "devices"}
+    if function is compare:
+        arguments = arguments - {"training"} | settings
+    if function is label:
+        options -= {"texts", "folder"} # further pools
+    renamed = {"test": "tests", "out": "folder"} if function is compare else {"test": "tests"}
+    found = {renamed.get(name, name) for name in options}
+    assert found - {"out"} == arguments - {"progress", "out"}
 
 
-@pytest.mark.parametrize("function", ["diagnose", "compare", "label"])
-def test_each_whole_number_has_a_range_and_each_range_can_be_read(function):
-    for name, parameter in parameters(function).items():
-        assert parameter.help.endswith("."), name
-        assert bool(parameter.bounds) == (" in " in parameter.kind), name
-        assert parameter.bounds or not parameter.annotation.startswith("int"), name
+@pytest.mark.parametrize("function", [*DOORS, TrainingSettings], ids=lambda function: function.__name__)
+def test_each_number_has_a_range_that_its_help_names_and_that_is_checked(function):
+    for name in numbers_of(function):
+        told = re.search(rf"^(?:    )?{name} : (.*)", inspect.getdoc(function), flags=re.MULTILINE)
+        assert told is None or str(RANGES[name]) in told[1] or RANGES[name].low == -math.inf, name
+        required = {other: "nowhere" for other, one in inspect.signature(function).parameters.items() if one.default is one.empty}
+        for wrong in (True, "many", RANGES[name].low - 1 if RANGES[name].low > -math.inf else math.inf):
+            with pytest.raises(ConfigError, match=f"^{name} must"):
+                function(**required | {name: wrong})
+            with pytest.raises(ConfigError, match=f"^{name} must"):
+                check_numbers(**{name: wrong})
+
+
+def test_a_wrong_number_is_refused_by_the_command():
+    done = CliRunner().invoke(app, ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=nowhere.csv", "--sample", "9"])
+    assert done.exit_code == 2 and done.output == "debias-nb: sample must be a whole number from 10, got 9\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [
+    ["diagnose", "--help"], ["compare", "--help"], ["diagnose", "--nosuch"], ["compare", "--base", "a", "--train", "t", "--test", "n=t", "--out", "README.md"],
+    ["diagnose-scores", "--test", "n={table}"]])
+def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
+    (tmp_path / "t.csv").write_text("one,two,three\na,b,c\n")
+    program = "import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
+    words = [word.format(table=tmp_path / "t.csv") for word in words]
+    done = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
+    assert done.returncode in (0, 2) and "AssertionError" not in done.stderr, done.stderr
+
+
+FORMER_COMMANDS = {
+    "--base a --tuned b --test n=c": "diagnose --base a --tuned b --test n=c",
+    "--results base=a --results=tuned=b --margin 2": "diagnose-results --base a --tuned b --margin 2",
+    "--scores base=a --scores=tuned=b --test n=c": "diagnose-scores --scores base=a --scores=tuned=b --test n=c",
+    "--test n=c --columns=l,r,y,base,tuned": "diagnose-scores --test n=c --columns=l,r,y,base,tuned",
+    "--base a --tuned b --texts c": "diagnose-texts --base a --tuned b --texts c",
+    "--base=a --tuned b --texts=c --test n=d": "diagnose --base=a --tuned b --texts=c --test n=d",
+    "--texts=c": "diagnose-texts --texts=c", "--help": "diagnose --help", "--test n=c": "diagnose --test n=c",
+}
+
+
+@pytest.mark.parametrize("former", FORMER_COMMANDS)
+def test_a_former_command_goes_to_the_one_that_answers_now(former):
+    name, options = as_now(former.split())
+    assert " ".join([name, *options]) == FORMER_COMMANDS[former]
+
+
+def test_a_former_command_warns():
+    done = CliRunner().invoke(app, ["diagnose", "--results", "base=nowhere", "--results", "tuned=nowhere"])
+    assert done.exit_code == 2 and "this is `debias-nb diagnose-results` now" in done.output and "nowhere: results of one model are expected" in done.output

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from debias_nb import ARR, Memory, learn_weights, load_encoder
-from debias_nb.losses.authors import gram, supervised_contrastive
+from debias_nb.losses.author_losses import gram, supervised_contrastive
 from debias_nb.losses.scan import VARIANTS
 
 SCAN, TOPICREG = "https://github.com/xish9/SCAN", "https://github.com/jitkapat/TopicReg"

@@ -1,4 +1,4 @@
-"""Diagnoses of real fine-tuning, written to reports/diagnose/: pages, their twins, and a README.md that says what each found.
+"""Diagnoses of real fine-tuning, written to reports/diagnosis/: pages, their twins, and a README.md that says what each found.
 
 questions     Quora's duplicate questions, tested on their own test and on AskUbuntu
 products      offers of computers, tested on all four categories
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from notebooks import ROOT
 
-OUT = ROOT / "reports" / "diagnose"
+OUT = ROOT / "reports" / "diagnosis"
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def written(pairs, path: Path, search: bool = False) -> str:
 def fine_tuned(base, pairs, case: Case):
     "A copy of the encoder, fine-tuned as the tables do."
     import copy
-    from debias_nb.runs.config import MethodConfig, TrainConfig
+    from debias_nb.runs.settings import PairMethod, PairTraining
     from debias_nb.runs.training import fine_tune, pair_tokens
     model = copy.deepcopy(base)
     tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, case.longest)
-    training = TrainConfig(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
-    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), training, seed=0, dtype=case.dtype)
+    training = PairTraining(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)
+    fine_tune(model, base, tokens, PairMethod(name="Finetuned"), training, seed=0, dtype=case.dtype)
     return model
 
 
@@ -108,17 +108,17 @@ def make(name: str, folder: Path) -> None:
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.diagnosis.diagnose import diagnose
     from debias_nb.diagnosis.page import write_whole
-    from debias_nb.runs.config import CorpusConfig
+    from debias_nb.papers.settings.pairs import PairsCorpus
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
-    pairs = training_pairs(CorpusConfig(name=case.corpus, share=case.share))
+    pairs = training_pairs(PairsCorpus(name=case.corpus, share=case.share))
     base = load_encoder(case.encoder)
     fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{case.corpus}_train.csv")
     tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search) for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
-        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus, progress=False)
+        found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
     without_texts(found, case)
     write_whole(OUT / f"{name}.json", found.json())
     reword(name) # the page is what the twin gives
@@ -142,7 +142,7 @@ def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a 
         results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
         shares = [Averaged(best["share"], best["mean"], results)]
     decides, others = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
-    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], others=others)
+    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=others)
 
 
 def from_twin(twin: dict, like: str): # like: the test that is like training

@@ -302,17 +302,20 @@ ROOMS = { # of the part of the contents that says how the library is made -> fol
 
 def contents(names: dict[str, str]) -> list:
     "The contents in the order in which a reader would ask."
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     by_folder = {}
-    for source, name in names.items():
+    for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md" for name in ("WHAT_TO_DO", "LAMBDA", "FINETUNES", "LABELS", "FINDINGS", "CLAIMS", "REPORT", "README", "SPEED", "COST", "RELIABILITY")}
+    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
-    own = ["readme.md", *(names[f"nbs/{name}.ipynb"] for name in (
-        "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs", "losses/regularized"))]
+    own = [names[f"nbs/{name}.ipynb"] for name in (
+        *(f"diagnosis/{name}" for name in ("check", "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs")),
+        "losses/regularized")]
+    advice = [f"reports/{name}.md" for name in ("diagnosis/WHAT_TO_DO", "studies/strength")]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
@@ -320,10 +323,10 @@ def contents(names: dict[str, str]) -> list:
     notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/") and is_of_paper(ROOT / source)]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [{"Check your own encoder": own[0]}, reports["WHAT_TO_DO"], reports["LAMBDA"], *own[1:], *by_folder["reports/diagnose"], "reference.md"]},
+        {"Your own pairs": [own[0], *advice, *own[1:], *(page for page in by_folder["reports/diagnosis"] if page not in advice), "readme.md", "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
-        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers]},
-        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("FINETUNES", "LABELS", "README", "SPEED", "COST", "RELIABILITY")), {"Answered questions": by_folder["reports/answered"]}]},
+        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers, *(page for page in by_folder["reports/studies"] if page not in advice)]},
+        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "answered"))]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 

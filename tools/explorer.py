@@ -74,7 +74,7 @@ def differences(cells: dict) -> dict: # cells: columns of `cells_and_runs`
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 row["column"] = row["test"]
-                place = places.get((path.parent.name, *(row[name] for name in IDENTITY)))
+                place = places.get((row.get("paper", path.parent.name), *(row[name] for name in IDENTITY))) # a study has several papers
                 if place is None: # of a measure that has no cell
                     continue
                 found["cell"].append(place)

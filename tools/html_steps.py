@@ -34,12 +34,12 @@ QUERIES = { # page -> what people type who want it, which the search looks at fi
     "citing.html": ["cite", "how to cite", "citation"],
     "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
     "diagnosis/tests.html": ["how many pairs", "how many pairs do I need", "power"],
-    "your_files.html": ["my own files", "my own data"],
-    "larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
-    "reports/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
+    "diagnosis/your_files.html": ["my own files", "my own data"],
+    "diagnosis/larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
+    "reports/diagnosis/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
-    "reports/LAMBDA.html": ["which λ", "which lambda"],
-    "reports/itvreg/practice.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
+    "reports/studies/strength.html": ["which λ", "which lambda"],
+    "reports/studies/new_data.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
 }
 QUERY_BOOST = 2000. # the title of a page has 1000, its text 1
 PAPERS = {"itvreg": "Paper A: ITVReg", "arr": "Paper B: ARR", "scan": "Paper C: SCAN"}
@@ -191,7 +191,7 @@ def beginning(text: str) -> str: # HTML
 
 def is_searched(place: str) -> bool: # place: a page's address
     "Whether no page of the reports shows a notebook, too, and no other page has replaced this one."
-    return not place.startswith("reports/answered/") and not is_of_paper(ROOT / "nbs" / place)
+    return place != "reports/answered.html" and not is_of_paper(ROOT / "nbs" / place)
 
 
 def searched(sections: list[dict], has_tags: bool) -> list[dict]: # each with its location, title and text

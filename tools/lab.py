@@ -4,6 +4,8 @@ Opening a notebook, reading it and closing it changes no byte, and neither does 
 those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are taken
 out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The kernel
 has the name that nbdev writes into notebooks. No language server is started, which would check the types of the whole tree.
+Whichever notebook or folder of the clone it is begun with, Lab's root is the clone, so that links between notebooks, pages
+and pictures lead there.
 """
 import json
 import re
@@ -22,10 +24,21 @@ import sys
 sys.path.insert(0, {tools!r})
 for name in ("lab", "outputs", "notebooks"): # of another clone, whose configuration was read before this one
     sys.modules.pop(name, None)
-from lab import clean_before_saving
+from lab import clean_before_saving, root_of
+root = root_of(sys.argv[1:])
+if root:
+    c.ServerApp.root_dir = root
 c.FileContentsManager.pre_save_hook = clean_before_saving
 c.LanguageServerManager.autodetect = False # a type checker would take a gigabyte; those that you configure are started
 """
+
+
+def root_of(words: list[str]) -> str: # words: of the command; "" for Jupyter's own choice
+    "Return the clone as Lab's root where the file that it is to open is in it, or where it is begun there without one."
+    files = [Path(word) for word in words if Path(word).is_file()]
+    folders = [file.resolve().parent for file in files] or [Path.cwd()]
+    is_inside = all(folder.is_relative_to(ROOT) for folder in folders)
+    return str(ROOT) if is_inside else ""
 
 
 def is_here(file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Make the records of reports/LABELS.md, as configs/labels.yaml states them:
+"""Make the records of reports/diagnosis/LABELS.md, as configs/labels.yaml states them:
 
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
 python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
@@ -32,7 +32,8 @@ from debias_nb.losses.averaging import wise_ft
 from debias_nb.measures.metrics import auc_at, rank_metrics
 from debias_nb.measures.stats import Paired, is_within, paired
 from debias_nb.measures.strata import sampling_order, strata_of, stratified_weights
-from debias_nb.runs.config import CorpusConfig, MethodConfig, TrainConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.runs.origin import environment, git
 from debias_nb.runs.tasks import base_encoder, vectors
 from debias_nb.papers.tasks.pairs import search_among, search_measures, side_cosines, training_tokens
@@ -58,8 +59,8 @@ def is_kept_back(name: str) -> bool:
 class Training:
     "One training of an encoder, and what is tested of it."
     encoder: EncoderConfig
-    corpus: CorpusConfig
-    settings: TrainConfig
+    corpus: PairsCorpus
+    settings: PairTraining
     shares: tuple[float, ...] # of tuned weights
     tests: tuple[str, ...]
     is_regularized: bool      # whether OutReg is trained as well
@@ -80,7 +81,7 @@ def trainings() -> list[Training]:
         shares = tuple(group.get("shares", SETTINGS["shares"]))
         tests = tuple(group.get("tests", SETTINGS["tests"]))
         for plan in group["trainings"]:
-            corpus, settings = CorpusConfig(**plan["corpus"]), TrainConfig(**plan["training"])
+            corpus, settings = PairsCorpus(**plan["corpus"]), PairTraining(**plan["training"])
             encoders = [EncoderConfig(**encoder) for encoder in group["encoders"]]
             plans += [Training(encoder, corpus, settings, shares, tests, group["regularized"]) for encoder in encoders]
     return plans
@@ -155,11 +156,11 @@ def tuned_models(plan: Training): # yields method, share, model
     base, _ = base_encoder(plan.encoder)
     tokens, _ = training_tokens(plan.encoder, plan.corpus, plan.settings.loss)
     model = copy.deepcopy(base)
-    fine_tune(model, base, tokens, MethodConfig(name="Finetuned"), plan.settings, SETTINGS["seed"])
+    fine_tune(model, base, tokens, PairMethod(name="Finetuned"), plan.settings, SETTINGS["seed"])
     for share in plan.shares:
         yield "Finetuned", share, wise_ft(base, model, share)
     if plan.is_regularized:
-        method = MethodConfig(name="OutReg", regularizer="outreg", weight=1, texts={"corpora": GENERAL})
+        method = PairMethod(name="OutReg", regularizer="outreg", weight=1, texts={"corpora": GENERAL})
         texts = list(unlabeled_texts(method.texts, plan.tests))
         model = copy.deepcopy(base)
         fine_tune(model, base, tokens, method, plan.settings, SETTINGS["seed"], texts=texts)

@@ -193,10 +193,10 @@ PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "m
 
 
 def write_prior(root: Path) -> None: # of the project
-    "Write what `compare` says where it cannot tell, from the predictions next to the page of shifts."
+    "Write what `compare` says where it cannot tell, from the predictions next to the page on new data."
     import pandas as pd
     from debias_nb.runs.config import load_experiment
-    predictions = pd.read_csv(root / "reports/itvreg/shifts.predictions.csv")
+    predictions = pd.read_csv(root / "reports/studies/new_data.predictions.csv")
     new = predictions[predictions.method.isin(list(IN_COMPARE))].drop(columns=["low", "high"])
     encoders = {one.label: one.name for one in load_experiment("itvreg/shifts", "small").encoders}
     rows = new.assign(loss=new.table.map(LOSSES), encoder=new.encoder.map(encoders), method=new.method.map(IN_COMPARE))

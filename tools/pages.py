@@ -32,11 +32,15 @@ def notebook_hash(path: Path) -> str:
     return fingerprint([[cell["cell_type"], joined(cell["source"]), cell["metadata"]] for cell in cells])
 
 
+SOURCES = ("bench", "configs", "debias_nb", "expected", "nbs", "requirements", "results", "workflow", "_runs") # folders that a page may read
+
+
 def project_files(root: Path) -> list[str]: # relative paths
-    "List the files that git has or would take, and the records of this machine."
+    "List the files that git has or would take, and what lies in the folders of sources though git is told to look away."
     names = {*git_files(root)}
-    own = [path.relative_to(root).as_posix() for path in (root / "_runs").rglob("*") if path.is_file()]
-    names.update(own)
+    for folder in SOURCES:
+        there = [path for path in (root / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        names.update(path.relative_to(root).as_posix() for path in there if ".ipynb_checkpoints" not in path.parts)
     return sorted(name for name in names if not name.startswith(NOT_READ))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the first screens of reports/diagnose/, and README's, which is the top of one of them. Needs Chromium.
+"""Pictures of the first screens of reports/diagnosis/, and README's, which is the top of one of them. Needs Chromium.
 
     python tools/pictures.py [--browser chromium]
 

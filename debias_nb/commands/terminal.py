@@ -16,9 +16,9 @@ def echo(text: str = "", err: bool = False) -> None:
     typer.echo(visible(str(text)), err=err)
 
 
-def end(why: str, code: int = 1):
+def end(message: str, code: int = 1):
     "End the command with a word on why."
-    echo(f"debias-nb: {why}", err=True)
+    echo(f"debias-nb: {message}", err=True)
     raise Exit(code) from None
 
 

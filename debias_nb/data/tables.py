@@ -83,6 +83,8 @@ def named_values(option: str, arguments: list[str], form: str, needs_name: bool 
 
 def pick_split(path: Path, names: list[str], split: str | None) -> str:
     "Return the split that is read: `test` where several are there and none is requested."
+    if not names:
+        raise DataError(f"{path}: nothing is in it")
     if split is None:
         split = "test" if len({*names}) > 1 else names[0]
     if split not in names:

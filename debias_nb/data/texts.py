@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
-from .registry import DataError
+from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
 from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table, read_text
 
@@ -38,13 +38,26 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
         check_lines(f"texts of {path}", text)
         return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
     table = read_table(path)
+    if isinstance(table, dict): # of a file with a corpus
+        raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in a column")
     if table.empty:
         raise DataError(f"texts of {path}: no texts")
     if column not in table:
         advice = f"name the column that holds the texts, as in {path}:COLUMN"
         raise DataError(f"{path}: no column {column!r}{nearest(column, list(table.columns))}; {advice}")
+    if [*table].count(column) > 1:
+        raise DataError(f"{path}: one column {column!r} is expected, found {[*table].count(column)}")
     check(str(path), table[column], table[column].map(is_text), "a text is expected")
     return table[column].tolist()
+
+
+def _general_texts() -> list[str]:
+    "Load the general texts. Where a file of theirs is missing, the error begins with what may take their place."
+    try:
+        return general_texts()
+    except MissingData as e:
+        what, _, how = str(e).partition("\n")
+        raise MissingData(f"{what}\n  give unlabeled texts of your own in place of {GENERAL_TEXTS!r}, or\n{how}") from e
 
 
 def read_texts(
@@ -55,7 +68,7 @@ def read_texts(
     Raises `ValueError`, `OSError`.
     """
     if isinstance(texts, str) and texts == GENERAL_TEXTS:
-        return general_texts()
+        return _general_texts()
     where = "texts"
     if isinstance(texts, (str, Path)):
         where = f"texts of {texts}"

@@ -1,208 +1,78 @@
-"Commands for your own pairs: diagnose, label, demo, compare."
-import inspect
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
+"Commands for your own pairs: one for each question. A wrong option, file or header is told before PyTorch is imported, which takes seconds."
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from typer import Exit, Option
 from typer.core import TyperCommand
 
-from ..checks import ConfigError
-from .parameters import Parameter, parameters, plain_arguments
+from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
+from ..settings import OfLabels, OfMatches
+from ..bars import is_shown
+from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite, Prompts, Sample, Seed, Tests
+from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, folder, names_of, number, texts_of, two_prompts
+from .ranges import check_numbers
+
+if TYPE_CHECKING:
+    from .files.pairs_file import PairFile
 
 app = typer.Typer()
 
 
-class TablesCommand(TyperCommand):
-    "Command whose help lists what tables of the library have; their modules, and PyTorch, are imported for that alone."
-    def get_help(self, ctx):
-        for param in self.params:
-            module, function = TERMINAL[param.name].table
-            if module:
-                param.help += " " + getattr(import_module(f"debias_nb.{module}"), function)()
-        return super().get_help(ctx)
+class FormerDiagnose(TyperCommand):
+    "`diagnose`, which hands what other commands answer now on to them, with a warning."
+    def make_context(self, info_name, args, parent=None, **extra):
+        name, options = as_now([*args])
+        if name == info_name or parent is None:
+            return super().make_context(info_name, args, parent, **extra)
+        echo(f"debias-nb: this is `debias-nb {name}` now; `debias-nb diagnose` answers it in this version for the last time", err=True)
+        return parent.command.get_command(parent, name).make_context(name, options, parent, **extra)
 
 
-def _named_tests(texts: list[str], option: str = "--test") -> dict:
-    from .files.pairs_file import named_tests
-    return named_tests(texts, option)
+def as_now(args: list[str]) -> tuple[str, list[str]]: # of `diagnose`
+    "Return the command that answers, and its arguments."
+    words = [part for arg in args for part in (arg.split("=", 1) if arg.startswith("--") else [arg])]
+    if "--results" in words:
+        return "diagnose-results", _each_folder(args)
+    if {"--help"} & {*words} or "--base" in words:
+        return ("diagnose-texts" if "--texts" in words and "--test" not in words else "diagnose"), args
+    if "--texts" in words and "--test" not in words:
+        return "diagnose-texts", args
+    has_scores = any(word.count(",") >= 4 for word in words)
+    return ("diagnose-scores" if "--scores" in words or has_scores and "--tuned" not in words else "diagnose"), args
 
 
-def _columns(texts: list[str] | str) -> dict | str: # a text: of the one file of `label`
-    from .files.pairs_file import columns_by_name
-    return columns_by_name(texts) if isinstance(texts, list) else texts
+def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--base FOLDER`
+    options = []
+    rest = iter(args)
+    for arg in rest:
+        flag, sign, value = arg.partition("=")
+        if flag == "--results":
+            model, _, path = (value if sign else next(rest, "")).partition("=")
+            check_known("--results: model", model, ("base", "tuned"), ConfigError)
+            if f"--{model}" in options:
+                raise ConfigError("--results wants base=FOLDER and tuned=FOLDER, each once")
+            options += [f"--{model}", path]
+        else:
+            options.append(arg)
+    return options
 
 
-def _labeled_file(text: str) -> str:
-    from .files.pairs_file import check_file
-    check_file(Path(text))
-    return text
+def _read_files(
+    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False, validation: list[str] | None = None, **rules,
+) -> "dict[str, PairFile]": # `train` first if there is one
+    "Read the files of a command. Raise `ConfigError` and `DataError`."
+    from .files.pairs_file import VALIDATION, check_file, columns_by_name, named_tests, read_named_files
+    named = named_tests(tests)
+    for name, path in named_tests(validation or [], "--validation").items():
+        named[VALIDATION + name] = path
+    if train is not None:
+        check_file(Path(train))
+    return read_named_files(train, named, columns_by_name(columns or []), has_scores, is_shown(None), **rules)
 
 
-def _texts_file(text: str) -> str:
-    from ..data.texts import texts_file
-    from ..data.sentences import GENERAL_TEXTS
-    if text != GENERAL_TEXTS:
-        texts_file(text)
-    return text
-
-
-def _runs(texts: list[str]) -> dict:
-    from .files.run_files import named_runs
-    return named_runs(texts)
-
-
-def _results(texts: list[str]) -> dict:
-    from ..data.tables import named_values
-    return named_values("--results", texts, "base=FOLDER and tuned=FOLDER")
-
-
-def _two_prompts(text: str) -> tuple[str, str]:
-    if "," not in text:
-        raise ConfigError(f"--prompts wants LEFT,RIGHT, got {text!r}; a side without a prompt is left empty")
-    return tuple(text.split(",", 1))
-
-
-def _list(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-@dataclass(frozen=True)
-class Terminal:
-    "What a terminal alone needs of a parameter: how its text looks and is read, before PyTorch is imported, which takes seconds."
-    metavar: str | None = None
-    read: Callable = lambda text: text
-    more: str = ""                       # behind the parameter's own help
-    flag: str | None = None
-    table: tuple[str, str] = ("", "")    # module and function whose text ends the help
-
-
-TERMINAL = defaultdict(Terminal, {
-    "tests": Terminal(
-        "NAME=FILE", _named_tests, "A table of `debias-nb label` is one, too, labeled as far as you got.", "--test", ("diagnosis.files.forms", "forms_help")),
-    "validation": Terminal("NAME=FILE", partial(_named_tests, option="--validation")),
-    "train": Terminal(read=_labeled_file),
-    "pool": Terminal(read=_labeled_file),
-    "texts": Terminal(read=_texts_file),
-    "columns": Terminal("COLUMN,COLUMN", _columns),
-    "metric": Terminal(more="Metrics:", table=("diagnosis.test_sets", "metrics_help")),
-    "methods": Terminal(table=("diagnosis.methods", "methods_help")),
-    "prompts": Terminal("LEFT,RIGHT", _two_prompts),
-    "scores": Terminal(
-        "MODEL=FILE", _runs, "base=FILE and tuned=FILE, or base:TEST=FILE. Pairs have scores as columns: --columns left,right,label,base,tuned."),
-    "results": Terminal("MODEL=FOLDER", _results, "base=FOLDER and tuned=FOLDER."),
-    "trained": Terminal("NAME,NAME", _list),
-    "devices": Terminal("DEVICE,DEVICE", _list),
-})
-NUMBERS = {"int": int, "float": float}
-
-
-def _option(name: str, parameter: Parameter) -> inspect.Parameter:
-    "Make the option of a command from a parameter of its function; what the function takes by name is repeatable."
-    terminal = TERMINAL[name]
-    kind = NUMBERS.get(parameter.annotation.split()[0], str)
-    sentences = [parameter.help, terminal.more]
-    if "dict" in parameter.annotation:
-        kind = list[str]
-        sentences.append("Repeatable.")
-    metavar = terminal.metavar or parameter.bounds and f"<{parameter.kind}>"
-    option = Option(terminal.flag or f"--{name.replace('_', '-')}", help=" ".join(filter(None, sentences)), metavar=metavar)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=parameter.default, annotation=Annotated[kind | None, option])
-
-
-def command(function: Callable) -> Callable:
-    "Register a command; `**options` of its function stand for the parameters of the library's function of that name."
-    own = inspect.signature(function).parameters
-    options = [_option(name, one) for name, one in parameters(function.__name__).items() if name not in {"progress", *own}]
-    function.__signature__ = inspect.Signature([*options, *(one for one in own.values() if one.kind is not one.VAR_KEYWORD)])
-    return app.command(rich_help_panel=OWN, cls=TablesCommand)(function)
-
-
-def arguments_of(function: str, options: dict) -> dict:
-    "Read the options of a command as its function takes them. Raise `ConfigError`, and `DataError` for a file that is not there."
-    plain_arguments(function, options)
-    return {name: None if value is None else TERMINAL[name].read(value) for name, value in options.items()}
-
-
-SMALL = 5_000_000 # bytes of a file that is read twice
-
-
-def _check_files(arguments: dict) -> None: # of `diagnose`
-    "Read small files of pairs before PyTorch is imported, so that a wrong column or label is told at once. Raise `DataError`."
-    from .files.pairs_file import read_named_file
-    how = {name: arguments[name] for name in ("group", "where", "match", "match_from", "other_to")}
-    columns = arguments["columns"] or {}
-    for name, path in ({"train": arguments["train"]} | (arguments["tests"] or {})).items():
-        if path is None or not Path(path).is_file() or Path(path).stat().st_size > SMALL:
-            continue
-        read_named_file(name, path, columns, scored=arguments["base"] is None, **how)
-
-
-def folder(text: str | Path) -> Path: # as help names it; a default is a path
-    "Read a folder. Raise `ConfigError` for what is none that can be written to."
-    path = Path(text)
-    if not str(text).strip() or path.exists() and not path.is_dir():
-        raise ConfigError(f"--out: a folder is expected, got {text!r}")
-    return path
-
-
-Out = Annotated[Path | None, Option(parser=folder, help="Folder for page, numbers and tables.")]
-VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
-Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
-
-
-@command
-def diagnose(
-    *,
-    out: Out = None,
-    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(
-        help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")] = None,
-    verdict_words: VerdictWords = False,
-    overwrite: Overwrite = False,
-    **options,
-):
-    "Report whether, where and why fine-tuning made a model worse."
-    arguments = arguments_of("diagnose", options)
-    if not arguments["results"]: # which go with no files of pairs, and are told so
-        _check_files(arguments)
-    from . import diagnose as diagnosing
-    from .diagnosis import FILES
-    _check_free(out, FILES, overwrite)
-    diagnosis = diagnosing.diagnose(**arguments)
-    _answer(diagnosis, out)
-    if arguments["texts"] and not arguments["tests"]:
-        raise Exit(fail_on == "unsure" and not diagnosis.is_clear)
-    failures = diagnosis.failing(fail_on) if fail_on else []
-    if failures:
-        echo(f"--fail-on {fail_on}: {', '.join(failures)}")
-    echo(diagnosis.decision.verdict(verdict_words)) # what a monitor reads comes last
-    if failures:
-        raise Exit(1)
-
-
-@command
-def label(**options):
-    "Choose which pairs to label, for who has few labels or none: those that say most."
-    arguments = arguments_of("label", options)
-    from . import label as labeling
-    echo(repr(labeling.label(**arguments)))
-
-
-def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
-    "Check that no file of the answer would be written over."
-    from .page import check_targets
-    if out is not None and out.is_dir():
-        check_targets([out / name for name in files], overwrite)
-
-
-def _answer(result, out: Path | None) -> None: # result: a `Diagnosis` or a `Comparison`
+def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
     "Print the answer, and write its files also if nobody reads it to its end."
     from .page import write_whole
     pages = result.files() if out else {}
@@ -214,6 +84,147 @@ def _answer(result, out: Path | None) -> None: # result: a `Diagnosis` or a `Com
             write_whole(out / name, text)
     for name in pages:
         echo(f"written: {out / name}")
+
+
+def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
+    "Check that no file of the answer would be written over."
+    from .page import check_targets
+    if out is not None and out.is_dir():
+        check_targets([out / name for name in files], overwrite)
+
+
+def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) -> None:
+    "Print a diagnosis, write its files, and end as it is asked to."
+    _answer(diagnosis, out)
+    failures = diagnosis.failing(fail_on) if fail_on else []
+    if failures:
+        echo(f"--fail-on {fail_on}: {', '.join(failures)}")
+    echo(diagnosis.decision.verdict(verdict_words)) # what a monitor reads comes last
+    if failures:
+        raise Exit(1)
+
+
+@app.command(rich_help_panel=OWN, cls=FormerDiagnose)
+def diagnose(
+    base: Base, tuned: Tuned, test: Tests, train: Train = None,
+    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
+    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, prompts: Prompts = None, sample: Sample = None,
+    texts: Annotated[str | None, Option(help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
+    devices: Annotated[str | None, Option(
+        metavar="DEVICE,DEVICE", help="One process that encodes texts for each device, such as cuda:0,cuda:1 or cpu,cpu.")] = None,
+    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+):
+    "Report whether, where and why fine-tuning made a model worse."
+    check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
+    both_prompts = two_prompts(prompts)
+    new_texts = texts and texts_of(texts)
+    files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
+    from . import diagnose as diagnosing
+    from .diagnosis import FILES
+    from .models import load_model
+    _check_free(out, FILES, overwrite)
+    places = names_of(devices)
+    models = [name if places is None else load_model(name, places) for name in (base, tuned)]
+    diagnosis = diagnosing.diagnose(
+        *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold, prompts=both_prompts, sample=sample,
+        texts=new_texts, seed=seed)
+    _end(diagnosis, out, fail_on, verdict_words)
+
+
+@app.command(rich_help_panel=OWN)
+def diagnose_scores(
+    test: Tests,
+    scores: Annotated[list[str] | None, Option(
+        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE, as lines of TREC, a table, predictions of mteb 2 or of "
+        "sentence-transformers. Pairs have scores as columns: --columns left,right,label,base,tuned. Repeatable.")] = None,
+    train: Train = None,
+    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
+    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, sample: Sample = None,
+    texts: Annotated[str | None, Option(help="Pairs of the new data without labels, with scores in columns base and tuned.")] = None,
+    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+):
+    "Report whether and where scores got worse, of cross-encoders, APIs or searches: no models."
+    check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
+    from .files.run_files import named_runs
+    runs = named_runs(scores or []) or None
+    new_texts = texts and texts_of(texts)
+    files = _read_files(
+        train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
+    from . import external_scores
+    from .diagnosis import FILES
+    _check_free(out, FILES, overwrite)
+    training = files.pop("train", None)
+    diagnosis = external_scores.diagnose_scores(
+        files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample, texts=new_texts, seed=seed)
+    _end(diagnosis, out, fail_on, verdict_words)
+
+
+@app.command(rich_help_panel=OWN)
+def diagnose_results(
+    base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
+    tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
+    trained: Annotated[str | None, Option(
+        metavar="NAME,NAME", help="Tasks or data that it was trained on; by default those that its model_meta.json declares.")] = None,
+    margin: Margin = 1., out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+):
+    "Report what fine-tuning did to public tasks, kind by kind, from results of mteb."
+    check_numbers(margin=margin)
+    from . import published
+    from .diagnosis import FILES
+    _check_free(out, FILES, overwrite)
+    _end(published.diagnose_results(base, tuned, names_of(trained), margin), out, fail_on, verdict_words)
+
+
+@app.command(rich_help_panel=OWN)
+def diagnose_texts(
+    texts: Annotated[str, Option(
+        help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, perhaps with scores in columns base "
+        "and tuned.")],
+    base: Annotated[str | None, Option(help="Model before fine-tuning, as of diagnose; not needed where there are scores.")] = None,
+    tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
+    prompts: Prompts = None, seed: Seed = 0, out: Out = None,
+    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(help="unsure: exit with status 1 unless all is clear.")] = None,
+    overwrite: Overwrite = False,
+):
+    "Say whether all is clear on unlabeled texts, or what is new should be labeled."
+    check_numbers(seed=seed)
+    both_prompts = two_prompts(prompts)
+    new_texts = texts_of(texts)
+    from . import all_clear
+    _check_free(out, ["report.json"], overwrite)
+    found = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
+    _answer(found, out)
+    raise Exit(fail_on == "unsure" and not found.is_clear)
+
+
+@app.command(rich_help_panel=OWN)
+def label(
+    base: Base, tuned: Tuned,
+    pool: Annotated[str | None, Option(help="Table with a pair of texts a row, such as your own candidates; labels are not read.")] = None,
+    texts: Annotated[str | None, Option(
+        help="In place of a pool, texts, one a line or as new.csv:question, whose nearest neighbors under either model are candidates.")] = None,
+    folder: Annotated[str | None, Option(
+        help="In place of a pool, queries and corpus as BEIR writes them; the first ten texts of either model are candidates.")] = None,
+    columns: Annotated[str | None, Option(
+        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2; by default recognized by their names.")] = None,
+    n: Annotated[int, number("n", "How many to label, at most; of queries whole ones are drawn.")] = 200,
+    out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
+    prompts: Prompts = None,
+    seed: Annotated[int, number("seed", "Another one draws another sample.")] = 0,
+):
+    "Choose which pairs to label, for who has few labels or none: those that say most."
+    check_numbers(n=n, seed=seed)
+    both_prompts = two_prompts(prompts)
+    if sum(source is not None for source in (pool, texts, folder)) != 1:
+        raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
+    if columns is not None and pool is None:
+        raise ConfigError("--columns: they are of a pool")
+    from .files.pairs_file import read_pairs_file
+    pairs = None if pool is None else read_pairs_file(pool, columns, name="pool", form="retrieval")
+    new_texts = texts and texts_of(texts)
+    from . import label as labeling
+    candidates = labeling.Pool(pairs, new_texts, folder)
+    echo(repr(labeling.label(base, tuned, candidates, n, out, prompts=both_prompts, seed=seed)))
 
 
 @app.command(rich_help_panel=OWN)
@@ -230,24 +241,70 @@ def demo(
     echo(diagnosis.decision.verdict())
 
 
-@command
+@app.command(rich_help_panel=OWN)
 def compare(
-    *,
-    folder: Annotated[Path, Option(
-        "--out",
-        parser=folder,
-        help="Output folder for trials, tables and page. Finished trials found there are reused, so that the same command goes on "
-        "where it was stopped.")] = Path("comparison"),
-    verdict_words: VerdictWords = False,
-    overwrite: Overwrite = False,
-    **options,
+    base: Base, train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")], test: Tests,
+    methods: Annotated[str | None, Option(
+        help="Methods with commas, such as base,plain,outreg:1: `debias-nb methods` lists them, and mymodule.Name is a loss or regularizer of your own. "
+        "By default base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
+    validation: Validation = None,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled texts of the kind that the encoder will meet, and not from the tests: one per line, or new.csv:question; or general. Methods such "
+        "as outreg-texts keep the encoder near its base on them.")] = None,
+    columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
+    seeds: Annotated[int, number("seeds", "Number of training runs of each method. 2 or 3 find large differences only.")] = 3,
+    seed: Annotated[int, number("seed", "The first seed; the last one is below 2**32.")] = 0,
+    learning_rate: Annotated[float | None, number("learning_rate", "By default what suits the kind of encoder.")] = None,
+    epochs: Annotated[float | None, number("epochs", "Passes over the training data, also fractions.")] = None,
+    batch_size: Annotated[int | None, number("batch_size", "Pairs of a batch.")] = None,
+    loss: Annotated[str | None, Option(
+        help="Loss of sentence-transformers; by default CosineSimilarityLoss, and without labels MultipleNegativesRankingLoss, which trains on matches only.")] = None,
+    redraw: Annotated[float | None, number(
+        "redraw", "Each seed trains on a random sample of its own, this fraction of the pairs, so that intervals say what other pairs would change.")] = None,
+    metric: Metric = None, margin: Margin = 1., like: Like = "like", prompts: Prompts = None, sample: Sample = None,
+    kind: Annotated[str | None, Option(
+        help="What the training pairs are of: sentences, offers, sentences:offers or offers:sentences, the new data behind the colon.")] = None,
+    workers: Annotated[int | None, number("workers", "Trainings at a time; by default as many as cores, or one on each GPU.")] = None,
+    out: Annotated[Path, Option(
+        parser=folder, help="Folder for trials, tables and page. Finished trials found there are reused: the same command goes on where it was stopped.",
+    )] = Path("comparison"),
+    verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
-    arguments = arguments_of("compare", options)
+    check_numbers(
+        seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size,
+        redraw=redraw)
+    check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
+    check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
+    both_prompts = two_prompts(prompts)
+    new_texts = texts and texts_of(texts)
+    files = _read_files(
+        train, test, columns, validation=validation, where=where, match=match, match_from=match_from, other_to=other_to)
     from . import compare as comparing
     from .comparison import FILES
-    _check_free(folder, FILES, overwrite)
-    with interruptible(f"finished trials are kept in {folder}"):
-        comparison = comparing.compare(folder=folder, **arguments)
-    _answer(comparison, folder)
+    from .files.pairs_file import VALIDATION
+    _check_free(out, FILES, overwrite)
+    training = files.pop("train")
+    held = {name.removeprefix(VALIDATION): file for name, file in files.items() if name.startswith(VALIDATION)}
+    tests = {name: file for name, file in files.items() if not name.startswith(VALIDATION)}
+    settings = comparing.TrainingSettings(learning_rate, epochs, batch_size, loss, redraw)
+    with interruptible(f"finished trials are kept in {out}"):
+        comparison = comparing.compare(
+            base, training, tests, methods, validation=held, texts=new_texts, training=settings, seeds=seeds, seed=seed, metric=metric, margin=margin,
+            like=like, prompts=both_prompts, sample=sample, kind=kind, folder=out, workers=workers)
+    _answer(comparison, out)
     echo(comparison.verdict(verdict_words))
+
+
+@app.command(rich_help_panel=OWN)
+def forms():
+    "List the forms, metrics and formats of files."
+    from .test_sets import forms_table
+    echo(forms_table())
+
+
+@app.command(rich_help_panel=OWN)
+def methods():
+    "List the methods of compare."
+    from .methods import methods_table
+    echo(methods_table())

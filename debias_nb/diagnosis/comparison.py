@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE, points
+from .files.pairs_file import VALIDATION
 from .test_sets import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
@@ -19,7 +20,7 @@ from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice
 from ..data.sentences import GENERAL_TEXTS
-from ..runs.config import TrainConfig
+from ..runs.settings import TrainConfig
 from ..files import package_file
 from ..measures.prediction import range_at
 from ..measures.several import DRAWS, outside_of_best, paired_together, shared_errors, step_down
@@ -28,7 +29,6 @@ from ..measures.stats import judge
 FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
-VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json
@@ -189,7 +189,7 @@ class Comparison:
 
     def differences(
         self,
-        against: str = "plain",    # a method
+        reference: str = "plain",    # a method
         metric: str | None = None, # None: the one that decides on each test
         part: str = WHOLE,         # of the tests; `NEW`: what is disjoint from training, on tests that overlap with it
     ) -> pd.DataFrame: # method, test, metric, difference, low, high, p, word and those below; points
@@ -199,15 +199,15 @@ class Comparison:
         one of `stats.WORDS` for the claim that the other is above. p-values are corrected over all rows (`step_down`). `bound`: the
         lower end for whichever method is picked (`outside_of_best`); `found`: the detectable difference (80% power); `found at best`:
         with seeds without end; `provisional`: of `Paired`."""
-        check_known("method", against, list(self.titles))
+        check_known("method", reference, list(self.titles))
         if metric is not None:
             check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
-        key = against, metric, part
+        key = reference, metric, part
         if key not in self._differences:
             self._differences[key] = self._subtract(*key)
         return self._differences[key].copy()
 
-    def _subtract(self, against: str, metric: str | None, part: str) -> pd.DataFrame: # as `differences`
+    def _subtract(self, reference: str, metric: str | None, part: str) -> pd.DataFrame: # as `differences`
         names = list(self.titles)
         rng = np.random.default_rng(0)
         rows, changes, errors = [], [], [np.empty((DRAWS, 0))]
@@ -215,9 +215,9 @@ class Comparison:
             own = metric or self.first_metric(test)
             place = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == own)]
             of = {name: (seeds.value.tolist(), seeds.resampled.tolist()) for name, seeds in place.groupby("method")}
-            others = [name for name in names if name in of and name != against]
+            others = [name for name in names if name in of and name != reference]
             if others:
-                sides = [(of[name][0], of[against][0], of[name][1], of[against][1]) for name in others]
+                sides = [(of[name][0], of[reference][0], of[name][1], of[reference][1]) for name in others]
                 pairs = paired_together(sides, units=self.units.get(part_name(test, part)))
                 resamples = np.array([np.mean(np.subtract(*sides[2:]), axis=0) for sides in sides])
                 rows += [{"method": name, "test": test, "metric": own} for name in others]
@@ -360,10 +360,10 @@ class Comparison:
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}
-        own = best.own and best.kind
+        custom = best.custom_class and best.kind
         train = self.facts["files"]["train"]
         program = training_program(
-            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, own=own, seed=int(self.results.seed.min()),
+            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, custom_class=custom, seed=int(self.results.seed.min()),
             **settings)
         if best.kind != "wise-ft":
             return program

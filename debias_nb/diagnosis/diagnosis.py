@@ -310,12 +310,12 @@ class Diagnosis:
             write_whole(folder / name, text)
         return folder / FILES[0]
 
-    def failing(self, on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
+    def failing(self, fail_on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
         """Name the tests that got worse in the metric that decides.
 
         That is on all that is tested or on what shares no text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
         or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the
         tests that are unusable, as the verdict line has it. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
-        names = self.decision.failing(on == "unsure", margin)
-        return [*dict.fromkeys(names), *(self.left_out if on == "unsure" else ())]
+        names = self.decision.failing(fail_on == "unsure", margin)
+        return [*dict.fromkeys(names), *(self.left_out if fail_on == "unsure" else ())]

@@ -2,6 +2,7 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from ..data.registry import DataError
 from .files.run_files import MODELS, Run, read_run
 from ..data.tables import check, floats
 from ..files import fingerprint, sha256_file
+from ..bars import is_shown
+from .diagnose import Findings, Rule, read_inputs, report
+from .diagnosis import Diagnosis
 from .test_sets import RetrievalTest, Test, part_of
 from ..measures.rankings import NOWHERE, Levels, candidate_levels
 
@@ -79,7 +83,7 @@ def score_pairs(
     test: Source, scorers: dict[str, Callable[[list[str], list[str]], ArrayLike]], columns: tuple[str, ...] | None = None, *,
     match: str | None = None, match_from: float | None = None, other_to: float | None = None,
 ) -> PairFile:
-    """Score a test with any two functions, such as cross-encoders or APIs, as `diagnose` takes it.
+    """Score a test with any two functions, such as cross-encoders or APIs, as `diagnose_scores` takes it.
 
     Parameters
     ----------
@@ -89,12 +93,12 @@ def score_pairs(
         `base` and `tuned`: each takes two lists of n texts, left and right, and returns n finite scores; the higher, the more
         likely a match. Only their order counts, so the two may have different scales.
     columns, match, match_from, other_to : optional
-        As in `diagnose`.
+        As in `read_pairs_file`.
 
     Returns
     -------
     PairFile
-        The test with its scores, as one of the `tests` of `diagnose`.
+        The test with its scores, as one of the `tests` of `diagnose_scores`.
 
     Raises
     ------
@@ -105,14 +109,14 @@ def score_pairs(
 
     Examples
     --------
-    >>> from debias_nb import diagnose, score_pairs
+    >>> from debias_nb import diagnose_scores, score_pairs
     >>> from debias_nb.diagnosis.demo import offers
     >>> def equal_words(left, right):
     ...     return [len({*one.split()} & {*other.split()}) for one, other in zip(left, right)]
     >>> def equal_letters(left, right):
     ...     return [len({*one} & {*other}) for one, other in zip(left, right)]
     >>> test = score_pairs(offers(300, 1, .2, .4), {"base": equal_words, "tuned": equal_letters})
-    >>> diagnose(tests={"new": test}, progress=False).verdicts.verdict.tolist()
+    >>> diagnose_scores({"new": test}).verdicts.verdict.tolist()
     ['worse', 'worse']
     """
     if {*scorers} != {*MODELS}:
@@ -239,3 +243,69 @@ def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) 
     if np.array_equal(scores["base"], scores["tuned"]):
         raise DataError(f"{test.name}: base and tuned have the same scores: one of the names is wrong, or fine-tuning changed nothing")
     return test
+
+
+def findings_of(models: dict[str, ExternalScores], tests: list[Test]) -> Findings:
+    "Fill the scores of the tests with external ones; `smaller` are the tests, without what was not scored."
+    remarks = Remarks()
+    scored = [score_test(test, models, remarks) for test in tests]
+    return Findings(scored, remarks.warnings, [*remarks.notes, NO_WEIGHTS], void=remarks.void)
+
+
+def diagnose_scores(
+    tests: dict,
+    scores: dict | None = None,
+    train: Source | None = None,
+    *,
+    metric: str | None = None,
+    margin: float = 1.,
+    like: str = "like",
+    threshold: float | None = None,
+    sample: int | None = None,
+    texts: str | Path | Iterable[str] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Diagnosis:
+    """Report whether and where fine-tuning made scores worse, without models: of cross-encoders, APIs, searches.
+
+    Parameters
+    ----------
+    tests : dict
+        Name to what is tested on: pairs or candidates with the scores of both models, as `score_pairs` or
+        `read_pairs_file(..., scores=("base", "tuned"))` return them, or queries with a corpus, whose `scores` are given.
+    scores : dict, optional
+        Of a search: `base` and `tuned`, each a run (lines of TREC, a table, predictions of mteb 2 or of sentence-transformers,
+        or a dict of query, text and score), or runs by test. A text that is not ranked counts as not found.
+    train, metric, margin, like, threshold, sample, seed, progress : optional
+        As in `diagnose`.
+    texts : str, Path or table, optional
+        Pairs of the new data without labels, with scores in columns `base` and `tuned`, as in `diagnose_texts`.
+
+    Returns
+    -------
+    Diagnosis
+        As of `diagnose`, without what needs the weights: words, averaged weights, what models do not read.
+
+    Raises
+    ------
+    ConfigError
+        For a test without scores, and for scores without a test.
+    DataError
+        As `diagnose`, and for what is no score, naming file and line.
+
+    Examples
+    --------
+    >>> from debias_nb import diagnose_scores, read_pairs_file
+    >>> from debias_nb.diagnosis.demo import offers
+    >>> pairs = offers(300, 1, .2, .4)
+    >>> scored = pairs.assign(base=pairs.label + .1 * pairs.left.str.len(), tuned=pairs.left.str.len())
+    >>> test = read_pairs_file(scored, ("left", "right", "label"), scores=("base", "tuned"))
+    >>> diagnose_scores({"new": test}).verdicts.verdict.tolist()
+    ['worse', 'worse']
+    """
+    rule = Rule(seed, metric, sample, margin, like, threshold)
+    bars = is_shown(progress)
+    inputs = read_inputs(train, tests, texts, rule, bars)
+    models = find_scores(scores, inputs.test_files)
+    findings = findings_of(models, inputs.tests)
+    return report("diagnose-scores", models, inputs, findings.smaller, findings, rule, bars)

@@ -4,52 +4,26 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..checks import ConfigError, EncoderError, check_known, quoted
+from ..checks import EncoderError, quoted
 from ..data.pairs import fold
-from .files.pairs_file import PairFile, read_named_file
+from .files.pairs_file import PairFile, Source, read_named_files, reading_options
 from ..data.registry import DataError
-from .files.run_files import MODELS
-from ..data.tables import is_text
 from ..data.texts import HeldTexts
 from ..encoders.kinds import check_apart
-from ..encoders.loading import present_devices
-from .external_scores import ExternalScores
-from .models import Scorer, layers, limit, load_model, prompts_by_name, with_bar
+from .models import Scorer, layers, limit, load_model, prompts_by_name
 from .page import command_line, file_facts, versions
 from .test_sets import FEWEST_OTHERS, Test
 from ..measures.strata import LOOK, looking_cost
 
-def check_named(option: str, files) -> None:
-    "Check that files have names. Raise `DataError`."
-    if not isinstance(files, dict):
-        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
+
+def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
+    "Make tests that decide of all files but `train`: with copies of matches marked, and without pairs that contradict others."
+    return {name: file if name == "train" else without_contradictions(with_copies(file)) for name, file in files.items()}
 
 
-def read_files(
-    train, tests: dict, columns=None, group: str | None = None, scored: bool = False, where: str | None = None, progress: bool = False,
-    **how,
-) -> dict[str, PairFile]:
-    """Read all files, `train` first if there is one.
-
-    `columns` hold for all files, or are a dict by name, None for the others; `scored`: of five columns the last two are scores;
-    `where`: of tests; `how`: match and the like. Raise `DataError` also for names that are no names of files."""
-    check_named("tests", tests)
-    if not tests:
-        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
-    if "train" in tests:
-        raise DataError("a test is called 'train', which is the name of the training file")
-    for name in tests:
-        if not is_text(name):
-            raise DataError(f"tests: a name that can be printed is expected, got {quoted(name)}")
-    of_file = columns if isinstance(columns, dict) else {None: columns}
-    for name in of_file.keys() - {None, "train", *tests}:
-        raise DataError(f"columns: there is no file called {name!r}")
-    files = {}
-    sources = tests if train is None else {"train": train} | tests
-    for name, source in with_bar(sources.items(), "reading", progress):
-        file = read_named_file(name, source, of_file, group, where, scored, **how)
-        files[name] = file if name == "train" else without_contradictions(with_copies(file))
-    return files
+def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]: # `train` first if there is one
+    "Read all files of a door. Raise `DataError` also for names that are no names of files."
+    return prepared(read_named_files(train, tests, progress=progress))
 
 
 BOTH_LABELS = "pairs whose texts stand there with both labels"
@@ -87,44 +61,25 @@ def with_copies(file: PairFile) -> PairFile:
     return replace(file, frame=frame)
 
 
-def check_models(base, tuned, scores, prompts, devices) -> None:
-    "Check that there are two models, or scores of both, prompts and devices for models alone, and no other devices than there are. Raise `ConfigError`."
-    if (base is None) != (tuned is None):
-        raise ConfigError(f"{'base' if base is None else 'tuned'}: a model is expected, or scores of both")
-    if base is not None and scores is not None:
-        raise ConfigError("base and tuned, or scores: one of them is expected, got both")
-    for name, value in {"prompts": prompts, "devices": devices}.items():
-        if base is None and value is not None:
-            raise ConfigError(f"{name}: these need both models, base and tuned")
-    for device in devices or ():
-        check_known("device", device, present_devices(), ConfigError)
-
-
-def check_results(results, *others) -> None:
-    "Check that there are two folders of results, and none of the other inputs. Raise `ConfigError`."
-    if {*(results or ())} != {*MODELS} or any(other is not None for other in others):
-        raise ConfigError(f"results: folders called base and tuned are expected, and no models, tests, training or other scores; got {quoted(results)}")
-
-
 def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]: # of tests that overlap with it
     "Mark the cases of each test that are disjoint from training."
     if train is None:
         return {}
     texts = set().union(*train.folded)
-    disjoint = {test.name: test.apart_from(texts) for test in tests}
+    disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str, Scorer] | dict[str, ExternalScores]) -> None: # files: of `file_facts`
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None: # files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
     "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
     for test in tests:
         sample = test.file.sample
         if sample is None:
             continue
-        same = {model["fingerprint"] for model in sample.about["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
+        same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
         if test.file.form == "pooled":
             if not same:
                 raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
-            text = f"{sample.description}; of all {sample.about['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
+            text = f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
         else:
             weights = test.all_weights[0]
             matches = weights @ test.labels / weights.sum()
@@ -132,7 +87,7 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict[str
             if test.metrics == ("ap",):
                 text += f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match where these are the rarer ones"
             text += "" if same else " (it was drawn for other models, for which it is worth more)"
-        cost = looking_cost(sample.about["looks"]) - 1
+        cost = looking_cost(sample.metadata["looks"]) - 1
         files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
 
 
@@ -175,26 +130,27 @@ def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> S
 
 def made_of(
     command: str,                 # of `debias-nb`
-    scorers: dict[str, Scorer] | dict[str, ExternalScores],
+    scorers: dict,                # a `Scorer` or `ExternalScores` each
     files: dict[str, PairFile],   # tests, `train` where it is given, and others
     tests,                        # names of those that are tests
     options: dict,                # further ones of the command
-    about: dict,                  # what else went in
+    details: dict,                # what else went in
     texts: HeldTexts | None = None, # without labels
 ) -> dict:
     "Describe what went in, and the command that repeats it if nothing is in memory alone."
     sources = {name: scorer.source for name, scorer in scorers.items()}
     models = sources
-    if any(isinstance(one, ExternalScores) for one in scorers.values()):
+    if any(isinstance(source, dict) for source in sources.values()): # of external scores
         models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
-    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, "texts": texts and texts.path}
+    reading = reading_options(files)
+    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}), "texts": texts and texts.path}
     paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},
-        **about,
+        **details,
         "texts": texts and texts.facts(),
         "versions": versions(),
-        "command": None if None in paths else command_line(command, models | inputs),
+        "command": None if None in paths or reading is None else command_line(command, models | inputs),
     }

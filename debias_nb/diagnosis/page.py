@@ -22,11 +22,11 @@ from .test_sets import TITLES
 from .words import WORD
 
 
-def shaded(text: str, before, after) -> Markup: # shares of the text's words, nan for a word that the model does not see
+def shaded(text: str, base_shares, tuned_shares) -> Markup: # shares of the text's words, nan for a word that the model does not see
     "Shade the words of a text that the tuned model looks at."
     out = Markup()
     at = 0
-    for match, old, new in zip(WORD.finditer(text), before, after): # of a text that was cut, the first words
+    for match, old, new in zip(WORD.finditer(text), base_shares, tuned_shares): # of a text that was cut, the first words
         kind = ' class="up"' if new - old > .1 else ""
         style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
         word = isolated(match.group())

@@ -33,7 +33,7 @@ def usual_loss(train: PairFile) -> str: # one of `LOSSES`
 
 
 def training_program(
-    why: str,            # the first line
+    purpose: str,            # the first line
     base: str | None,    # what `load_model` takes; None: a model in memory
     train: dict,         # of `file_facts`
     regularizer: str | None, # as it is called, e.g. `OutReg(0.1)`; None: the bare loss
@@ -41,14 +41,14 @@ def training_program(
     loss: str = LEAST_SQUARES, # one of `LOSSES`
     prompt: str | dict = "", # what the encoder is given before texts, by which the trainer does not go by itself
     part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
-    own: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
+    custom_class: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
     seed: int = 0,
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "Write a program that trains on your file."
-    why = indent(fill(f"{why} Put your own loss and settings into it.", 110), "# ")
+    purpose = indent(fill(f"{purpose} Put your own loss and settings into it.", 110), "# ")
     return filled(
-        "training.py.j2", why=why, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=own, seed=seed,
+        "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=custom_class, seed=seed,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 

@@ -21,8 +21,9 @@ from ..data.texts import HeldTexts
 from ..encoders.kinds import deep_copy
 from ..files import fingerprint
 from ..measures.metrics import sampling_units
-from ..runs.config import OWN, RunConfig, TrainConfig
-from ..data.corpora import CorpusConfig, FilesConfig
+from ..runs.config import OWN, RunConfig
+from ..runs.settings import TrainConfig
+from .corpus import FilesConfig, FilesCorpus
 from ..runs.pairing import results_of
 from ..runs.records import Store
 from ..runs.runner import Outcome, cores, finished, run_all
@@ -69,7 +70,7 @@ class TrainingPairs:
     key: tuple = ()
     latest: tuple = ()
 
-    def of(self, corpus: CorpusConfig) -> tuple: # a `PairTokens`, and what a record says of it
+    def tokenize(self, corpus: FilesCorpus) -> tuple: # a `PairTokens`, and what a record says of it
         "Tokenize the pairs that a run trains on."
         key = corpus.share, corpus.share_seed # whatever the method
         if key != self.key:
@@ -96,7 +97,7 @@ class FilesTask(Task):
         self.pairs = TrainingPairs(self.base, self.files["train"], self.loss)
 
     def data(self, run: RunConfig):
-        tokens, about = self.pairs.of(run.corpus)
+        tokens, about = self.pairs.tokenize(run.corpus)
         return tokens, {"train": about}
 
     def train(self, run: RunConfig) -> Trained:
@@ -132,7 +133,7 @@ class FilesTask(Task):
     def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
         "Measure a model on a test: metrics, their values on resamples, which all runs share, and whether all scores are one."
         title = f"{run.method.name}, seed {run.seed}, on {name}"
-        scores = test.asked({title: replace(self.base, model=model)})[title]
+        scores = test.score({title: replace(self.base, model=model)})[title]
         same = tested.extra.setdefault("one score", [])
         if has_one_score(scores):
             same.append(name)
@@ -194,7 +195,7 @@ class Trials:
         files = FilesConfig(
             train=task.files["train"].rows_sha256, tests=digests, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
             packages=self.packages)
-        corpus = CorpusConfig(name="files", task="files", files=files)
+        corpus = FilesCorpus(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
         training = {"eval_corpus": corpus}
         if config.trained:

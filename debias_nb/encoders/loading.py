@@ -176,7 +176,7 @@ def present_devices() -> list[str]:
     return ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
 
 
-BY_SCORES = "to diagnose another model, give its scores (--scores, or --columns left,right,label,base,tuned)"
+BY_SCORES = "to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns left,right,label,base,tuned)"
 
 
 def refuse_cross(folder: Path) -> None:

@@ -172,7 +172,7 @@ class View:
         self.batch = batch
         self.column = column
         self.place = place
-        self.changed = None # X' and the weight of each row, after the first intervention
+        self.changed = None # X' and which rows count, after the first intervention
         self.whole = rows is None
         self.tokens = column.tokens
         if rows is None:
@@ -525,8 +525,8 @@ class Intervening(Regularizer):
             return []
         return [self.changed(text)[0] for text in batch.texts_of(self)]
 
-    def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; weight of each row
-        "Return texts after an intervention, and the weight of each row; the same ones in each call of a step."
+    def changed(self, text: View) -> tuple[Tokens, torch.Tensor]: # X'; 1 for each row that counts, else 0
+        "Return texts after an intervention, and which rows count; the same ones in each call of a step."
         if text.changed is None:
             batch = text.batch
             how = (self.mask_share, self.intervention, text.rows, text.place)

@@ -79,12 +79,12 @@ def hinge(
     excess = (margin + negative - own).clamp(min=0)
     excess = excess.masked_fill(~there, 0)
     if temperature is None:
-        weight = there.float()
-    else: # no gradient: the loss must not fall through the weights
+        w = there.float()
+    else: # no gradient: the loss must not fall through w
         logits = negative.detach().masked_fill(~there, -2) / temperature
-        weight = logits.softmax(1) * there
-    total = weight.sum(1).clamp(min=1e-9)
-    by_query = (excess * weight).sum(1) / total
+        w = logits.softmax(1) * there
+    total = w.sum(1).clamp(min=1e-9)
+    by_query = (excess * w).sum(1) / total
     return by_query.mean()
 
 # %% ../../nbs/losses/pair_losses.ipynb #c51d0a02

@@ -36,17 +36,8 @@ class ITVReg(Intervening):
         Fraction of the ordinary tokens of a text that the intervention changes.
     intervention : {"mask", "delete", "pad", "random"}
         What becomes of them, as in `intervene`.
-    columns : int, tuple of int or "all"
-        Columns of a batch whose texts it looks at; 0 is the anchor.
-    rows : float, in (0, 1]
-        Fraction of each batch that it looks at.
-    texts : list of str, path or "general", optional
-        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
-        library. See `Regularizer`.
-    texts_per_batch : int, 1 or more, optional
-        How many of `texts` a batch takes; default: as many as it has rows.
-    seed : int
-        Random seed of the sample of `texts` in each batch.
+    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+        Which texts it looks at.
 
     Raises
     ------
@@ -64,9 +55,9 @@ class ITVReg(Intervening):
     about = "the importance of each token stays near the base's"
 
     def term(self, text):
-        other, weight = self.changed(text)
+        other, counts = self.changed(text)
         each = itvreg(text.fx, text.encode(other), *text.both_at_base(other))
-        return mean_of_rows(each, weight)
+        return mean_of_rows(each, counts)
 
 # %% ../../nbs/losses/regularizers.ipynb #ff21d6bd
 @dataclass
@@ -81,21 +72,10 @@ class MaskReg(Intervening):
     ----------
     weight : float, 0 or more
         Weight λ of the term.
-    mask_share : float, in (0, 1)
-        Fraction of the ordinary tokens of a text that the intervention changes.
-    intervention : {"mask", "delete", "pad", "random"}
-        What becomes of them, as in `intervene`.
-    columns : int, tuple of int or "all"
-        Columns of a batch whose texts it looks at; 0 is the anchor.
-    rows : float, in (0, 1]
-        Fraction of each batch that it looks at.
-    texts : list of str, path or "general", optional
-        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
-        library. See `Regularizer`.
-    texts_per_batch : int, 1 or more, optional
-        How many of `texts` a batch takes; default: as many as it has rows.
-    seed : int
-        Random seed of the sample of `texts` in each batch.
+    mask_share, intervention : as of `ITVReg`
+        How many tokens are changed, and what becomes of them.
+    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+        Which texts it looks at.
 
     Raises
     ------
@@ -114,8 +94,8 @@ class MaskReg(Intervening):
     about = "a text without some tokens stays near the text"
 
     def term(self, text):
-        other, weight = self.changed(text)
-        return mean_of_rows(maskreg(text.fx, text.encode(other)), weight)
+        other, counts = self.changed(text)
+        return mean_of_rows(maskreg(text.fx, text.encode(other)), counts)
 
 # %% ../../nbs/losses/regularizers.ipynb #eb11df03
 @dataclass
@@ -132,17 +112,8 @@ class OutReg(Regularizer):
     ----------
     weight : float, 0 or more
         Weight λ of the term: 1 with `texts`, 0.1 without. `Regularizer` has values for several losses.
-    columns : int, tuple of int or "all"
-        Columns of a batch whose texts it looks at; 0 is the anchor.
-    rows : float, in (0, 1]
-        Fraction of each batch that it looks at.
-    texts : list of str, path or "general", optional
-        Unlabeled texts whose embeddings stay close, in place of those of the batch: of the kind that the encoder will meet, or
-        "general" for the sentences of this library, which are looked for in `DEBIAS_NB_DATA` and downloaded otherwise.
-    texts_per_batch : int, 1 or more, optional
-        How many of `texts` a batch takes; default: as many as it has rows.
-    seed : int
-        Random seed of the sample of `texts` in each batch.
+    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+        Which texts it looks at.
 
     Raises
     ------
@@ -177,17 +148,8 @@ class SimCSE(Regularizer):
         Weight λ of the term.
     token_dropout : float, in (0, 1)
         Dropout of a static embedding model.
-    columns : int, tuple of int or "all"
-        Columns of a batch whose texts it looks at; 0 is the anchor.
-    rows : float, in (0, 1]
-        Fraction of each batch that it looks at.
-    texts : list of str, path or "general", optional
-        Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or "general" for those of this
-        library. See `Regularizer`.
-    texts_per_batch : int, 1 or more, optional
-        How many of `texts` a batch takes; default: as many as it has rows.
-    seed : int
-        Random seed of the sample of `texts` in each batch.
+    columns, rows, texts, texts_per_batch, seed : as of `Regularizer`
+        Which texts it looks at.
 
     Raises
     ------
@@ -270,7 +232,7 @@ class L2SP(Regularizer):
 
     def of_batch(self, batch):
         pairs = zip(batch.encoder.parameters(), batch.base.parameters(), strict=True)
-        return sum(((weight - start.detach()) ** 2).sum() for weight, start in pairs)
+        return sum(((now - start.detach()) ** 2).sum() for now, start in pairs)
 
 # %% ../../nbs/losses/regularizers.ipynb #9b96c42a
 @dataclass

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Gate', 'Output', 'GATES', 'OUTPUTS', 'HEADS', 'debias', 'log_mu', 'contrast', 'entropies', 'weighted_entropy',
-           'mean_entropy', 'joint_loss', 'joint_terms', 'LanguageDebiasing', 'contrastive_loss', 'ScanHead']
+           'mean_entropy', 'joint_loss', 'weighted_terms', 'joint_terms', 'LanguageDebiasing', 'contrastive_loss',
+           'ScanHead']
 
 # %% ../../nbs/losses/scan_head.ipynb #5ca90012
 from typing import Literal, get_args
@@ -13,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checks import check_finite, check_known, check_range
-from .scan import check_one_each, numbers_of
+from ..checks import check_finite, check_known, check_one_each, check_range
+from .scan_weights import numbers_of
 
 # %% ../../nbs/losses/scan_head.ipynb #60c2c310
 def debias(H, rho_b, gate, rho_d): # (n, d), three small networks -> H^d, H^bias: (n, d) each
@@ -52,10 +53,17 @@ def mean_entropy(each): # (n,) -> scalar
     return each.mean() # Eq. 16
 
 # %% ../../nbs/losses/scan_head.ipynb #074585fc
-def joint_loss(terms, cl=1.): # of `joint_terms`; weight of the contrastive term, >= 0, which 0 switches off -> scalar
+def joint_loss(terms, cl=1.): # of `joint_terms`; weight of the contrastive term, which 0 switches off -> scalar
     "Sum the terms to the joint loss."
-    weights = {"sw": 1., "ce": 1., "cl": cl}
-    return sum(weights[name] * term for name, term in terms.items() if weights[name]) # Eq. 19
+    if not cl:
+        terms = {name: term for name, term in terms.items() if name != "cl"}
+    return sum(weighted_terms(terms, cl=cl).values()) # Eq. 19
+
+
+def weighted_terms(terms, ce=1., cl=1.): # weights of the second and third, >= 0 -> scalars by name
+    "Weight the terms."
+    times = {"sw": 1., "ce": ce, "cl": cl}
+    return {name: times[name] * term for name, term in terms.items()}
 
 
 def joint_terms(H, scores, y, w, branch, classify, tau=1., class_weights=None): # w: (n,) or None -> scalars by name
@@ -74,7 +82,7 @@ Output = Literal["linear", "relu"]
 GATES = get_args(Gate)
 OUTPUTS = get_args(Output)
 
-
+# %% ../../nbs/losses/scan_head.ipynb #c75172ae
 def _layer(width):
     return nn.Linear(width, width), nn.ReLU()
 
@@ -142,12 +150,8 @@ class ScanHead(nn.Module):
         self.temperature = temperature
         self.register_buffer("class_weights", torch.tensor(class_weights, dtype=torch.float), persistent=False)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(width, 2))
-        self.debiasing = None
-        self.second = None # a classifier of its own for H^d
-        if debias:
-            self.debiasing = LanguageDebiasing(width, gate, output, detach)
-        if debias and not shared:
-            self.second = nn.Linear(width, 2)
+        self.debiasing = LanguageDebiasing(width, gate, output, detach) if debias else None
+        self.second = None if shared or not debias else nn.Linear(width, 2) # a classifier of its own for H^d
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor: # (n, d) -> (n, 2)
         "Apply the classifier to H, as at inference."

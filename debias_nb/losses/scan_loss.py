@@ -21,7 +21,7 @@ from ..checks import check_range
 from ..processes import broadcast_number, broadcast_weights, gather_rows, unwrap
 from .citations import ZHONG
 from .scan import ClassMass, Memory, learn_weights
-from .scan_head import LanguageDebiasing, joint_terms
+from .scan_head import LanguageDebiasing, joint_terms, weighted_terms
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -43,11 +43,11 @@ def last_layer(
     return last
 
 # %% ../../nbs/losses/scan_loss.ipynb #9ee0eb19
-def represent(model, features): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, inputs of the last layer
+def represent(model, tokens): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, inputs of the last layer
     "Compute the scores of pairs, and the inputs of the last layer in the same pass."
     given = []
     with last_layer(unwrap(model)).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0])):
-        scores = model(features)["scores"] # Eq. 1
+        scores = model(tokens)["scores"] # Eq. 1
     return scores, given
 
 # %% ../../nbs/losses/scan_loss.ipynb #3f00d732
@@ -59,9 +59,9 @@ def score_pairs(
     "Compute the scores of pairs and the input of the last layer. Raises `ValueError` if that has other than one row per pair."
     from sentence_transformers.util import batch_to_device
     encoder = unwrap(model)
-    features = encoder.preprocess(texts, prompt=prompt, task=task)
-    features = dict(batch_to_device(features, encoder.device)) # DistributedDataParallel looks into no other mapping
-    scores, inputs_of_layer = represent(model, features)
+    tokens = encoder.preprocess(texts, prompt=prompt, task=task)
+    tokens = dict(batch_to_device(tokens, encoder.device)) # DistributedDataParallel looks into no other mapping
+    scores, inputs_of_layer = represent(model, tokens)
     if not inputs_of_layer or inputs_of_layer[-1].dim() != 2:
         raise ValueError("the last linear layer of this CrossEncoder is not given one row a pair")
     return scores.float().view(len(texts), -1), inputs_of_layer[-1].float()
@@ -78,13 +78,13 @@ def classes_of(
     n = len(columns[0])
     if not torch.is_tensor(labels) or labels.numel() != n:
         raise ValueError(f"SCAN needs a column `label` with the class of each of {n} pairs")
-    values = labels.view(-1)
-    classes = values.long()
+    labels = labels.view(-1)
+    classes = labels.long()
     count = max(2, outputs)
-    wrong = (classes != values) | (classes < 0) | (classes >= count)
+    wrong = (classes != labels) | (classes < 0) | (classes >= count)
     if wrong.any():
-        value, *_ = values[wrong].tolist()
-        raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {value:g}")
+        first, *_ = labels[wrong].tolist()
+        raise ValueError(f"labels must be classes, whole numbers from 0 to {count - 1}, got {first:g}")
     return classes
 
 # %% ../../nbs/losses/scan_loss.ipynb #124ce45e
@@ -273,8 +273,7 @@ class SCAN(_Resumable):
         branch = None if self.debiasing is None else in_single_precision(self.debiasing)
         classify = classifier_of(last_layer(self.encoder))
         terms = joint_terms(hidden, scores, classes, weights, branch, classify, self.temperature)
-        by_name = {"sw": 1., "ce": self.ce, "cl": self.cl}
-        return {name: by_name[name] * term for name, term in terms.items()}
+        return weighted_terms(terms, self.ce, self.cl)
 
     def _sample_weights(self, hidden, classes) -> torch.Tensor:
         "Learn the weights of this batch. The seed is from NumPy's own generator, which a trainer saves and restores."

@@ -47,9 +47,16 @@ def _vectors(at: str, **columns) -> list[np.ndarray]:
     return list(columns.values())
 
 
+def _floats(values) -> np.ndarray:
+    "Return an array of floats, also of a tensor that NumPy does not read: in bfloat16, with a gradient, on a GPU."
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double()
+    return np.asarray(values, float)
+
+
 def _check_scores(at: str, y_true, y_score, questions=None) -> list[np.ndarray]:
     "Return labels and scores as floats, and questions. Raise `ValueError` naming the first bad position."
-    columns = {"y_true": np.asarray(y_true, float), "y_score": np.asarray(y_score, float)}
+    columns = {"y_true": _floats(y_true), "y_score": _floats(y_score)}
     names = None
     if questions is not None:
         columns["groups"] = np.asarray(questions)

@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 
 from ..files import load_yaml, project_root
-from ..runs.config import ExperimentConfig, MethodConfig, RunConfig
+from ..runs.config import ExperimentConfig, RunConfig
+from ..runs.settings import HingeTraining, MethodConfig, PairMethod
+from .settings.answers import first_stage
 
 
 TEXTS = { # regularizer or augmentation -> texts a row: trained; through the frozen encoder in each epoch, and once
@@ -30,9 +32,9 @@ RECORD_BYTES = 60e3 # of one run in results/
 
 def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in each epoch; frozen once
     "Count the texts that go through the encoders for each row of training."
-    if run.task in ("answers", "authors"):
-        return 1, 0, 0
     method = run.method
+    if not isinstance(method, PairMethod):
+        return 1, 0, 0
     kind = method.augmentation if method.regularizer == "none" else method.regularizer
     texts, each, once = TEXTS[kind]
     return 2 + method.rows * texts, each, once
@@ -60,10 +62,10 @@ def stages(run: RunConfig) -> list[Stage]:
             return [Stage(corpus, base, method.epochs or training.epochs, settings)]
         epochs = method.epochs or training.student_epochs or training.epochs
         return [Stage(corpus, base, training.epochs, settings), Stage(corpus, pairs, epochs, settings)]
-    last = Stage(corpus, training.epoch_of or "rows", training.epochs)
-    if run.method.transfer:
-        return [Stage(training.transfer.corpus, "rows", training.transfer.epochs), last]
-    return [last]
+    items = isinstance(training, HingeTraining) and training.epoch_of
+    last = Stage(corpus, items or "rows", training.epochs)
+    first = first_stage(run)
+    return [Stage(first.corpus, "rows", first.epochs), last] if first else [last]
 
 
 class Reckoning:
@@ -89,7 +91,7 @@ class Reckoning:
             return 2 * size["groups"]
         if stage.unit == "pairs of texts":
             return size["rows"] - size["rows"] % run.training.batch_size
-        share = run.corpus.share if stage.corpus == run.corpus.name else 1
+        share = getattr(run.corpus, "share", 1) if stage.corpus == run.corpus.name else 1
         return share * size[stage.unit]
 
     def steps(self, run: RunConfig) -> float:
@@ -115,7 +117,7 @@ class Reckoning:
         tokens = run.encoder.max_length
         weights = shape["layers"] * (4 * shape["width"]**2 + 2 * shape["width"] * shape["inner"])
         one = 2 * weights * tokens + 4 * shape["layers"] * shape["width"] * tokens**2 # a text forwards
-        passes = self.size(run.data.name)["texts"] * len(run.evaluate) * (1 + len(run.method.interpolate))
+        passes = self.size(run.data.name)["texts"] * len(run.evaluate) * (1 + len(run.method.mixing_weights))
         if run.method.trained:
             texts, each, once = texts_a_row(run)
             for stage in stages(run):
@@ -142,7 +144,7 @@ class Reckoning:
     def disk(self, runs: list[RunConfig]) -> float:
         "Reckon the bytes of data, of encoders in single precision, of what training keeps of the largest, and of records."
         names = {run.data.name for run in runs if run.data}
-        names |= {run.training.transfer.corpus for run in runs if run.method.transfer}
+        names |= {stage.corpus for stage in map(first_stage, runs) if stage}
         encoders = {run.encoder.name: run for run in runs if run.encoder.name != "learned"}
         parameters = [self.shape(run)["parameters"] for run in encoders.values()]
         data = sum(self.size(name)["bytes"] for name in sorted(names))
@@ -181,10 +183,10 @@ class Measurements:
                 continue
             *_, last = stages(run)
             steps[self._data(last, run)] = done[-1] / last.epochs
-            if run.method.transfer:
-                first = run.training.transfer.corpus
-                pairs = record["data"][f"transfer {first}"]["counts"]["candidates"]
-                steps[first, "rows", run.training.batch_size] = math.ceil(pairs / run.training.batch_size)
+            first = first_stage(run)
+            if first:
+                pairs = record["data"][f"transfer {first.corpus}"]["counts"]["candidates"]
+                steps[first.corpus, "rows", run.training.batch_size] = math.ceil(pairs / run.training.batch_size)
         return steps
 
     def steps(self, run: RunConfig) -> float:
@@ -262,7 +264,7 @@ class Forecast:
 
 def forecast(experiment: ExperimentConfig, ids: Collection[str], source: Reckoning | Measurements) -> Forecast:
     "Return what the runs of an experiment take but those of these ids, which have a record."
-    runs = [run for run in experiment.runs() if run.id not in ids and not run.is_of_before]
+    runs = [run for run in experiment.runs() if run.id not in ids and not run.is_closed]
     return Forecast(experiment.name, runs, *costs_of(runs, source))
 
 

@@ -3,40 +3,47 @@
 Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here
 parameters are checked before a kernel starts.
 """
-import json
+import ast
 import logging
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
 
 from ..checks import ConfigError, RunnerError, check_known, nearest
 from ..files import fingerprint
-from ..runs.config import configured, load_experiment, typed
-from .pages.places import is_of_library
+from ..runs.config import ExperimentConfig, configured, load_experiment, typed
+from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
 
 
 class NotebookFailed(RuntimeError):
     "A notebook that was begun and failed."
 
 
-TYPES = {kind.__name__: kind for kind in (int, float, str, bool, list)}
+SINGLE = (int, float, str, bool)
+TYPES = {kind.__name__: kind for kind in SINGLE} | {f"list[{kind.__name__}]": list[kind] for kind in SINGLE}
 
 
 def parameter_types(template: Path) -> dict[str, object]:
-    """Read the parameters of a template, lines `name: type = literal` of its one cell that is tagged `parameters`.
+    """Read the parameters of a template, lines `name: type = literal` of its cell that is tagged `parameters`.
 
     Raise `RunnerError` for another form."""
+    from papermill import inspect_notebook
+    from papermill.iorw import load_notebook_node
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     try:
-        cells = json.loads(template.read_text("utf-8"))["cells"]
-        (source,) = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-        cell = ModuleType("parameters")
-        cell.__builtins__ = TYPES # nothing else is known there
-        exec(source, vars(cell))
-        kinds = cell.__annotations__
-        return {name: kind | None if vars(cell)[name] is None else kind for name, kind in kinds.items()}
+        cells = load_notebook_node(str(template)).cells
+        (source,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+        parameters = inspect_notebook(str(template))
+        types = {}
+        for name, parameter in parameters.items():
+            kind = TYPES[parameter["inferred_type_name"]]
+            types[name] = kind | None if ast.literal_eval(parameter["default"]) is None else kind
+        lines = ast.parse(source).body
+        if len(lines) != len(types):
+            raise ValueError(f"{len(types)} of {len(lines)} lines are `name: type = literal`")
     except Exception as e:
         raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
+    return types
 
 
 def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str, object]:
@@ -51,10 +58,11 @@ def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str,
 
 
 def templates(root: Path) -> list[str]: # `paper/experiment`
-    "List all templates of the project."
+    "List what can be executed: the notebooks of papers, and the experiments that studies sum up."
     folder = root / "nbs/papers"
     places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
-    return sorted(place.with_suffix("").as_posix() for place in places if not is_of_library(place))
+    own = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
+    return sorted((own | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
 
 
 def suggest(name: str, names: list[str]) -> str:
@@ -78,13 +86,16 @@ def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names:
     return [name for name in all_names if name in tables]
 
 
-def template_path(name: str, profile: str, root: Path) -> Path: # name: `paper/experiment`
-    "Return the notebook that shows an experiment. Raise `RunnerError` with the closest names if there is none."
+def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: # name: `paper/experiment`
+    "Load the configuration of an experiment. Raise `RunnerError` with the closest names if there is none."
     if name not in [*templates(root), *configured("*/*.yaml", root)]:
         raise RunnerError(f"no template {name!r}{suggest(name, templates(root))}")
-    page = load_experiment(name, profile, root).page
-    path = root / "nbs/papers" / f"{name}.ipynb"
-    return path.with_stem(page or path.stem)
+    return load_experiment(name, profile, root)
+
+
+def template_path(place: str, root: Path) -> Path: # place: a page, or an experiment that a study sums up
+    "Return the path of the notebook that shows runs; those that studies sum up have one in common."
+    return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
 
 
 def _kernel_manager():
@@ -151,32 +162,28 @@ def executed_path(root: Path, name: str, profile: str, parameters: dict[str, obj
     return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"
 
 
-def make_runs(name: str, profile: str, parameters: dict, root: Path): # a `Study`; None where it asks for no runs of its own
-    "Make the runs of a notebook in this process, which has a terminal for their progress."
-    template = template_path(name, profile, root)
-    values = check_parameters(template, parameters)
-    if "own" not in parameter_types(template) or values.get("own") is False:
-        return None
-    from .pages.frame import make_study
-    options = {key: values.get(key) for key in NARROWING} | {"full": values.get("full", False)}
-    return make_study(name, profile, options, values.get("workers"), values.get("fresh", False))
+def runs_itself(template: Path, parameters: dict) -> bool:
+    "Return whether a notebook makes the runs that it shows: it has a parameter `own`, which nobody has set to False."
+    return "own" in parameter_types(template) and parameters.get("own") is not False
 
 
-def execute_notebook(name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
-    "Execute the notebook of an experiment at a profile."
-    template = template_path(name, profile, root)
+def execute_notebook(template: Path, name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
+    "Execute the notebook that shows an experiment at a profile."
     values = {"profile": profile} | parameters
-    if "own" in parameter_types(template):
-        values.setdefault("own", True)
+    if "name" in parameter_types(template):
+        values["name"] = name
+    if runs_itself(template, values):
+        values["own"] = True
     return run_notebook(template, executed_path(root, name, profile, values), values, cwd=root)
 
 
 def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str, str | None]: # name, why it failed
     "Execute one notebook, in a process of its own, with those parameters that it declares."
+    template = template_path(name, root)
     try:
-        types = parameter_types(template_path(name, profile, root))
+        types = parameter_types(template)
         own = {key: value for key, value in parameters.items() if key in types} # a search has one seed of its own
-        execute_notebook(name, profile, own, root)
+        execute_notebook(template, name, profile, own, root)
     except (NotebookFailed, RunnerError, ConfigError) as e:
         return name, str(e)
     return name, None

@@ -24,7 +24,7 @@ from ..processes import mean_of_rows, mean_over_processes
 from ..losses.gradient_shares import Terms
 from ..losses.regularized import Draws, Regularized
 from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
-from .config import MethodConfig, TrainConfig
+from .settings import PairMethod, TrainConfig
 
 
 RANKING = ("ranking", "ranking-hard") # losses of duplicates, whose negatives are the other texts of a batch
@@ -250,7 +250,7 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
+def regularizer_class(method: PairMethod): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
     kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
     if "." in method.regularizer:
         return own_class(method.regularizer)
@@ -259,7 +259,7 @@ def regularizer_class(method: MethodConfig): # of `REGULARIZERS`, `GOR`, `Twins`
     return kinds[method.augmentation]
 
 
-def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
+def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
     "Return the base encoder as a method uses it, for `make_loss`, or None if it does not or there is none."
     kind = regularizer_class(method)
     if base is None or kind is None or not kind.needs_base:
@@ -271,13 +271,32 @@ def base_for(method: MethodConfig, base, columns: list[Tokens], dtype: str):
     return CachedBase(base, columns, dtype)
 
 
+def interventions_of(method: PairMethod) -> dict: # mask_share, intervention; empty for methods that intervene on nothing
+    return {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
+
+
+def regularizer_of(
+    method: PairMethod,
+    texts: list[str] | None, # on which the encoder is regularized, of a method that says so
+    seed: int,               # draws these texts
+) -> Regularizer:
+    "Return the regularizer of a method with its lambda, `weight`."
+    settings = interventions_of(method)
+    if method.rows < 1:
+        settings["rows"] = method.rows
+    if method.texts:
+        settings |= {"texts": texts, "seed": seed}
+    kind = regularizer_class(method)
+    return kind(weight=method.weight, **settings)
+
+
 def make_loss(
-    method: MethodConfig,
+    method: PairMethod,
     model,                               # the SentenceTransformer that is trained
     base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
-    texts: list[str] | None = None,      # on which the encoder is regularized, of a method that says so
+    texts: list[str] | None = None,      # as of `regularizer_of`
     watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
 ) -> torch.nn.Module:
     "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."
@@ -288,19 +307,16 @@ def make_loss(
     if kind is Twins and not isinstance(loss, LeastSquares):
         why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
         raise ConfigError(f"method {method.name!r}: {why}")
-    masks = {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
     if kind is Twins:
-        loss = ITVAug(model, base, draws, **masks)
+        loss = ITVAug(model, base, draws, **interventions_of(method))
     elif changes:
         loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
     elif kind:
-        some = {"rows": method.rows} if method.rows < 1 else {}
-        text_settings = {"texts": texts, "seed": course.seed} if method.texts else {}
-        loss = Regularized(model, loss, [kind(method.weight, **masks, **some, **text_settings)], base, draws)
+        loss = Regularized(model, loss, [regularizer_of(method, texts, course.seed)], base, draws)
     if isinstance(loss, Regularized) and not watch:
         loss.watch = None
     ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
-    if masks and kind.needs_base and ahead and isinstance(base, CachedBase):
-        course.prepare = partial(base.prepare, *masks.values())
+    if method.mask_share is not None and kind.needs_base and ahead and isinstance(base, CachedBase):
+        course.prepare = partial(base.prepare, method.mask_share, method.intervention)
     loss.register_forward_hook(course.note)
     return loss

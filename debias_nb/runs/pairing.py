@@ -58,16 +58,9 @@ def alike(origins: list[Made]) -> bool:
 
 
 def overlap_of(record: dict) -> float: # 0 for a corpus that is not divided at random
-    """Return the authors tested for each one that is not, if replicates are random splits of the same texts.
-
-    Or topics, if a larger fraction of them is tested. Tests take those that training leaves.
-    """
-    config = config_of(record)
-    split = config.data.split if config.data else None
-    if not split or not split.drawn:
-        return 0.
-    fraction = 1 - min(split.authors, split.topics)
-    return fraction / (1 - fraction)
+    "Return the test units for each other one, if replicates are random splits of the same texts."
+    data = config_of(record).data
+    return data.overlap if data else 0.
 
 
 def is_clean(record: dict) -> bool:

@@ -58,7 +58,8 @@ def publish(
     return [record["id"] for record in records], present
 
 
-WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now
+WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now,
+SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 
 
 @lru_cache(maxsize=None)
@@ -68,7 +69,8 @@ def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
         text = git(root, "show", f"{commit}:configs/{place}.yaml")
     except subprocess.CalledProcessError:
         return frozenset()
-    settings = parse_yaml(WORLDS.sub(r"worlds: \1", text), f"configs/{place}.yaml at {commit[:8]}")
+    text = SPELLING.sub("regularizer:", WORLDS.sub(r"worlds: \1", text))
+    settings = parse_yaml(text, f"configs/{place}.yaml at {commit[:8]}")
     of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 

@@ -11,7 +11,6 @@ record of a run counts, that of the folder first; a failure counts where none fi
 The commit in a record is that of the code when the run began, and `dirty` tells whether this was changed then; outputs
 of a notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine: `comparable`.
 """
-import fcntl
 import hashlib
 import json
 import warnings
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from ..files import once_per_state, sha256_file
 from .config import RunConfig
@@ -218,20 +219,20 @@ class Store:
         The claim ends with the block, or the process. Where no claim can be had at all, as in a folder that may not be
         written to, the run is taken as claimed.
         """
-        place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
+        claims = self.folder / ".claims"
+        lock = FileLock(claims / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock", timeout=-1 if wait else 0)
+        is_mine = True
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            claims = (self.folder / ".claims.lock").open("ab")
-        except OSError:
-            yield True
-            return
-        with claims:
-            try:
-                fcntl.lockf(claims, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True # closing the file gives the byte back
+            claims.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            is_mine = False
+        except OSError: # no claim can be had
+            pass
+        try:
+            yield is_mine
+        finally:
+            lock.release()
 
     def append(self, record: dict) -> dict: # the same
         """Write the file of a record's run, whole or not at all.
@@ -268,7 +269,7 @@ class Store:
         with suppress(OSError): # something is left in it
             (self.folder / place).rmdir()
         if rows:
-            with self.claimed(HASHES, wait=True): # not inside the other claim, which would end with it
+            with self.claimed(HASHES, wait=True):
                 hashes = self.hashes() | {f"{place}.parquet": sha256_file(path)}
                 lines = [f"{digest}  {name}\n" for name, digest in sorted(hashes.items())]
                 write(self.folder / HASHES, "".join(lines).encode())

@@ -12,14 +12,14 @@ import signal
 import warnings
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
 from .origin import Start, this_machine
 from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
 from .schema import Records
-from .config import ExperimentConfig, RunConfig
+from .config import ExperimentConfig, Profile, RunConfig, load_experiment
 from .tasks import Task, task_of
 
 
@@ -246,9 +246,8 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    changes = {} if weight is None else {"weight": weight}
-    with_weight = [one if one.regularizer == "none" else one.model_copy(update=changes) for one in experiment.methods]
-    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": tuple(with_weight)})
+    methods_asked = experiment.methods if weight is None else tuple(one.with_weight(weight) for one in experiment.methods)
+    return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 
 def own_store() -> Store:
@@ -262,3 +261,62 @@ def store_for(profile: str) -> Store:
     if profile == "planted":
         return own_store()
     return Store(project_root() / "results")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    "An experiment, or the part of it that is asked for: its configuration is parsed once, and its runs are listed once."
+    configuration: ExperimentConfig # as its file has it
+    asked: ExperimentConfig         # the part that is asked for
+    changes: dict[str, object]      # settings that differ from the configuration's
+
+    @classmethod
+    def of(cls, configuration: ExperimentConfig, full: bool = False, **settings) -> "Experiment":
+        "Narrow a configuration, as `narrow`; a setting that is None is the configuration's."
+        changes = {name: value for name, value in settings.items() if value is not None}
+        return cls(configuration, narrow(configuration, full=full, **changes), changes)
+
+    @cached_property
+    def runs(self) -> list[RunConfig]:
+        return self.asked.runs()
+
+    @cached_property
+    def further_ids(self) -> frozenset[str]: # of runs that the configuration does not ask for
+        if not self.changes.keys() & {"seeds", "weight"}:
+            return frozenset()
+        configured_ids = {run.id for run in self.configuration.runs()}
+        return frozenset(run.id for run in self.runs if run.id not in configured_ids)
+
+
+def load(
+    name: str,                         # `paper/experiment`, e.g. `itvreg/table03`
+    profile: Profile,
+    seeds: list[int] | None = None,    # None: those of the configuration
+    methods: list[str] | None = None,  # names; None: all
+    encoders: list[str] | None = None, # labels; None: all
+    weight: float | None = None,       # another lambda for every method that has one
+    full: bool = False,                # with the parts that take long
+) -> Experiment:
+    "Load an experiment at a profile. Raise `ConfigError` for an unknown name, and as `narrow`."
+    return Experiment.of(
+        load_experiment(name, profile), full, seeds=seeds, methods=methods, encoders=encoders, weight=weight)
+
+
+def run(
+    *experiments: Experiment,     # of one profile
+    fresh: bool = False,          # run again what there is a record of
+    workers: int | None = None,   # as of `run_all`
+) -> Outcome:
+    """Run what is missing of some experiments, and load what exists; a run that several have is made once.
+
+    What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as `run_all`.
+    """
+    kept_runs, own_runs = {}, {}
+    for experiment in experiments:
+        for one in experiment.runs:
+            is_own = fresh or one.profile == "planted" or one.id in experiment.further_ids
+            (own_runs if is_own else kept_runs)[one.id] = one
+    profile = next((experiment.asked.profile for experiment in experiments), "planted")
+    kept = run_all(list(kept_runs.values()), store_for(profile), workers=workers)
+    own = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
+    return Outcome(kept.records | own.records, kept.missing | own.missing, kept.failed | own.failed, kept.trained + own.trained)

@@ -12,7 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic_core import from_json, to_json
 
 from ..files import check_regular, each_key_once, fingerprint, in_words
+from ..settings import EncoderConfig, World
 from .config import OWN, RunConfig
+from .settings import AnyCorpus, AnyMethod, AnyTraining
 
 
 class RecordError(RuntimeError):
@@ -65,8 +67,9 @@ class Environment(BaseModel):
         return self
 
 
-PARTS = {name: TypeAdapter(field.annotation) for name, field in RunConfig.model_fields.items() if name in (
-    "encoder", "method", "corpus", "training", "eval_world", "eval_corpus")}
+PARTS = {name: TypeAdapter(kind) for name, kind in {
+    "encoder": EncoderConfig, "method": AnyMethod, "corpus": AnyCorpus, "training": AnyTraining, "eval_world": World,
+    "eval_corpus": AnyCorpus}.items()}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,12 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..checks import ConfigError
-from ..plugins import plugins
 from ..settings import EncoderConfig
 from ..data.pairs import KNOWN, fold, known_texts
 from ..data.registry import MissingData
 from .config import RunConfig
+from .settings import settings_of
 
 
 @dataclass
@@ -40,8 +39,9 @@ class Tested:
 class Task:
     """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
-    To add a task, write a subclass that has the five methods which raise here, name an instance of it among the entry points
-    `debias_nb.tasks` of pyproject.toml, and the task among those of `CorpusConfig`. `test`, `is_stale` and `lacks` follow from them.
+    To add a task, write a subclass that has the five methods which raise here, with an instance of it called `TASK`; write its
+    settings in a module that loads no model, and name these among the entry points `debias_nb.tasks` of pyproject.toml.
+    `test`, `is_stale` and `lacks` follow.
     """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
@@ -70,7 +70,7 @@ class Task:
     def test(self, model, run: RunConfig) -> Tested:
         "Test on all evaluation sets, the tuned encoder and, as `iid@0.5`, those between base and tuned (WiSE-FT)."
         results = self._test(model, run)
-        for alpha in run.method.interpolate:
+        for alpha in run.method.mixing_weights:
             between = self._test(self.between(model, run, alpha), run)
             for kind in ("metrics", "replicates", "extra"):
                 own = getattr(between, kind).items()
@@ -107,18 +107,15 @@ class Task:
 
     def lacks(self, run: RunConfig) -> str | None:
         "Explain what a run is missing, each reason once, or return None if it can run."
-        if run.is_of_before:
+        if run.is_closed:
             return "it is no longer made: its records name the commit that makes them again"
         reasons = [lacking(*need) for need in self.needs(run)]
         return "; ".join(dict.fromkeys(filter(None, reasons))) or None
 
 
 def task_of(run: RunConfig) -> Task:
-    "Load the task of a run, an entry point of its name. Raise `ConfigError` where no package has one."
-    tasks = {point.name: point for point in plugins("debias_nb.tasks")}
-    if run.task not in tasks:
-        raise ConfigError(f"no task {run.task!r} is installed; where code is newer than its installation: pip install --editable .")
-    return tasks[run.task].load()
+    "Load the task of a run. Raise `ConfigError` where no package has one."
+    return settings_of(run.task).task()
 
 
 @lru_cache(maxsize=3)

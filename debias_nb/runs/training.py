@@ -32,7 +32,7 @@ from ..losses.pair_losses import PairLoss
 from ..trainer import ApartMatches, QuietTrainer, training_arguments
 from .matching import RANKING, Course, FrozenBase, base_for, make_loss
 from .records import TrainingFailed
-from .config import MethodConfig, TrainConfig
+from .settings import PairMethod, TrainConfig
 from ..settings import OfMatches
 
 
@@ -158,8 +158,8 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
         raise ValueError(f"loss {training.loss!r}: {needs}")
     if pairs.matches is not None:
         return {"batch_sampler": partial(_apart, matches=pairs.matches)}
-    if training.epoch_of == "items":
-        return {"batch_sampler": partial(ItemSampler, item=pairs.item)}
+    if pairs.relevance is not None:
+        return {"batch_sampler": partial(ItemSampler, item=pairs.item)} if training.epoch_of == "items" else {}
     if pairs.asks is None:
         return {}
     different = len(np.unique(pairs.asks[:, 0]))
@@ -275,7 +275,7 @@ def fine_tune(
     model,                    # trained in place
     base,                     # the base encoder, left as it is; None will do for methods that need none
     pairs: PairTokens,
-    method: MethodConfig,
+    method: PairMethod,
     training: TrainConfig,
     seed: int,                # of batches, dropout and interventions
     dtype: str = "fp32",      # bf16 is autocast
@@ -319,7 +319,7 @@ def gradient_norms(
     model,                        # the plainly fine-tuned encoder
     base,                         # its base encoder
     pairs: PairTokens,
-    methods: dict[str, MethodConfig], # regularizers; their weights do not matter
+    methods: dict[str, PairMethod], # regularizers; their weights do not matter
     training: TrainConfig,
     seed: int,
 ) -> dict[str, float]: # `erm` and each method: norm of the gradient of the raw term, over all weights
@@ -331,7 +331,7 @@ def gradient_norms(
     count = min(BATCHES, max(1, len(pairs) // size))
     batches = [collate(rows[start : start + size]) for start in range(0, count * size, size)]
     parameters = [p for p in model.parameters() if p.requires_grad]
-    plain = {"erm": MethodConfig(name="erm")}
+    plain = {"erm": PairMethod(name="erm")}
     out = {}
     for name, method in (plain | methods).items():
         loss = make_loss(method, model, FrozenBase(base), Course(seed), training)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from debias_nb import DiagnosisEvaluator, auc_at, diagnose
+from debias_nb import DiagnosisEvaluator, auc_at, diagnose, diagnose_texts
 from debias_nb.checks import ConfigError, EncoderError
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.all_clear import all_clear, largest_loss, neighbors, read_unlabeled, what_trials_say
@@ -47,14 +47,7 @@ SCORED = PAIRS[["left", "right"]].assign(base=np.linspace(0, 1, len(PAIRS)), tun
 ])
 def test_texts_that_say_nothing_are_refused(texts, message):
     with pytest.raises(DataError, match=message):
-        diagnose(texts=texts, progress=False)
-
-
-@pytest.mark.parametrize("option", [{"metric": "ap"}, {"where": "a=b"}, {"sample": 50}, {"threshold": .5}, {"match": "yes"}, {"columns": ("a", "b")}, {"train": PAIRS}])
-def test_an_option_that_does_nothing_with_texts_alone_is_refused(option):
-    [name] = option
-    with pytest.raises(ConfigError, match=f"^{name}: with texts and no test this does nothing"):
-        diagnose(texts=SCORED, progress=False, **option)
+        diagnose_texts(texts)
 
 
 def test_texts_that_a_model_crowds_are_told(models):
@@ -62,10 +55,10 @@ def test_texts_that_a_model_crowds_are_told(models):
     crowded = small_encoder(1)
     with torch.no_grad():
         crowded[0].embedding.weight += 20 * crowded[0].embedding.weight.std()
-    found = diagnose(models / "base", crowded, texts=TEXTS, progress=False)
+    found = diagnose_texts(TEXTS, models / "base", crowded)
     [line] = [text for text in found.sentences if text.startswith("Two random texts")]
     assert "hardly tells texts apart" in line
-    [line] = [text for text in diagnose(models / "base", models / "near", texts=TEXTS, progress=False).sentences if text.startswith("Two random texts")]
+    [line] = [text for text in diagnose_texts(TEXTS, models / "base", models / "near").sentences if text.startswith("Two random texts")]
     assert "hardly" not in line
 
 
@@ -126,22 +119,22 @@ def test_all_clear_or_label_and_never_an_alarm(models, tmp_path, monkeypatch):
 
 
 def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
-    both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS, progress=False)
-    alone = diagnose(models / "base", models / "far", texts=TEXTS, progress=False)
+    both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS)
+    alone = diagnose_texts(TEXTS, models / "base", models / "far")
     assert both.all_clear.churn == alone.churn and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
     assert json.loads(both.json())["all_clear"]["churn"] == pytest.approx(alone.churn, abs=1e-6)
     assert alone.facts["texts"]["texts"] == len(TEXTS) and list(alone.files()) == ["report.json"]
-    assert diagnose(models / "base", models / "far", tests={"new": PAIRS}, progress=False).all_clear is None
+    assert diagnose(models / "base", models / "far", tests={"new": PAIRS}).all_clear is None
 
 
 def test_pairs_have_a_bound_and_scores_need_no_models(models):
     pairs = PAIRS[["left", "right"]]
-    answer = diagnose(models / "base", models / "near", texts=pairs, progress=False)
+    answer = diagnose_texts(pairs, models / "base", models / "near")
     assert 0 < answer.bound < .01 and "exclude a loss of more than" in answer.sentences[1]
     scores = np.random.default_rng(0).normal(size=len(pairs))
-    same = diagnose(texts=pairs.assign(base=scores, tuned=np.exp(scores)))
+    same = diagnose_texts(pairs.assign(base=scores, tuned=np.exp(scores)))
     assert same.bound == 0 and same.is_clear and np.isnan(same.churn)
-    other = diagnose(texts=pairs.assign(base=scores, tuned=-scores))
+    other = diagnose_texts(pairs.assign(base=scores, tuned=-scores))
     assert other.bound > .5 and other.sentences[0].startswith("Label: ")
 
 
@@ -160,7 +153,7 @@ def test_too_few_texts_are_refused(models, tmp_path, content, message):
     file = tmp_path / "new.txt"
     file.write_text(content)
     with pytest.raises(DataError, match=message):
-        diagnose(models / "base", models / "near", texts=file, progress=False)
+        diagnose_texts(file, models / "base", models / "near")
 
 
 def test_tables_that_are_no_texts_are_refused(models, tmp_path):
@@ -168,21 +161,21 @@ def test_tables_that_are_no_texts_are_refused(models, tmp_path):
     for table, message in {"name\na\nb\n": "new.csv: no column 'text'", "left,right\na,b\n": "new.csv: no column 'text'"}.items():
         file.write_text(table)
         with pytest.raises(DataError, match=message):
-            diagnose(models / "base", models / "near", texts=file, progress=False)
+            diagnose_texts(file, models / "base", models / "near")
     with pytest.raises(ConfigError, match="two models are expected, or pairs with two columns of scores"):
-        diagnose(texts=PAIRS[["left", "right"]])
+        diagnose_texts(PAIRS[["left", "right"]])
     with pytest.raises(EncoderError, match="are the same model"):
-        diagnose(models / "base", models / "base", texts=TEXTS)
+        diagnose_texts(TEXTS, models / "base", models / "base")
 
 
 def test_the_command_answers_and_can_fail_a_build(models, tmp_path):
     file = tmp_path / "new.txt"
     file.write_text("\n\n".join(TEXTS))
-    command = ["diagnose", "--base", str(models / "base"), "--tuned", str(models / "far"), "--texts", str(file)]
+    command = ["diagnose-texts", "--base", str(models / "base"), "--tuned", str(models / "far"), "--texts", str(file)]
     for options, status in {(): 0, ("--fail-on", "worse"): 0, ("--fail-on", "unsure", "--out", str(tmp_path / "out")): 1}.items():
         result = CliRunner().invoke(app, [*command, *options])
         assert result.exit_code == status and result.output.startswith("Label: ")
-    assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].endswith(f"--texts {file}")
+    assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].startswith("debias-nb diagnose-texts --base ")
 
 
 def test_texts_are_read_from_each_form(tmp_path):

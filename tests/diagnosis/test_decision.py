@@ -12,11 +12,12 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 
-from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.changes import NEW, WHOLE, _change_sentence, verdicts
 from debias_nb.diagnosis.comparison import Comparison
 from debias_nb.diagnosis.decision import LARGE, QUESTION, Averaged, Result, averaged, decide, fits, named, results_of
 from debias_nb.diagnosis.diagnose import _unusable, diagnose
+from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.evidence import flat_scores
 from debias_nb.diagnosis.evidence import below_chance, doubts
 from debias_nb.diagnosis.external_scores import Remarks, find_scores, score_test
@@ -79,7 +80,7 @@ def test_who_has_too_few_labels_is_told_which_to_get_and_asked_once_what_matters
     assert reason.endswith(QUESTION) and reason.count("--metric") == 1
     assert QUESTION not in decide(few, []).reason # whose metric was chosen
     others = [replace(result("new", WORSE), metric="ap")]
-    assert decide(few, [], others=others, has_metric=False).reason.count("--metric") == 1
+    assert decide(few, [], other_metrics=others, has_metric=False).reason.count("--metric") == 1
     for counted in ("labels", "queries"): # these were chosen already, or are none
         assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)], []).reason
 
@@ -143,14 +144,14 @@ def test_a_heading_says_what_any_metric_shows():
     found = verdicts(tests)
     decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
     assert {one.word for one in decides} <= {"cannot tell", "within the margin"}
-    decision = decide(decides, [], others=others)
+    decision = decide(decides, [], other_metrics=others)
     assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
     assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
-    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], others=others)
+    swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], other_metrics=others)
     assert "That is by" not in swapped.heading, "both say that it got worse"
-    shipped = decide([replace(decides[2], word="better", low=.01)], [], others=others)
+    shipped = decide([replace(decides[2], word="better", low=.01)], [], other_metrics=others)
     assert shipped.heading == "Ship the tuned encoder. That is by AUC(0.05); by average precision `shoes` got worse."
-    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, others={"plain": [replace(result("new", WORSE), metric="ap")]})
+    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, other_metrics={"plain": [replace(result("new", WORSE), metric="ap")]})
     assert used.heading == "Use plain. That is by AUC(0.05); by average precision `new` got worse."
 
 
@@ -288,7 +289,9 @@ def test_the_line_and_the_exit_have_one_source():
 
 def told(tests, **options):
     "The diagnosis of tables with given scores."
-    return diagnose(tests=tests, columns=("left", "right", "label", "base", "tuned"), progress=False, **options)
+    columns = ("left", "right", "label")
+    files = {name: read_pairs_file(test, columns, name=name, scores=("base", "tuned")) for name, test in tests.items()}
+    return diagnose_scores(files, **options)
 
 
 def table_of(base, tuned, labels):
@@ -365,7 +368,7 @@ def test_nothing_changed_by_one_metric_is_no_answer_where_another_one_fell(seed)
     assert found.call == "cannot tell" and found.word == "cannot tell"
     assert "That is by AUC(0.05); by average precision `new` got worse" in found.heading and "By AUC(0.05) every change is under" in found.reason
     assert "--metric ap" in found.reason
-    either = decide([result("new", NONE)], [], others=[replace(result("new", BETTER), metric="ap")])
+    either = decide([result("new", NONE)], [], other_metrics=[replace(result("new", BETTER), metric="ap")])
     assert either.call == "either", "a gain by another metric is no loss"
 
 
@@ -390,7 +393,7 @@ def test_pairs_of_the_same_words_are_counted(tmp_path):
     turned = pairs.assign(right=[" ".join(text.split()[::-1]) for text in pairs.left], label=np.arange(len(pairs)) % 2)
     base = saved(tmp_path, "base", lambda static: None)
     tuned = saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
-    warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}, progress=False).warnings
+    warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}).warnings
     assert any("pairs have the same words in another order: this encoder cannot tell them apart" in text and text.startswith("turned: ") for text in warnings)
 
 
@@ -450,7 +453,7 @@ def test_the_first_screen_says_what_is_no_fine_tuning_or_broken(tmp_path, change
     base = saved(tmp_path, "base", lambda static: None)
     pairs = made.some_pairs()
     pairs["left"] = pairs.left.str.title()
-    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs}, progress=False)
+    found = diagnose(base, saved(tmp_path, "tuned", change), None, {"new": pairs})
     assert found.decision.heading.startswith(words)
     screen = found.html().partition('<nav aria-label="Parts of this page">')[0]
     assert words.strip() in screen and words.strip() in repr(found) and words.strip() in found._repr_html_()
@@ -463,7 +466,7 @@ def test_another_tokenizer_with_other_weights_is_told(tmp_path):
         static.embedding.weight *= torch.linspace(.5, 2, len(static.embedding.weight))[:, None]
 
     base = saved(tmp_path, "base", lambda static: None)
-    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()}, progress=False)
+    found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()})
     assert any(note.startswith("The two models cut texts into different tokens, and a part of each change may come from that") for note in found.notes)
 
 
@@ -473,7 +476,7 @@ def test_what_makes_a_test_void_comes_first(tmp_path):
         pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
     base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(
         torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
-    decision = diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision
+    decision = diagnose(base, tuned, None, {"snow": pairs}).decision
     assert re.match(r"Cannot tell. snow: (\d+) of \1 pairs have a text with at least half of its tokens outside the vocabulary", decision.heading)
     pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
-    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}, progress=False).decision.heading, "a third of them"
+    assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}).decision.heading, "a third of them"

@@ -34,7 +34,7 @@ from debias_nb.encoders.tokens import from_features, tokenize
 from debias_nb.diagnosis import trials as trying
 from debias_nb.diagnosis.changes import NEW, WHOLE
 from debias_nb.diagnosis import comparison as comparing
-from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.compare import TrainingSettings, compare
 from debias_nb.diagnosis.comparison import FILES, Comparison
 from debias_nb.diagnosis.inputs import with_prompts
 from debias_nb.data.texts import HeldTexts
@@ -50,13 +50,13 @@ from debias_nb.commands.cli import app
 from debias_nb.measures import several
 from debias_nb.measures.prediction import range_at
 from debias_nb.measures.stats import WORDS
-from debias_nb.runs.config import MethodConfig
+from debias_nb.runs.settings import PairMethod
 from debias_nb.runs.matching import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.training import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
-from made import WORLD, bert, read_card, read_page, result, some_pairs, table, without_a_vector_for_the_unknown
+from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table, without_a_vector_for_the_unknown
 
 
 def frame(pairs):
@@ -84,8 +84,8 @@ def encoder():
 
 def compared(encoder, pairs, **changes):
     train, tests = pairs
-    asked = {"methods": "base,plain,wise-ft", "seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2, "progress": False}
-    return compare(encoder, train, tests, **asked | changes)
+    asked = {"methods": "base,plain,wise-ft", "seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2}
+    return compare(encoder, train, tests, **asked_of(**asked | changes))
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_name_is_a_method_of_a_configuration(encoder):
     }
     for name, fields in said.items():
         config = read_method(name).config(encoder)
-        assert config == MethodConfig(name="plain" if "wise" in name else name, **fields)
+        assert config == PairMethod(name="plain" if "wise" in name else name, **fields)
 
 
 def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_trained, tmp_path):
@@ -250,7 +250,7 @@ def test_an_encoder_with_prompts_of_its_own_is_trained_behind_them(tmp_path, mon
         return forward(module, features, **options)
 
     monkeypatch.setattr(type(model[0]), "forward", watched)
-    found = compare(model, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,outreg", seeds=2, epochs=.2, batch_size=30, progress=False)
+    found = compare(model, some_pairs(), {"new": some_pairs(seed=1)}, **asked_of(methods="plain,outreg", seeds=2, epochs=.2, batch_size=30))
     assert read == {left.split()[0], right.split()[0]}
     prompt = left if left == right else {"left": left, "right": right}
     assert f"prompts={prompt!r}," in found.snippet() and any(left.strip() in note for note in found.facts["notes"])
@@ -419,7 +419,7 @@ def reported(files):
     done = shell(files, "--test", "like=iid.csv", "--test", "<i>new</i>=unseen.csv", *options, "--out", "out")
     with contextlib.chdir(files):
         tests = {"like": "iid.csv", "<i>new</i>": "unseen.csv"}
-        found = compare("base", "train.csv", tests, folder="out", progress=False, **asked)
+        found = compare("base", "train.csv", tests, folder="out", **asked_of(**asked))
     assert done.exit_code == 0 and done.stdout.startswith(repr(found)), done.output
     vars(found)["last_line"] = done.stdout.splitlines()[-1]
     return found
@@ -572,7 +572,7 @@ def test_a_base_that_is_not_there_is_told_before_general_texts_are_asked_for(pai
     monkeypatch.setattr("debias_nb.data.texts.general_texts", lambda: pytest.fail("texts were asked for"))
     for texts in (None, "general"):
         with pytest.raises(EncoderError, match="was not found"):
-            compare("no-such-model", *pairs, texts=texts, progress=False)
+            compare("no-such-model", *pairs, texts=texts)
 
 
 def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, tmp_path):
@@ -647,7 +647,7 @@ def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of e
         exec(program, {})
     model = load_model(folder)
     measured = {name: as_test(name, read_pairs_file(path, match="same")) for name, path in tests.items()}
-    return {name: test.measured(test.asked({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
+    return {name: test.measured(test.score({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
 
 
 @pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])
@@ -661,9 +661,11 @@ def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
             words = pd.read_csv(f"{name}.csv").replace({"label": {0: "other", 1: "same"}})
             words.to_csv(f"{name} words.csv", index=False)
         (files / "texts.txt").write_text("an old lamp\nred chairs\na kettle\n")
+        read = {name: read_pairs_file(path, match="same") for name, path in tests.items()}
+        settings = TrainingSettings(.02, epochs=3, batch_size=20, loss=loss)
         found = compare(
-            "base", "train words.csv", tests, methods=["base", *methods], seeds=2, epochs=3, learning_rate=.02, batch_size=20, progress=False,
-            folder="kept", loss=loss, texts="texts.txt", seed=1, match="same")
+            "base", read_pairs_file("train words.csv", match="same"), read, ["base", *methods], seeds=2, training=settings, folder="kept",
+            texts="texts.txt", seed=1)
         seeds = found.best.sort_values("method").set_index(["method", "test", "seed"]).value
         for method, folder in methods.items():
             program = won_by(method, found).snippet()
@@ -845,7 +847,7 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
 def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
     pytest.importorskip("peft")
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
-    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2, epochs=.5, progress=False, folder=tmp_path)
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2, training=TrainingSettings(epochs=.5), folder=tmp_path)
     assert "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
     configs = [json.loads(path.read_text())["config"]["method"] for path in records_in(tmp_path)]
     assert [config["lora"]["rank"] for config in configs if config["lora"]] == [2, 2]

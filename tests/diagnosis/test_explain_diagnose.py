@@ -27,10 +27,12 @@ from debias_nb.encoders import interventions
 from debias_nb.settings import WorldConfig
 from debias_nb.data.registry import DataError
 from debias_nb.encoders.tokens import EncoderError, as_tokens, embed, tokenize
+from debias_nb import bars as progress_bars
 from debias_nb.diagnosis import diagnose as diagnosing, evidence, models as scoring
 from debias_nb.diagnosis.changes import NEW, score_table, sentence, verdicts
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.diagnose import diagnose
+from debias_nb.diagnosis.external_scores import diagnose_scores
 from debias_nb.diagnosis.diagnosis import FILES, Diagnosis
 from debias_nb.diagnosis.inputs import read_files
 from debias_nb.diagnosis.page import tables as by_test
@@ -39,7 +41,7 @@ from debias_nb.diagnosis.models import cutting, load_model, pair_scores
 from debias_nb.diagnosis.scores import thresholds
 from debias_nb.diagnosis.test_sets import Measured, as_test, average_precision, difference, figures, sampling_units
 from debias_nb.diagnosis.trials import origin_of
-from debias_nb.diagnosis.files.pairs_file import PairFile
+from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
 from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
@@ -69,9 +71,10 @@ def files(tmp_path_factory):
     return folder
 
 
-def found_with(models, files, base, tuned, tests=("iid", "new"), **options):
+def found_with(models, files, base, tuned, tests=("iid", "new"), group=None, **options):
     named = {name: str(files / f"{name}.csv") for name in tests}
-    return diagnose(models[base], models[tuned], str(files / "train.csv"), named, progress=False, **options)
+    named = {name: read_pairs_file(path, group=group) for name, path in named.items()}
+    return diagnose(models[base], models[tuned], str(files / "train.csv"), named, **options)
 
 
 def pair_file(name, left, right, labels):
@@ -91,13 +94,13 @@ def tables(folders, files):
 
 
 def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys, monkeypatch):
-    monkeypatch.setattr(scoring, "PATIENCE", 0)
+    monkeypatch.setattr(progress_bars, "PATIENCE", 0)
     what = {"train": str(files / "train.csv"), "tests": {"new": str(files / "new.csv")}}
     diagnose(folders["table"], folders["other table"], **what, progress=True)
     bars = capsys.readouterr().err
     for name in ("reading", "overlap with training", "new: scores", "resamples", "word overlap", "flaws of the data", "thresholds"):
         assert f"{name}:   0%|" in bars
-    diagnose(folders["table"], folders["other table"], **what, progress=False)
+    diagnose(folders["table"], folders["other table"], **what)
     assert capsys.readouterr().err == ""
 
 
@@ -292,7 +295,7 @@ def test_texts_of_pairs_without_a_vector_are_counted():
         other[0].embedding.weight[1:] = torch.tensor([[2., 1], [1., 2]])
     pairs = pd.DataFrame([(f"red shoe {'red ' * i}", f"shoe {'red ' * (i * i % 61)}", i % 2) for i in range(60)], columns=["left", "right", "label"])
     pairs.loc[:4, "right"] = [f"boot{number}" for number in range(5)]
-    warnings = diagnose(model, other, tests={"new": pairs}, progress=False).warnings
+    warnings = diagnose(model, other, tests={"new": pairs}).warnings
     assert [text for text in warnings if "no vector" in text] == [f"new: 5 pairs of 60 with a text that has no vector in the {name} model." for name in ("base", "tuned")]
 
 
@@ -304,7 +307,7 @@ def test_texts_of_a_corpus_without_a_vector_are_counted():
     corpus = {f"d{i}": "red shoe" if i < 40 else f"strange{i}" for i in range(60)}
     test = {"queries": {f"q{i}": f"red {i}" for i in range(20)}, "corpus": {one: f"{text} {one}" if text == "red shoe" else text for one, text in corpus.items()},
             "relevant_docs": {f"q{i}": [f"d{i}"] for i in range(20)}}
-    found = diagnose(model, other, None, {"new": test}, progress=False)
+    found = diagnose(model, other, None, {"new": test})
     assert [text for text in found.warnings if "no vector" in text] == [
         f"new: 20 texts of the corpus have no vector in the {name} model." for name in ("base", "tuned")]
 
@@ -322,7 +325,7 @@ def test_the_checks_that_were_made_are_named(tables):
     quiet = replace(tables, warnings=[])
     assert said in quiet.html() and "overlap with training.</li>" in quiet.html() and said not in replace(tables, warnings=["x"]).html()
     pairs = made.some_pairs().assign(old=range(120), mine=[3 * i % 7 for i in range(120)])
-    alone = diagnose(tests={"new": pairs}, columns=("left", "right", "label", "old", "mine"), progress=False)
+    alone = diagnose_scores({"new": read_pairs_file(pairs, ("left", "right", "label"), scores=("old", "mine"))})
     assert alone.facts["checks"] == made_here[:2] and len(made_here) == 5
     without = {name: value for name, value in tables.facts.items() if name != "checks"}
     assert "No check of the data" in replace(quiet, facts=without).html(), "of a diagnosis that was kept before"
@@ -464,7 +467,7 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
     train = made.some_pairs()
     new = made.some_pairs(300, seed=1)
     tests = {"new": new, "half": pd.concat([train.head(30), made.some_pairs(seed=1)])}
-    found = diagnose(folders["table"], dead, train, tests, progress=False)
+    found = diagnose(folders["table"], dead, train, tests)
     for said in (
         "new: all scores are the same in the tuned model.",
         "half: 30 of 150 pairs also occur in the training file, and say nothing of new data.",
@@ -479,7 +482,7 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
 def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folders):
     train = made.some_pairs()
     tests = {"few": train.head(4).assign(label=[0, 1, 0, 1]), "one": train.assign(label=[1] + 119 * [0]), "new": made.some_pairs(seed=1)}
-    found = diagnose(folders["table"], folders["other table"], train, tests, progress=False)
+    found = diagnose(folders["table"], folders["other table"], train, tests)
     assert set(found.verdicts.test) == {"new"} and found.sentences[0].startswith("new: ")
     assert [text.partition(" ")[0] for text in found.warnings[:2]] == ["few:", "one"]
     assert all(text.endswith("it is left out.") for text in found.warnings[:2]) and found.warnings[0] in found.html()
@@ -506,7 +509,7 @@ def test_scores_that_float32_cannot_tell_apart_are_ties():
 def test_other_settings_are_told(folders):
     base, tuned = (SentenceTransformer(folders[name], device="cpu") for name in ("bert", "other bert"))
     tuned.max_seq_length = 6
-    reason = diagnose(base, tuned, None, {"new": made.some_pairs()}, progress=False).decision.reason
+    reason = diagnose(base, tuned, None, {"new": made.some_pairs()}).decision.reason
     assert reason.endswith("(longest text: 40 before, 6 after).")
 
 
@@ -534,7 +537,7 @@ def test_a_model_that_reads_texts_in_several_ways_is_refused_with_a_way_out(fold
     router.save(str(tmp_path / "router"), create_model_card=False)
     for model in (router, str(tmp_path / "router")):
         with pytest.raises(EncoderError, match="reads texts in several ways, .* use one alone") as e:
-            compare(model, str(files / "train.csv"), {"new": str(files / "new.csv")}, progress=False)
+            compare(model, str(files / "train.csv"), {"new": str(files / "new.csv")})
         with pytest.raises(EncoderError, match="use one alone") as e:
             found_with({"it": model}, files, "it", "it")
     assert str(tmp_path / "router") in str(e.value), "the model is named"
@@ -579,7 +582,7 @@ def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkey
         (pairs, pairs.head(40).assign(label=[1] + 39 * [0]), "new is too small"),
     ):
         with pytest.raises(DataError, match=words):
-            diagnose("base", "tuned", train, {"new": test}, progress=False)
+            diagnose("base", "tuned", train, {"new": test})
 
 
 # ---------------------------------------------------------------- page and program
@@ -590,7 +593,7 @@ def test_the_page_needs_nothing_and_escapes_all(folders):
     test = made.some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
     test["left"] = [f"{wicked} {text}" for text in test.left]
     found = diagnose(
-        folders["table"], folders["other table"], made.some_pairs(), {"<i>new</i>": test}, group="brand", progress=False)
+        folders["table"], folders["other table"], made.some_pairs(), {"<i>new</i>": read_pairs_file(test, group="brand")})
     page = found.html()
     made.read_page(page)
     assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
@@ -613,7 +616,7 @@ def test_page_and_twin_have_the_same_numbers(tables):
         assert f"{100 * row.tuned:.1f}" in page
     assert pd.DataFrame(twin["verdicts"]).change.tolist() == pytest.approx(tables.verdicts.change.tolist(), abs=1e-6)
     assert set(twin) == {"schema", "made by", "verdict", *vars(tables)}
-    told = (Path(__file__).parents[2] / "nbs/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
+    told = (Path(__file__).parents[2] / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8").partition("| key | what |")[2]
     rows = re.findall(r'"\| (`[^|]+) \|', told)
     assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
@@ -657,15 +660,15 @@ def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
 
 
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
-    monkeypatch.setattr(scoring, "PATIENCE", 0)
-    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()})
+    monkeypatch.setattr(progress_bars, "PATIENCE", 0)
+    diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()}, progress=True)
     assert re.search(r"resamples: .*/14 \[", capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
     tests = {"new": made.some_pairs(seed=1)}
     for given in (None, .3):
-        found = diagnose(folders["table"], folders["other table"], made.some_pairs(), tests, progress=False, threshold=given)
+        found = diagnose(folders["table"], folders["other table"], made.some_pairs(), tests, threshold=given)
         kept = found.thresholds[found.thresholds["cut-off"] == "kept"].set_index("model")
         scores = pair_scores({"base": load_model(folders["table"])}, tests["new"].left.tolist(), tests["new"].right.tolist())["base"]
         others = scores[tests["new"].label.to_numpy() == 0]
@@ -673,12 +676,12 @@ def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
         assert kept["false positives"]["base"] <= .05 if given is None else set(kept.threshold) == {given}
     assert "--threshold" not in found.html().partition('id="made"')[0], "the page does not ask for what it was given"
     with pytest.raises(ConfigError, match=r"threshold must lie in \(-inf, inf\), got nan"):
-        diagnose(folders["table"], folders["other table"], None, tests, progress=False, threshold=float("nan"))
+        diagnose(folders["table"], folders["other table"], None, tests, threshold=float("nan"))
 
 
 def test_a_diagnosis_needs_a_test(folders):
     with pytest.raises(DataError, match="no test: at least one"):
-        diagnose(folders["table"], folders["other table"], progress=False)
+        diagnose(folders["table"], folders["other table"])
 
 
 def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_path):
@@ -709,10 +712,10 @@ def test_models_in_memory_stay_in_their_mode_and_have_no_name(folders, files, ki
     tuned[0].eval()
     before = [part.training for part in tuned.modules()]
     tests = {"new": made.some_pairs(seed=1)}
-    found = diagnose(base, tuned, made.some_pairs(), tests, progress=False)
+    found = diagnose(base, tuned, made.some_pairs(), tests)
     assert all(part.training for part in base.modules()) and [part.training for part in tuned.modules()] == before
     base.eval(), tuned.eval()
-    assert diagnose(base, tuned, made.some_pairs(), tests, progress=False).json() == found.json(), "no dropout in scores"
+    assert diagnose(base, tuned, made.some_pairs(), tests).json() == found.json(), "no dropout in scores"
     assert "base = ... # the encoder before fine-tuning\ntuned = ... # the encoder after fine-tuning\n" in found.snippet
     assert "pairs = read_pairs_file(frame, columns=" in found.snippet and "model = ... #" in found.snippet
     assert found.facts["command"] is None and "in memory" not in found.snippet and "debias-nb diagnose" not in found.html()

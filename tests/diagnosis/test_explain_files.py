@@ -262,9 +262,9 @@ def test_tables_that_cannot_be_read_are_named(source, options, words):
 @pytest.mark.parametrize("tests", ["new.csv", ["new.csv"], FRAME], ids=["path", "list", "frame"])
 def test_tests_need_names(tests):
     with pytest.raises(DataError, match="^tests: "):
-        compare("no model", FRAME, tests, progress=False)
+        compare("no model", FRAME, tests)
     with pytest.raises(DataError, match="^validation: "):
-        compare("no model", FRAME, {"new": FRAME}, validation=tests, progress=False)
+        compare("no model", FRAME, {"new": FRAME}, validation=tests)
 
 
 BEFORE_TORCH = """

@@ -86,7 +86,7 @@ def by_evaluator(file, path, metrics):
 
 def test_retrieval_has_the_numbers_of_sentence_transformers(models):
     file = retrieval()
-    found = diagnose(*models, tests={"new": file}, progress=False)
+    found = diagnose(*models, tests={"new": file})
     table = found.verdicts
     assert table.metric.tolist() == list(METRICS) and table.decides.tolist() == [True] + 4 * [False]
     for name, path in zip(("base", "tuned"), models):
@@ -104,7 +104,7 @@ def test_retrieval_has_the_numbers_of_sentence_transformers(models):
 
 def test_candidates_have_the_numbers_of_sentence_transformers(models):
     one, several = candidates(seed=1), candidates(negatives=4, seed=2)
-    found = diagnose(*models, candidates(seed=3), {"one": one, "several": several}, progress=False)
+    found = diagnose(*models, candidates(seed=3), {"one": one, "several": several})
     value = {(row.test, row.metric): row for row in found.verdicts.itertuples()}
     rows = one.frame
     texts = [rows.left[rows.label == 1].tolist(), rows.right[rows.label == 1].tolist(), rows.right[rows.label == 0].tolist()]
@@ -123,21 +123,21 @@ def test_candidates_have_the_numbers_of_sentence_transformers(models):
 
 def test_the_metric_that_is_asked_for_decides_on_tests_that_have_it(models):
     tests = {"corpus": retrieval(), "candidates": candidates()}
-    found = diagnose(*models, tests=tests, progress=False, metric="map")
+    found = diagnose(*models, tests=tests, metric="map")
     decides = found.verdicts[found.verdicts.decides]
     assert dict(zip(decides.test, decides.metric)) == {"corpus": "map", "candidates": "accuracy"}
     assert found.sentences[0].startswith("corpus: ") and "MAP: " in found.sentences[0]
     with pytest.raises(ValueError, match="did you mean 'map'"):
-        diagnose(*models, tests=tests, progress=False, metric="mapp")
+        diagnose(*models, tests=tests, metric="mapp")
 
 
 def test_a_sample_has_whole_queries_and_whole_groups(models):
     twice = candidates(40)
     twice = PairFile("t", twice.frame.assign(left=[f"red {number // 2}" for number in twice.frame["query"]]), "", form="candidates")
-    few = as_test("t", twice).fewer(20)
+    few = as_test("t", twice).subsample(20)
     assert len(few.cases) == 20 and few.file.frame.groupby("left")["query"].nunique().eq(2).all()
     assert few.file.frame.groupby("query").size().eq(2).all() and set(few.file.frame["query"]) == set(range(20))
-    found = diagnose(*models, tests={"new": retrieval(), "pairs": made.some_pairs(200)}, progress=False, sample=50)
+    found = diagnose(*models, tests={"new": retrieval(), "pairs": made.some_pairs(200)}, sample=50)
     assert re.search(r"Of 50 queries \d+ won, \d+ lost and \d+ stayed", found.html())
     assert set(found.verdicts.cases) == {50} and "--sample" not in str(found.facts["command"])
 
@@ -146,12 +146,12 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
     train = candidates(negatives=3, seed=5)
     tests = {"corpus": retrieval(seed=6), "candidates": candidates(seed=7), "pairs": made.some_pairs(seed=8)}
     found = compare(
-        models[0], train, tests, methods="base,plain", seeds=2, epochs=1, batch_size=20, folder=tmp_path, progress=False)
+        models[0], train, tests, **made.asked_of(methods="base,plain", seeds=2, epochs=1, batch_size=20, folder=tmp_path))
     assert found.settings.loss == "MultipleNegativesRankingLoss"
     assert training_rows(train, found.settings.loss).column_names == ["left", "right", "negative_1", "negative_2", "negative_3"]
     assert found.deciding == {"corpus": "ndcg10", "candidates": "accuracy", "pairs": "auc05"}
     base = found.scores[found.scores.method == "base"].set_index(["test", "metric"]).value
-    alone = diagnose(*models, train, tests, progress=False).verdicts.set_index(["test", "metric"]).base
+    alone = diagnose(*models, train, tests).verdicts.set_index(["test", "metric"]).base
     assert base.loc[alone.index].tolist() == pytest.approx(alone.tolist(), abs=1e-9)
     every = found.every_difference()
     assert set(every.against) == {"plain", "base"} and set(every.metric) == {*METRICS, "accuracy", "mrr", "auc05", "ap"}
@@ -178,8 +178,8 @@ def half_leaked(seed=1):
 
 def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     train, new = half_leaked()
-    found = diagnose(*models, train, {"new": new}, progress=False)
-    alone = diagnose(*models, train, {"new": new[60:]}, progress=False)
+    found = diagnose(*models, train, {"new": new})
+    alone = diagnose(*models, train, {"new": new[60:]})
     apart = found.verdicts[found.verdicts.part == NEW].reset_index()
     assert set(apart.cases) == {60} and set(apart.share) == {.5} and set(alone.verdicts.part) == {"all"} and apart.metric.tolist() == ["auc05", "ap"]
     for figure in ("base", "tuned", "change"):
@@ -187,14 +187,14 @@ def test_what_shares_no_text_with_training_is_told_as_if_it_stood_alone(models):
     assert (apart.low <= apart.change).all() and (apart.change <= apart.high).all()
     assert found.sentences[1].startswith("new: 60 of 120 pairs share no text with training. On these: ") and len(alone.sentences) == 1
     assert all(text in found.html() for text in found.sentences)
-    few = diagnose(*models, train, {"new": new[:63]}, progress=False)
+    few = diagnose(*models, train, {"new": new[:63]})
     assert few.sentences[1] == "new: 3 of 63 pairs share no text with training, too few to say what fine-tuning does to new texts."
     assert few.failing("unsure") == ["new"]
 
 
 def test_a_comparison_tells_it_too(models):
     train, new = half_leaked()
-    asked = {"methods": "base,plain", "seeds": 2, "epochs": 1, "batch_size": 30, "progress": False}
+    asked = made.asked_of(methods="base,plain", seeds=2, epochs=1, batch_size=30)
     found = compare(models[0], train, {"new": new}, **asked)
     alone = compare(models[0], train, {"new": new[60:]}, **asked)
     assert found.tests == ["new"] and set(found.scores.part) == {"all", NEW}
@@ -216,7 +216,7 @@ def test_a_model_with_more_words_is_compared_without_averaged_weights(tmp_path):
     pairs = made.some_pairs(seed=1)
     pairs["left"] = [f"{text} teapot" for text in pairs.left]
 
-    found = diagnose(base, tuned, made.some_pairs(), {"new": pairs}, progress=False)
+    found = diagnose(base, tuned, made.some_pairs(), {"new": pairs})
     assert np.isfinite(found.verdicts.change).all() and "WiSE-FT 0.5" not in set(found.scores.scorer)
 
 
@@ -250,7 +250,7 @@ OUTCOMES = {"none lost": ((FIRST, SECOND), ((1, .1), SECOND)), "all lost": ((FIR
 @pytest.mark.parametrize("base, tuned", OUTCOMES.values(), ids=OUTCOMES)
 @pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
 def test_whatever_was_lost_makes_a_page(form, base, tuned):
-    found = diagnose(ranker(*base), ranker(*tuned), tests={"new": each_form()[form]}, progress=False)
+    found = diagnose(ranker(*base), ranker(*tuned), tests={"new": each_form()[form]})
     lost = len(json.loads(found.json())["flips"]["new"])
     assert (lost > 0) == (base[0] == FIRST and tuned[0] == SECOND and base != (FIRST, FIRST)), lost
     assert "<title>" in found.html()
@@ -259,14 +259,14 @@ def test_whatever_was_lost_makes_a_page(form, base, tuned):
 @pytest.mark.parametrize("form", ["pairs", "candidates", "retrieval"])
 def test_one_question_is_too_small(form):
     with pytest.raises(ValueError, match="new.*too few"):
-        diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]}, progress=False)
+        diagnose(ranker(FIRST, SECOND), ranker(SECOND, FIRST), tests={"new": each_form(1)[form]})
 
 
 def test_a_group_of_queries_is_cut_by_what_decides(models):
     asked = retrieval(90)
     frame = asked.frame.assign(group=np.array(["x", "y", "x y"])[asked.frame["query"] % 3])
     cut = PairFile("corpus", frame, "with groups", form="retrieval", corpus=asked.corpus, group="topic")
-    found = diagnose(*models, tests={"new": cut}, progress=False)
+    found = diagnose(*models, tests={"new": cut})
     rows = found.slices[found.slices.kind == "topic"].set_index("slice")
     assert set(rows.index) == {"x", "y", "x y"} and (rows.cases == 30).all()
     first = found.verdicts[found.verdicts.decides].iloc[0]

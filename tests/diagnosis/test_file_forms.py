@@ -12,12 +12,11 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from debias_nb.checks import ConfigError, counted
-from debias_nb.diagnosis.files.pairs_file import columns_by_name, named_tests, read_pairs_file
+from debias_nb.diagnosis.files.pairs_file import columns_by_name, named_tests, read_named_files, read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.data.tables import FORMATS
 from debias_nb.data.texts import read_texts_file
 from debias_nb.data.registry import DataError
-from debias_nb.diagnosis.inputs import read_files
 from debias_nb.diagnosis.page import file_notes
 
 HEAD = "left,right,label\n"
@@ -310,7 +309,7 @@ def test_a_column_that_is_not_used_is_told_and_chooses_rows(tmp_path):
 
 
 def test_rows_are_chosen_in_tests_and_not_in_training():
-    files = read_files(SPLIT, {"new": SPLIT}, where="split=test")
+    files = read_named_files(SPLIT, {"new": SPLIT}, where="split=test")
     assert [len(file) for file in files.values()] == [4, 3]
 
 

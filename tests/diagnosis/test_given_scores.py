@@ -15,11 +15,17 @@ from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.diagnose import diagnose
-from debias_nb.diagnosis.external_scores import NO_WEIGHTS, score_pairs
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.external_scores import NO_WEIGHTS, diagnose_scores, score_pairs
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.commands.cli import app
 
 NUMBERS = ["base", "tuned", "change", "low", "high", "p"]
+
+
+def scored_file(source, *scores):
+    "Labeled pairs with the columns of both scores."
+    return read_pairs_file(source, ("left", "right", "label"), scores=scores or ("base", "tuned"))
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +69,8 @@ def run_of(folder, model, depth, queries=40):
 
 @pytest.mark.parametrize("base, tuned", [(60, 10), (10, 60), (25, 20)])
 def test_runs_of_two_depths_are_read_to_one(folder, base, tuned):
-    cut = diagnose(tests={"new": folder / "new"}, scores={"base": run_of(folder, "base", base), "tuned": run_of(folder, "tuned", tuned)}, progress=False)
-    same = diagnose(tests={"new": folder / "new"}, scores={model: run_of(folder, model, min(base, tuned)) for model in ("base", "tuned")}, progress=False)
+    cut = diagnose_scores(tests={"new": folder / "new"}, scores={"base": run_of(folder, "base", base), "tuned": run_of(folder, "tuned", tuned)})
+    same = diagnose_scores(tests={"new": folder / "new"}, scores={model: run_of(folder, model, min(base, tuned)) for model in ("base", "tuned")})
     assert cut.verdicts[NUMBERS].equals(same.verdicts[NUMBERS]) and not any("different depths" in text for text in same.warnings)
     (warning,) = [text for text in cut.warnings if "different depths" in text]
     assert f"up to {base}" in warning and f"cut to the first {min(base, tuned)}" in warning and repr(cut).splitlines()[1] == warning
@@ -74,10 +80,10 @@ def test_runs_of_two_depths_are_read_to_one(folder, base, tuned):
 def test_queries_that_neither_run_answers_decide_nothing(folder, answered, void):
     "A zero that nobody searched for shortens an interval."
     runs = {model: run_of(folder, model, 20, answered) for model in ("base", "tuned")}
-    found = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
+    found = diagnose_scores(tests={"new": folder / "new"}, scores=runs)
     assert found.decision.is_void == void and any("no text in either run" in text for text in [found.decision.heading, *found.warnings]) == (answered < 40)
     assert void or set(found.verdicts.cases) == {answered}
-    whole = diagnose(tests={"new": folder / "new"}, scores={model: run_of(folder, model, 20) for model in runs}, progress=False)
+    whole = diagnose_scores(tests={"new": folder / "new"}, scores={model: run_of(folder, model, 20) for model in runs})
     width, of_all = ((one.verdicts.high - one.verdicts.low).iloc[0] for one in (found, whole))
     assert void or width >= of_all
 
@@ -89,7 +95,7 @@ def test_pairs_with_both_labels_decide_nothing_and_come_first(seed):
     frame = frame[~frame.duplicated(["left", "right"])].reset_index(drop=True)
     frame[["base", "tuned"]] = frame.label.to_numpy()[:, None] + rng.normal(size=(len(frame), 2))
     turned = frame.iloc[: 20 + seed].assign(label=lambda rows: 1 - rows.label, base=9., tuned=-9.)
-    both, rest = (diagnose(tests={"new": rows}, columns=("left", "right", "label", "base", "tuned"), progress=False)
+    both, rest = (diagnose_scores({"new": scored_file(rows)})
                   for rows in (pd.concat([frame, turned]), frame.iloc[20 + seed:]))
     assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(both).splitlines()[1]
     assert both.verdicts[["cases", "base", "tuned"]].equals(rest.verdicts[["cases", "base", "tuned"]])
@@ -110,8 +116,8 @@ def given(folder, pattern):
 def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
     train = offers(30, 5, .5, .5) # has a fourth of the queries
     tests = {"new": folder / "new"}
-    by_runs = diagnose(train=train, tests=tests, scores=given(folder, pattern), progress=False)
-    by_models = diagnose(**models, train=train, tests=tests, progress=False)
+    by_runs = diagnose_scores(train=train, tests=tests, scores=given(folder, pattern))
+    by_models = diagnose(**models, train=train, tests=tests)
     assert by_runs.verdicts.part.tolist() == by_models.verdicts.part.tolist() and by_runs.verdicts.part.nunique() == 2
     assert np.allclose(by_runs.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-6, equal_nan=True)
     assert by_runs.verdicts.verdict.tolist() == by_models.verdicts.verdict.tolist()
@@ -138,7 +144,7 @@ def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
     relevant = {query: rng.choice(texts, 1 + number % 2, replace=False).tolist() for number, query in enumerate(names)}
     scores = {model: {query: {text: int(rng.integers(2)) for text in rng.choice(texts, 3, replace=False)} for query in names} for model in ("base", "tuned")}
     test = {"queries": {query: f"asked {query}" for query in names}, "corpus": {text: f"text {text}" for text in texts}, "relevant_docs": relevant}
-    found = diagnose(tests={"new": test}, scores=scores, progress=False)
+    found = diagnose_scores(tests={"new": test}, scores=scores)
     assert sum("another text has the score of a relevant one" in note for note in found.notes) == 2
     for model, run in scores.items():
         values = []
@@ -150,20 +156,20 @@ def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
 
 def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     runs = given(folder, "{}.20.trec")
-    full = diagnose(tests={"new": folder / "new"}, scores=given(folder, "{}.trec"), progress=False).verdicts.set_index("metric")
+    full = diagnose_scores(tests={"new": folder / "new"}, scores=given(folder, "{}.trec")).verdicts.set_index("metric")
     lines = runs["tuned"].read_text().splitlines(True)
     changed = folder / "changed.trec" # without the first query, with one that nobody asked and a text that is not there
     changed.write_text("".join(["other Q0 d1 1 .5 x\n", *lines[20:-1], re.sub(" d[0-9]+ ", " strange ", lines[-1])]))
     with pytest.raises(DataError, match=r"changed.trec ranks nothing for 1 queries that .*base.20.trec answers, such as 'q0'"):
-        diagnose(tests={"new": folder / "new"}, scores=runs | {"tuned": changed}, progress=False)
+        diagnose_scores(tests={"new": folder / "new"}, scores=runs | {"tuned": changed})
     both = folder / "both.trec"
     both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
-    found = diagnose(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed}, progress=False)
+    found = diagnose_scores(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed})
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
         f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out."]
     assert "new: 1 of 40 queries have no text in either run, and are left out." in found.warnings
     assert sum(found.ranks["new"]["moves"].values()) == 39
-    shallow = diagnose(tests={"new": folder / "new"}, scores=runs, progress=False)
+    shallow = diagnose_scores(tests={"new": folder / "new"}, scores=runs)
     values = shallow.verdicts.set_index("metric").base
     assert values["ndcg10"] == pytest.approx(full.base["ndcg10"]) and values["recall100"] < full.base["recall100"]
     assert any("base.20.trec ranks 19 to 20 of " in note for note in shallow.notes)
@@ -174,15 +180,14 @@ def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
     scorers = {name: load_model(model) for name, model in models.items()}
     scored = pairs.assign(**pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist()))
     scored.rename(columns={"base": "old", "tuned": "mine"}).to_csv(tmp_path / "scored.csv", index=False)
-    columns = ("left", "right", "label", "old", "mine")
-    by_columns = diagnose(tests={"new": tmp_path / "scored.csv"}, columns=columns, progress=False)
-    by_models = diagnose(**models, tests={"new": pairs}, progress=False)
+    by_columns = diagnose_scores({"new": scored_file(tmp_path / "scored.csv", "old", "mine")})
+    by_models = diagnose(**models, tests={"new": pairs})
     assert np.allclose(by_columns.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-9)
     pd.testing.assert_frame_equal(by_columns.thresholds, by_models.thresholds[by_models.thresholds.model.isin(["base", "tuned"])])
-    assert by_columns.facts["command"].startswith("debias-nb diagnose --test new=") and by_columns.facts["models"]["tuned"]["name"] == "mine"
+    assert by_columns.facts["command"].startswith("debias-nb diagnose-scores --test new=") and by_columns.facts["models"]["tuned"]["name"] == "mine"
     (tmp_path / "scored.csv").write_text((tmp_path / "scored.csv").read_text().rpartition(",")[0] + ",nan\n")
     with pytest.raises(DataError, match=r"scored.csv:301: column 'mine': a finite score is expected, found 'nan'"):
-        diagnose(tests={"new": tmp_path / "scored.csv"}, columns=columns, progress=False)
+        diagnose_scores({"new": scored_file(tmp_path / "scored.csv", "old", "mine")})
 
 
 @pytest.mark.parametrize(("run", "why"), [
@@ -201,10 +206,10 @@ def test_what_is_no_run_of_the_test_is_refused(folder, run, why):
     path = folder / "bad.trec"
     path.write_text(run)
     with pytest.raises(DataError, match=f"bad.trec.*{why}"):
-        diagnose(tests={"new": folder / "new"}, scores={"base": path, "tuned": folder / "tuned.trec"}, progress=False)
+        diagnose_scores(tests={"new": folder / "new"}, scores={"base": path, "tuned": folder / "tuned.trec"})
 
 
-def test_what_lacks_or_contradicts_is_refused(folder, models):
+def test_what_lacks_or_contradicts_is_refused(folder):
     tests, run = {"new": folder / "new"}, folder / "base.20.trec"
     for error, why, asked in [
         (DataError, "new: base and tuned have the same scores", {"scores": {"base": run, "tuned": run}}),
@@ -213,20 +218,17 @@ def test_what_lacks_or_contradicts_is_refused(folder, models):
         (ConfigError, "two models are expected, or a run of each: --scores tuned=FILE", {"scores": {"base": run}}),
         (ConfigError, "no model of scores 'bse'; did you mean 'base'", {"scores": {"bse": run, "tuned": run}}),
         (ConfigError, "no test with queries, corpus and qrels that is called 'nwe'; did you mean 'new'", {"scores": {"base": {"nwe": run}, "tuned": run}}),
-        (ConfigError, "base and tuned, or scores", {"scores": given(folder, "{}.20.trec"), **models}),
-        (ConfigError, "tuned: a model is expected", {"base": models["base"]}),
-        (ConfigError, "prompts: these need both models", {"scores": given(folder, "{}.20.trec"), "prompts": ("", "")}),
         (ConfigError, "more: two models are expected, or a run of each: --scores base=FILE, or base:more=FILE", {
             "scores": {"base": {"new": run}, "tuned": run}, "tests": tests | {"more": folder / "new"}}),
         (ConfigError, "like: two models are expected, or labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
     ]:
         with pytest.raises(error, match=why):
-            diagnose(**{"tests": tests, "progress": False} | asked)
+            diagnose_scores(**{"tests": tests} | asked)
 
 
 def test_the_last_line_is_the_verdict(folder, tmp_path):
     asked = [f"--scores={name}:new={folder / name}.20.trec" for name in ("base", "tuned")] + [f"--test=new={folder / 'new'}"]
-    done = CliRunner().invoke(app, ["diagnose", *asked, f"--out={tmp_path / 'page'}", "--fail-on=unsure"])
+    done = CliRunner().invoke(app, ["diagnose-scores", *asked, f"--out={tmp_path / 'page'}", "--fail-on=unsure"])
     report = json.loads((tmp_path / "page/report.json").read_text())
     line = done.output.splitlines()[-1]
     assert line == report["verdict"]
@@ -234,9 +236,9 @@ def test_the_last_line_is_the_verdict(folder, tmp_path):
     found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| tuned=({number}) \| change=({number}) "
                          rf"\[({number}), ({number})\] \| test=new", line)
     assert [float(one) for one in found.groups()[1:]] == pytest.approx([report["verdicts"][0][name] for name in NUMBERS[:5]], abs=6e-5)
-    words = CliRunner().invoke(app, ["diagnose", *asked, "--verdict-words"]).output.splitlines()[-1]
+    words = CliRunner().invoke(app, ["diagnose-scores", *asked, "--verdict-words"]).output.splitlines()[-1]
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| delta={re.escape(found[4])} \|", words)
-    assert CliRunner().invoke(app, ["diagnose", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
+    assert CliRunner().invoke(app, ["diagnose-scores", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
 
 
 def test_a_significant_change_that_does_not_matter_is_no_reason_to_ship():
@@ -246,32 +248,32 @@ def test_a_significant_change_that_does_not_matter_is_no_reason_to_ship():
     base = rng.normal(.8 * labels, 1).round(4)
     texts = {side: [f"{side} {number}" for number in range(len(labels))] for side in ("left", "right")}
     pairs = pd.DataFrame(texts | {"label": labels.astype(int), "base": base, "tuned": base + .0002 * labels})
-    found = diagnose(tests={"new": pairs}, columns=[*pairs], progress=False)
+    found = diagnose_scores({"new": scored_file(pairs)})
     row = found.verdicts.iloc[0]
     assert row.p < .05 and 0 < row.low < row.high < .0005 and row.verdict == "within the margin"
     assert found.decision.heading == "Ship either: fine-tuning changed nothing that matters." and found.decision.call == "either"
     assert "better" not in found.decision.reason and "which leaves out zero and lies within the margin" in found.sentences[0]
-    strict = diagnose(tests={"new": pairs}, columns=[*pairs], margin=.001, progress=False)
+    strict = diagnose_scores({"new": scored_file(pairs)}, margin=.001)
     assert strict.verdicts.verdict[0] == "better", "where so little matters"
 
 
 def test_a_run_whose_texts_all_have_one_score_goes_by_its_ranks(folder):
     "As a search writes it whose scores say nothing; without ranks there is no order."
     runs, tests = given(folder, "{}.trec"), {"new": folder / "new"}
-    whole = diagnose(tests=tests, scores=runs, progress=False)
+    whole = diagnose_scores(tests=tests, scores=runs)
     flat = folder / "flat.trec"
     lines = [line.split() for line in runs["tuned"].read_text().splitlines()]
     flat.write_text("".join(" ".join([*line[:4], "1", "x"]) + "\n" for line in lines))
-    found = diagnose(tests=tests, scores=runs | {"tuned": flat}, progress=False)
+    found = diagnose_scores(tests=tests, scores=runs | {"tuned": flat})
     assert np.allclose(found.verdicts[NUMBERS[:3]], whole.verdicts[NUMBERS[:3]], atol=.01), "but for what ties"
     assert f"new: {flat} has one score for all texts of 40 queries: these are in the order of ranks." in found.warnings
     run = {}
     for query, _, text, *_ in lines:
         run.setdefault(query, {})[text] = 0
-    found = diagnose(tests=tests, scores=runs | {"tuned": run}, progress=False)
+    found = diagnose_scores(tests=tests, scores=runs | {"tuned": run})
     assert found.decision.heading == "Do not ship. new: all scores of a query are the same in the tuned model."
     with pytest.raises(DataError, match="run:q0: a finite score is expected, found True|a run of the tuned model:q0: .* found True"):
-        diagnose(tests=tests, scores=runs | {"tuned": {"q0": {"d1": True, "d2": False}}}, progress=False)
+        diagnose_scores(tests=tests, scores=runs | {"tuned": {"q0": {"d1": True, "d2": False}}})
 
 
 @pytest.mark.parametrize("asked, why", [
@@ -285,7 +287,7 @@ def test_no_run_is_ignored(folder, tmp_path, asked, why):
     offers(60, 1, .2, .4).assign(old=range(60), mine=range(60)).to_csv(pairs, index=False)
     words = [text.format(run=folder / "base.20.trec", pairs=pairs) for text in asked]
     tests = [] if any("--test" in text for text in words) else [f"--test=new={folder / 'new'}"]
-    done = CliRunner().invoke(app, ["diagnose", *words, *tests])
+    done = CliRunner().invoke(app, ["diagnose-scores", *words, *tests])
     assert done.exit_code == 2 and re.search(why, done.output), done.output
 
 
@@ -293,7 +295,7 @@ def test_no_run_is_ignored(folder, tmp_path, asked, why):
 def test_what_is_no_score_of_a_pair_is_refused(wrong):
     pairs = offers(60, 1, .2, .4).assign(old=range(60), mine=pd.Series([wrong, *range(59)], dtype=object))
     with pytest.raises(DataError, match="column 'mine': a finite score is expected, found"):
-        diagnose(tests={"new": pairs}, columns=("left", "right", "label", "old", "mine"), progress=False)
+        diagnose_scores({"new": scored_file(pairs, "old", "mine")})
 
 
 def letters(left, right):
@@ -307,12 +309,12 @@ def words(left, right):
 def test_any_two_functions_score_a_test():
     pairs = offers(300, 3, .2, .4)
     by_hand = pairs.assign(old=words(pairs.left, pairs.right), mine=letters(pairs.left, pairs.right))
-    expected = diagnose(tests={"new": by_hand}, columns=("left", "right", "label", "old", "mine"), progress=False)
-    found = diagnose(tests={"new": score_pairs(pairs, {"base": words, "tuned": letters})}, progress=False)
+    expected = diagnose_scores({"new": scored_file(by_hand, "old", "mine")})
+    found = diagnose_scores(tests={"new": score_pairs(pairs, {"base": words, "tuned": letters})})
     pd.testing.assert_frame_equal(found.verdicts, expected.verdicts)
     assert found.facts["command"] is None and NO_WEIGHTS in found.notes
     rows = [{"anchor": f"q {i}", "positive": f"q {i} a", "negative": f"z {i}"} for i in range(40)]
-    ranked = diagnose(tests={"new": score_pairs(rows, {"base": words, "tuned": lambda left, right: -words(left, right)})}, progress=False)
+    ranked = diagnose_scores(tests={"new": score_pairs(rows, {"base": words, "tuned": lambda left, right: -words(left, right)})})
     assert ranked.verdicts[["base", "tuned"]].iloc[0].tolist() == [1, 0] and ranked.warnings[0].startswith("new: by tuned relevant texts score below")
 
 

@@ -1,4 +1,5 @@
 "Which pairs to label: samples of a pool, what they stand for, and files that people label and break."
+import csv
 import json
 import os
 from contextlib import suppress
@@ -9,13 +10,12 @@ import pytest
 from numpy.random import default_rng
 from typer.testing import CliRunner
 
-from debias_nb import diagnose, label, load_model, read_pairs_file
+from debias_nb import Pool, diagnose, label, load_model, read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.files.samples import sidecar_of
 from debias_nb.diagnosis.decision import WORTH
 from debias_nb.diagnosis.demo import offers, small_encoder
-from debias_nb.diagnosis.labeling import LabelFile
 from debias_nb.diagnosis.methods import read_method, settings_for, tune
 from debias_nb.diagnosis.models import pair_scores
 from debias_nb.diagnosis.test_sets import as_test, average_precision
@@ -130,7 +130,7 @@ TRUTH = dict(zip(zip(POOL.left, POOL.right), POOL.label))
 @pytest.fixture
 def table(models, tmp_path):
     "A table to label, of 100 rows."
-    label(**models, pool=POOL, n=100, out=tmp_path / "to_label.csv", progress=False)
+    label(**models, pool=POOL, n=100, out=tmp_path / "to_label.csv")
     return tmp_path / "to_label.csv"
 
 
@@ -143,10 +143,10 @@ def fill(path, rows, change=lambda frame: frame):
 
 
 def test_a_labeled_part_is_a_test_of_the_pool(models, table):
-    diagnosis = diagnose(**models, tests={"new": fill(table, 60)}, progress=False)
+    diagnosis = diagnose(**models, tests={"new": fill(table, 60)})
     row = diagnosis.verdicts.iloc[0]
     assert (row.cases, row.counted) == (60, "labels")
-    whole = diagnose(**models, tests={"new": POOL}, progress=False).verdicts.iloc[0]
+    whole = diagnose(**models, tests={"new": POOL}).verdicts.iloc[0]
     assert row.low <= whole.change <= row.high
     foot = diagnosis.cards[0]["foot"]
     assert foot.startswith("60 labels out of a pool of 1,200 pairs, about ") and "; worth about " in foot
@@ -157,8 +157,8 @@ def test_a_labeled_part_is_a_test_of_the_pool(models, table):
 
 def test_a_sample_of_the_whole_pool_has_the_values_of_the_pool(models, tmp_path):
     path = tmp_path / "all.csv"
-    assert label(**models, pool=POOL[:300], n=1000, out=path, progress=False).rows == 300
-    chosen, pool = (diagnose(**models, tests={"new": source}, progress=False) for source in (fill(path, 300), POOL[:300]))
+    assert label(**models, pool=POOL[:300], n=1000, out=path).rows == 300
+    chosen, pool = (diagnose(**models, tests={"new": source}) for source in (fill(path, 300), POOL[:300]))
     assert np.allclose(chosen.verdicts[["base", "tuned"]], pool.verdicts[["base", "tuned"]])
     for column in ("wrong before", "wrong after"):
         assert np.allclose(sorted(chosen.flips["new"][column]), sorted(pool.flips["new"][column]))
@@ -168,7 +168,7 @@ def test_weights_count_for_how_wrong_a_pair_is(models, table):
     "A match above half of the others by number is above more of them by weight, where those below stand for more."
     file = read_pairs_file(fill(table, 100))
     test = as_test("new", file)
-    test.ask({name: load_model(path) for name, path in models.items()})
+    test.add_scores({name: load_model(path) for name, path in models.items()})
     weights = test.all_weights[0]
     others = file.labels == 0
     match = np.flatnonzero(~others)[0]
@@ -180,13 +180,13 @@ def test_weights_count_for_how_wrong_a_pair_is(models, table):
 def test_nothing_in_the_table_tells_a_score_and_rows_may_be_sorted(models, table):
     assert [*pd.read_csv(table)] == ["left", "right", "label", "sample_id"]
     fill(table, 70)
-    before = diagnose(**models, tests={"new": table}, progress=False).verdicts
+    before = diagnose(**models, tests={"new": table}).verdicts
     fill(table, 0, lambda frame: frame.sort_values("left"))
-    after = diagnose(**models, tests={"new": table}, progress=False).verdicts
+    after = diagnose(**models, tests={"new": table}).verdicts
     assert np.allclose(before[["base", "tuned"]], after[["base", "tuned"]])
     frame = pd.read_csv(table)
     with pytest.raises(DataError, match="give the path of their file"):
-        diagnose(**models, tests={"new": frame}, progress=False)
+        diagnose(**models, tests={"new": frame})
 
 
 def edited(column, value, row=2):
@@ -216,7 +216,7 @@ def added(frame):
 def test_a_table_that_was_broken_is_refused_with_its_line(models, table, change, message):
     fill(table, 100, change)
     with pytest.raises(DataError, match=message):
-        diagnose(**models, tests={"new": table}, progress=False)
+        diagnose(**models, tests={"new": table})
 
 
 def test_what_is_harmless_is_counted(models, table):
@@ -224,20 +224,20 @@ def test_what_is_harmless_is_counted(models, table):
     fill(table, 90, lambda frame: edited("left", f" {frame.left[2].upper()}")(frame).drop(index=[5, 6]))
     words = pd.read_csv(table, dtype=str, keep_default_na=False).replace({"label": {"0": "no", "1": "yes"}})
     words.to_csv(table, index=False)
-    diagnosis = diagnose(models["base"], small_encoder(3), tests={"new": table}, match="yes", progress=False)
+    diagnosis = diagnose(models["base"], small_encoder(3), tests={"new": read_pairs_file(table, match="yes")})
     assert diagnosis.facts["files"]["new"]["left_out"] == {"rows without a label": 12, "rows above the last label without one": 2}
     assert "it was drawn for other models, for which it is worth more" in repr(diagnosis)
 
 
 def test_too_few_labels_are_told_to_go_on(models, table):
     with pytest.raises(DataError, match="are too few to draw an interval|label on from the top"):
-        diagnose(**models, tests={"new": fill(table, 8)}, progress=False)
+        diagnose(**models, tests={"new": fill(table, 8)})
     frame = pd.read_csv(table, dtype=str, keep_default_na=False)
     rows = json.loads(sidecar_of(table).read_text("utf-8"))["rows"]
     low = frame.sample_id.map(lambda row: rows[row]["stratum"] == 0)
     fill(table, 100, lambda frame: frame.assign(label=frame.label.where(~low, "")))
     with pytest.raises(DataError, match="do not reach each of its 5 strata twice; label on from the top"):
-        diagnose(**models, tests={"new": table}, progress=False)
+        diagnose(**models, tests={"new": table})
 
 
 @pytest.mark.parametrize("harm, problem", [
@@ -252,29 +252,29 @@ def test_a_sidecar_that_is_missing_or_changed(models, table, harm, problem):
     fill(table, 100)
     harm(sidecar_of(table))
     with pytest.raises(DataError, match=f"wrote .*to_label.csv.sample.json next to it, .* and it {problem}"):
-        diagnose(**models, tests={"new": table}, progress=False)
+        diagnose(**models, tests={"new": table})
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_labeled_table_of_another_format_is_read(models, table, form):
     "With labels that are whole numbers there, and none where a cell is empty."
-    before = diagnose(**models, tests={"new": fill(table, 60)}, progress=False).verdicts
+    before = diagnose(**models, tests={"new": fill(table, 60)}).verdicts
     frame = pd.read_csv(table, dtype={"sample_id": str}, keep_default_na=False)
     frame["label"] = [int(label) if label else None for label in frame.label.astype(str)]
     other = table.with_suffix(f".{form}")
     {"csv": frame.to_csv, "jsonl": lambda path, **_: frame.to_json(path, orient="records", lines=True), "parquet": frame.to_parquet}[form](other, index=False)
     if other != table:
         sidecar_of(table).rename(sidecar_of(other))
-    assert np.allclose(diagnose(**models, tests={"new": other}, progress=False).verdicts[["base", "tuned"]], before[["base", "tuned"]])
+    assert np.allclose(diagnose(**models, tests={"new": other}).verdicts[["base", "tuned"]], before[["base", "tuned"]])
 
 
 def test_what_takes_a_table_for_something_else_is_refused(models, table):
     "Without its ids it would be a random sample; rows that are chosen stand for no pool."
     with pytest.raises(DataError, match="--?where|chooses rows"):
-        diagnose(**models, tests={"new": fill(table, 60)}, where="label=1", progress=False)
+        diagnose(**models, tests={"new": read_pairs_file(fill(table, 60), where="label=1")})
     fill(table, 0, lambda frame: frame.drop(columns="sample_id"))
     with pytest.raises(DataError, match="its column sample_id, which says what a label stands for, is gone"):
-        diagnose(**models, tests={"new": table}, progress=False)
+        diagnose(**models, tests={"new": table})
 
 
 def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
@@ -282,8 +282,8 @@ def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
     by_label = dict(tuple(POOL.groupby("label")))
     pool = pd.concat([by_label[1][:240], by_label[0][:80]]).sample(frac=1, random_state=0)
     for rows, metrics in ((60, {"ap"}), (320, {"ap"})):
-        label(**models, pool=pool, n=rows, out=tmp_path / f"{rows}.csv", progress=False)
-        found = diagnose(**models, tests={"new": fill(tmp_path / f"{rows}.csv", rows)}, progress=False)
+        label(**models, pool=pool, n=rows, out=tmp_path / f"{rows}.csv")
+        found = diagnose(**models, tests={"new": fill(tmp_path / f"{rows}.csv", rows)})
         assert {*found.verdicts.metric} == metrics and "AUC(0.05) is left out, since it takes 100 labels" in repr(found)
 
 
@@ -306,21 +306,20 @@ def test_texts_that_a_spreadsheet_or_a_reader_would_change_come_back(models, tmp
     rng = np.random.default_rng(seed)
     pool = POOL[["left", "right"]].reset_index(drop=True)[:120].copy()
     pool["left"] = [f"{HARD[rng.integers(len(HARD))]} {text} {number}" for number, text in enumerate(pool.left)]
-    label(**models, pool=pool, n=60, out=tmp_path / "hard.csv", progress=False)
+    label(**models, pool=pool, n=60, out=tmp_path / "hard.csv")
     frame = pd.read_csv(tmp_path / "hard.csv", dtype=str, keep_default_na=False, lineterminator="\n")
     assert not frame.left.str.startswith(("=", "@", "+", "-")).any() and not pd.to_numeric(frame.sample_id, errors="coerce").notna().any()
-    file = LabelFile(tmp_path / "hard.csv")
-    for number, line in enumerate(file.rows.index):
-        file.label(line, str(number % 2))
+    frame["label"] = np.arange(len(frame)) % 2
+    frame.to_csv(tmp_path / "hard.csv", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n") # as a spreadsheet keeps a break in a cell
     found = read_pairs_file(tmp_path / "hard.csv")
     assert {*found.left} <= {*pool.left} and len(found) == len(frame)
 
 
 def test_a_sidecar_of_another_pool(models, table, tmp_path):
-    label(**models, pool=POOL[:600], n=100, out=tmp_path / "other.csv", progress=False)
+    label(**models, pool=POOL[:600], n=100, out=tmp_path / "other.csv")
     sidecar_of(tmp_path / "other.csv").replace(sidecar_of(table))
     with pytest.raises(DataError, match=r"to_label.csv:2: column 'sample_id': a row as it was drawn is expected.*and 97 more of 100 rows"):
-        diagnose(**models, tests={"new": fill(table, 100)}, progress=False)
+        diagnose(**models, tests={"new": fill(table, 100)})
 
 
 # ---------------------------------------------------------------- what is drawn from
@@ -329,11 +328,11 @@ def test_labels_are_never_overwritten(models, table):
     fill(table, 5)
     before = table.read_bytes()
     with pytest.raises(ConfigError, match="a new file that ends in .csv is expected; labels that are there are never overwritten"):
-        label(**models, pool=POOL, out=table, progress=False)
+        label(**models, pool=POOL, out=table)
     assert table.read_bytes() == before
     table.unlink() # what says how they were drawn is still there
     with pytest.raises(ConfigError, match="sample.json: the file exists"):
-        label(**models, pool=POOL, out=table, progress=False)
+        label(**models, pool=POOL, out=table)
 
 
 def test_a_pool_with_pairs_twice_and_both_ways(models, tmp_path):
@@ -341,30 +340,28 @@ def test_a_pool_with_pairs_twice_and_both_ways(models, tmp_path):
     pool = pd.concat([POOL[:200], POOL[:20], turned, POOL[:5].assign(right=POOL.left)])
     path = tmp_path / "pool.csv"
     pool.drop(columns="label").to_csv(path, index=False)
-    written = label(**models, pool=path, n=500, out=tmp_path / "to_label.csv", progress=False)
+    written = label(**models, pool=path, n=500, out=tmp_path / "to_label.csv")
     assert written.rows == 200 and repr(written).startswith(
         "200 pairs to label, out of 200 pairs (55 that repeat another, also the other way round, or one text, are left out), are in ")
     assert repr(written).endswith(f"debias-nb diagnose --base {models['base']} --tuned {models['tuned']} --test new={tmp_path / 'to_label.csv'}")
 
 
 @pytest.mark.parametrize("sources, message", [
-    ({}, "pool, texts or folder: one of them is expected"),
-    ({"pool": POOL, "texts": "new.txt"}, "pool, texts or folder: one of them is expected"),
     ({"pool": POOL[:6]}, "6 of 6 are to be labeled, which is too few"),
     ({"pool": POOL.assign(third=POOL.left)[["label", "third"]]}, "name the columns"),
     ({"pool": POOL, "n": 3}, "n must be a whole number from 10, got 3"),
-    ({"texts": "nowhere.txt"}, "nowhere.txt"),
+    ({"pool": Pool.texts("nowhere.txt")}, "nowhere.txt"),
 ])
 def test_what_cannot_be_drawn_from(models, tmp_path, sources, message):
     with pytest.raises((ConfigError, DataError), match=message):
-        label(**models, out=tmp_path / "to_label.csv", progress=False, **sources)
+        label(**models, out=tmp_path / "to_label.csv", **sources)
     assert not [*tmp_path.iterdir()]
 
 
 def test_texts_are_paired_with_their_neighbors(models, tmp_path):
     texts = POOL.left.drop_duplicates()[:150]
     (tmp_path / "new.txt").write_text("\n".join(texts), "utf-8")
-    label(**models, texts=tmp_path / "new.txt", n=5000, out=tmp_path / "to_label.csv", progress=False)
+    label(**models, pool=Pool.texts(tmp_path / "new.txt"), n=5000, out=tmp_path / "to_label.csv")
     frame = pd.read_csv(tmp_path / "to_label.csv")
     pairs = {frozenset(pair) for pair in zip(frame.left, frame.right)}
     assert len(pairs) == len(frame) and all(len(pair) == 2 for pair in pairs)
@@ -388,11 +385,11 @@ def folder(tmp_path):
 def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_path):
     "With all queries labeled, metrics by the pool are those by hand; one query that is not labeled to its end is left out."
     path = tmp_path / "to_label.csv"
-    written = label(**models, folder=folder, n=5000, out=path, progress=False)
+    written = label(**models, pool=Pool.folder(folder), n=5000, out=path)
     frame = pd.read_csv(path)
     frame["label"] = [int(left.split()[2] == right.split()[2]) for left, right in zip(frame.left, frame.right)]
     frame.to_csv(path, index=False)
-    diagnosis = diagnose(**models, tests={"new": path}, progress=False)
+    diagnosis = diagnose(**models, tests={"new": path})
     table = diagnosis.verdicts.set_index("metric")
     differing = frame.left.nunique()
     changes = []
@@ -407,7 +404,7 @@ def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_pa
     assert written.rows == len(frame) and table.loc["ndcg10", "cases"] == differing
     frame.loc[0, "label"] = None
     frame.astype({"label": "Int64"}).to_csv(path, index=False)
-    assert diagnose(**models, tests={"new": path}, progress=False).verdicts.cases[0] == differing - 1
+    assert diagnose(**models, tests={"new": path}).verdicts.cases[0] == differing - 1
 
 
 def test_queries_that_are_texts_of_the_corpus_keep_all_that_is_first(models, tmp_path):
@@ -417,7 +414,7 @@ def test_queries_that_are_texts_of_the_corpus_keep_all_that_is_first(models, tmp
         lines = [json.dumps({"_id": str(number), "text": text}) for number, text in enumerate(texts)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), "utf-8")
     path = tmp_path / "to_label.csv"
-    label(**models, folder=tmp_path, n=5000, out=path, progress=False)
+    label(**models, pool=Pool.folder(tmp_path), n=5000, out=path)
     frame = pd.read_csv(path).assign(label=lambda frame: np.arange(len(frame)) % 2)
     pairs = {*zip(frame.left, frame.right)}
     assert any((right, left) in pairs for left, right in pairs) and frame.sample_id.is_unique
@@ -428,12 +425,12 @@ def test_queries_that_are_texts_of_the_corpus_keep_all_that_is_first(models, tmp
 
 def test_whole_queries_are_drawn_and_of_other_models_refused(models, folder, tmp_path):
     path = tmp_path / "to_label.csv"
-    label(**models, folder=folder, n=200, out=path, progress=False)
+    label(**models, pool=Pool.folder(folder), n=200, out=path)
     frame = pd.read_csv(path)
     assert 180 < len(frame) <= 200 and (frame.left != frame.left.shift()).sum() == frame.left.nunique()
     frame.assign(label=np.arange(len(frame)) % 2).to_csv(path, index=False)
     with pytest.raises(DataError, match="other models were compared when it was drawn"):
-        diagnose(models["base"], small_encoder(3), tests={"new": path}, progress=False)
+        diagnose(models["base"], small_encoder(3), tests={"new": path})
 
 
 def test_the_command(models, tmp_path, monkeypatch):

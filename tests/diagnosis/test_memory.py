@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made import STATIC, WORLD
+from made import STATIC, WORLD, asked_of
 
 from debias_nb import Catalog, compare
 from debias_nb.encoders.planted import planted_encoder
@@ -132,8 +132,8 @@ def frame(pairs) -> pd.DataFrame:
 
 def files_of(comparisons: list, encoder, train: pd.DataFrame, tests: dict) -> dict:
     "Return what each comparison writes, in their order."
-    how = {"seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2, "progress": False}
-    return {str(settings): compare(encoder, train, tests, **how, **settings).files() for settings in comparisons}
+    how = {"seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2}
+    return {str(settings): compare(encoder, train, tests, **asked_of(**how, **settings)).files() for settings in comparisons}
 
 
 @pytest.mark.slow

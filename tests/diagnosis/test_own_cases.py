@@ -92,7 +92,7 @@ def of_models(change, encode, similarity=cosine, **options):
             model.save(str(folder / name), create_model_card=False)
             saved.append(str(folder / name))
         pairs = shop(80)
-        found = diagnose(*saved, shop(40, 1), {"new": pairs}, progress=False, **options)
+        found = diagnose(*saved, shop(40, 1), {"new": pairs}, **options)
         right = []
         for path in saved:
             model = SentenceTransformer(path, device="cpu")
@@ -142,7 +142,7 @@ def cut(folder):
         model.max_seq_length = 8
     test = shop(60)
     test.loc[:9, ["left", "right"]] = [[f"red {i % 3}", f"old {i}"] for i in range(10)] # short ones
-    return [said for said in diagnose(bert, other, shop(40, 1), {"new": test}, progress=False).warnings if "more than" in said]
+    return [said for said in diagnose(bert, other, shop(40, 1), {"new": test}).warnings if "more than" in said]
 
 
 CASES = { # what is done with the input, what must come of it
@@ -176,15 +176,15 @@ def test_a_prompt_that_is_no_name_is_not_put_before_texts(tmp_path, asked, words
     tuned.prompts = {"query": "why the ", "passage": "table of "}
     prompts = (asked, "passage") if side == 0 else ("query", asked)
     with pytest.raises(ConfigError) as e:
-        diagnose(base, tuned, None, {"new": shop(60)}, prompts=prompts, progress=False)
+        diagnose(base, tuned, None, {"new": shop(60)}, prompts=prompts)
     assert words in str(e.value)
     with pytest.raises(ConfigError):
-        compare(tuned, shop(60), {"new": shop(60, 1)}, prompts=prompts, progress=False)
+        compare(tuned, shop(60), {"new": shop(60, 1)}, prompts=prompts)
 
 
 def test_prompts_are_printed(tmp_path):
     base, tuned = (SentenceTransformer(str(made.table(tmp_path / str(seed), seed)), device="cpu") for seed in (0, 1))
     tuned.prompts = {"query": "why the ", "passage": "table of "}
-    told = repr(diagnose(base, tuned, None, {"new": shop(60)}, prompts=("query", "red:"), progress=False))
+    told = repr(diagnose(base, tuned, None, {"new": shop(60)}, prompts=("query", "red:")))
     assert "The tuned model reads left texts behind 'why the ' and right texts behind 'red:'." in told
     assert "The base model reads left texts behind '' and right texts behind 'red:'." in told

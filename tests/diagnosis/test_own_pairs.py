@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 
 def run(**parameters) -> dict:
     "Its cells, with parameters in the place of those of the tagged cell; what is known at the end."
-    book = nbformat.read(ROOT / "nbs/own_pairs.ipynb", as_version=4)
+    book = nbformat.read(ROOT / "nbs/diagnosis/own_pairs.ipynb", as_version=4)
     nbformat.validate(book)
     known = {}
     tagged = 0

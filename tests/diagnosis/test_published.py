@@ -9,8 +9,7 @@ from scipy.stats import binomtest, ttest_rel, wilcoxon
 from typer.testing import CliRunner
 
 import made
-from debias_nb import diagnose
-from debias_nb.checks import ConfigError
+from debias_nb import diagnose_results
 from debias_nb.diagnosis.files.mteb_results import is_same_data
 from debias_nb.data.registry import DataError
 from debias_nb.diagnosis.published import published_losses
@@ -49,7 +48,7 @@ def folders(tmp_path):
 
 
 def diagnosis_of(folders, **options):
-    return diagnose(results={"base": folders["base"].parents[2], "tuned": folders["tuned"]}, **options)
+    return diagnose_results(folders["base"].parents[2], folders["tuned"], **options)
 
 
 def test_kinds_have_verdicts_of_both_tests_after_holm(folders):
@@ -154,7 +153,7 @@ def test_all_tasks_have_one_verdict_by_signed_ranks(tmp_path, fell, of, call, se
         by = rng.uniform(.05, .27) * (-1 if number < fell else 1)
         for model, score in (("base", .6), ("tuned", .6 + by)):
             put(tmp_path / model / "lab/1", task, {"test": [entry(score)]})
-    found = diagnose(results={model: tmp_path / model for model in ("base", "tuned")})
+    found = diagnose_results(tmp_path / "base", tmp_path / "tuned")
     assert found.decision.call == call and found.verdicts.test[0] == "all tasks" and "test=all tasks" in found.decision.verdict()
     kinds = FACTS.kind[names].value_counts()
     assert {*found.verdicts.test[1:]} == {*kinds[kinds >= 5].index} and "more tasks" not in found.decision.reason
@@ -171,13 +170,6 @@ def test_an_unknown_version_of_the_data_is_that_of_the_other_folder(folders, unk
             path.write_text(json.dumps(content | {"dataset_revision": unknown}))
     found = diagnosis_of(folders)
     assert found.verdicts.equals(before) and any("18 scores of an unknown version of the data" in text for text in found.warnings)
-
-
-@pytest.mark.parametrize("option", [{"threshold": .5}, {"metric": "ap"}, {"where": "a=b"}, {"sample": 50}, {"seed": 3}, {"columns": ("a", "b")}, {"like": "other"}])
-def test_an_option_that_does_nothing_with_results_is_refused(folders, option):
-    [name] = option
-    with pytest.raises(ConfigError, match=f"^{name}: with results this does nothing"):
-        diagnosis_of(folders, **option)
 
 
 @pytest.mark.parametrize("score", [[.1, .2], float("nan"), None, True, "high"])
@@ -290,15 +282,15 @@ def without_subset(folders):
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_bad_folders_get_a_sentence(folders, bad, message):
     with pytest.raises(DataError, match=message):
-        diagnose(results=dict(zip(("base", "tuned"), bad(folders))))
+        diagnose_results(*bad(folders))
 
 
 def shell(*arguments):
-    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+    return CliRunner().invoke(app, ["diagnose-results", *map(str, arguments)])
 
 
 def given(folders):
-    return [text for name, folder in folders.items() for text in ("--results", f"{name}={folder}")]
+    return [text for name, folder in folders.items() for text in (f"--{name}", str(folder))]
 
 
 def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
@@ -312,21 +304,9 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
     assert "All tasks together decide" in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
     again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
     assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.59")
-    assert re.search(r"debias-nb diagnose --results base=\S+ --results tuned=\S+ --trained MSMARCO --margin 1(.0)?", page)
+    assert re.search(r"debias-nb diagnose-results --base \S+ --tuned \S+ --trained MSMARCO --margin 1(.0)?", page)
 
 
-@pytest.mark.parametrize("more, message", [
-    (["--test", f"new={project_root()}/debias_nb/diagnosis/prior.csv"], "and no models, tests, training or other scores; got {'base'"),
-    (["--base", "potion"], "and no models, tests, training or other scores; got {'base'"),
-    (["--results", "base=elsewhere"], "--results wants base=FOLDER and tuned=FOLDER, each once"),
-])
-def test_options_that_would_be_ignored_are_refused(folders, more, message):
-    run = shell(*given(folders), *more)
-    assert run.exit_code == 2 and message in run.output
-
-
-def test_one_folder_alone_and_trained_alone_are_refused(folders):
-    assert "results: folders called base and tuned are expected" in shell(*given(folders)[:2]).output
-    assert "results: folders called base and tuned are expected" in shell("--base", "a", "--tuned", "b", "--trained", "NQ").output
-    with pytest.raises(ConfigError, match="results: folders called base and tuned are expected, and no models, tests, training or other scores; got {'after'"):
-        diagnose(results={"before": "a", "after": "b"})
+def test_one_folder_alone_is_refused(folders):
+    run = shell(*given(folders)[:2])
+    assert run.exit_code == 2 and "Missing option" in run.output

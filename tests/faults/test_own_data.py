@@ -25,6 +25,7 @@ from debias_nb.data.registry import DataError
 from debias_nb.diagnosis import diagnose as diagnosing, trials as trying
 from debias_nb.diagnosis.diagnosis import FILES
 from debias_nb.diagnosis.compare import compare
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.commands.cli import app
 from debias_nb.runs.config import ExperimentConfig
 from debias_nb.runs.matching import Course
@@ -74,7 +75,7 @@ def test_no_cell_of_a_table_is_a_formula(here, models):
     "A spreadsheet runs what begins like one."
     pairs = made.some_pairs(seed=1)
     pairs["kind"] = [["@lamp", "-lamp", "a lamp"][i // 3 % 3] for i in range(len(pairs))]
-    found = diagnosing.diagnose(models["base"], models["tuned"], tests={"=cmd|x": pairs, "new": pairs}, group="kind", progress=False)
+    found = diagnosing.diagnose(models["base"], models["tuned"], tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
     tables = {name: list(csv.reader(text.splitlines())) for name, text in found.files().items() if name.endswith(".csv")}
     cells = {cell for rows in tables.values() for row in rows for cell in row}
     assert {"'=cmd|x", "new", "'@lamp", "'-lamp", "a lamp"} <= cells
@@ -85,8 +86,8 @@ def test_no_cell_of_a_table_is_a_formula(here, models):
 @pytest.mark.parametrize("name", ["new\ud83d", "\0", "", " ", 7])
 def test_a_test_has_a_name_that_can_be_written(here, models, name):
     with pytest.raises(DataError, match="^tests: a name that can be printed is expected"):
-        diagnosing.diagnose(models["base"], models["tuned"], tests={name: "new.csv"}, progress=False)
-    long = diagnosing.diagnose(models["base"], models["tuned"], tests={"long" * 80: "new.csv"}, progress=False)
+        diagnosing.diagnose(models["base"], models["tuned"], tests={name: "new.csv"})
+    long = diagnosing.diagnose(models["base"], models["tuned"], tests={"long" * 80: "new.csv"})
     assert (long.save(here / "out").exists())
 
 

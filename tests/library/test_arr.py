@@ -11,10 +11,13 @@ from hypothesis import given, settings, strategies as st
 from made import bert, load, table
 from scipy import sparse
 
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.runs.training import history_summary
-from debias_nb.losses.authors import distillation, pair_log_probs, flattened_shares, released_shares, same_author
-from debias_nb.losses.authors import supervised_contrastive, topic_bias
+from debias_nb.losses.author_losses import pair_log_probs, same_author
+from debias_nb.losses.authors import distillation, flattened_shares, released_shares
+from debias_nb.losses.author_losses import supervised_contrastive
+from debias_nb.losses.authors import topic_bias
 from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import drawn_author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows

@@ -9,7 +9,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
 import made
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
 from debias_nb.trainer import training_arguments
@@ -143,3 +144,23 @@ def test_batches_without_pairs_are_said_once(encoders, make):
     loss([model.preprocess(TEXTS[:4])], torch.tensor([0, 0, 1, 1]))
     assert warned(loss, 1) == [], "one text is what an epoch may have left"
     assert warned(loss, 2) == [0]
+
+
+def relation(kind, n, generator):
+    "Random embeddings of n texts, or what stands between the texts."
+    units = torch.nn.functional.normalize(torch.randn(n, 5, generator=generator))
+    return {
+        "embeddings": torch.randn(n, n, generator=generator), "texts of their own": torch.eye(n), "cosines": units @ units.T,
+        "shares": (units @ units.T / .1).softmax(1)}[kind]
+
+
+@pytest.mark.parametrize("kind", ["embeddings", "texts of their own", "cosines", "shares"])
+def test_what_stands_between_the_texts_is_not_taken_for_their_embeddings(model, kind):
+    generator = torch.Generator().manual_seed(len(kind))
+    for n in range(3, 33):
+        texts = [f"red lamp {i}" for i in range(n)]
+        if kind in ("cosines", "shares"):
+            with pytest.raises(ValueError, match=f"embeddings of shape .* holds {kind}"):
+                ARR(model, texts, relation(kind, n, generator))
+        else:
+            ARR(model, texts, relation(kind, n, generator))

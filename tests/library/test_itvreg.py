@@ -9,9 +9,10 @@ import torch
 from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import NGAME, Hinge, LeastSquares, hinge
-from debias_nb.losses.regularized import Regularized, Regularizer
+from debias_nb.losses.batches import Regularizer
+from debias_nb.losses.regularized import Regularized
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
-from debias_nb.runs.config import INTERVENING, REGULARIZER_NAMES, MethodConfig, TrainConfig
+from debias_nb.runs.settings import HingeTraining, INTERVENING, PairMethod, REGULARIZER_NAMES
 from debias_nb.runs.matching import CachedBase, Course, FrozenBase, make_loss
 from made import bert, load, table
 
@@ -51,8 +52,8 @@ def given(loss, model, labels):
     return loss(columns_of(model, LEFT[:2], RIGHT[:2]), torch.tensor(labels))
 
 
-HINGED = TrainConfig(loss="hinge", **NGAME, learning_rate=1e-3, epochs=1, batch_size=8)
-ITVAUG = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
+HINGED = HingeTraining(loss="hinge", **NGAME, learning_rate=1e-3, epochs=1, batch_size=8)
+ITVAUG = PairMethod(name="Ours", augmentation="itvaug", mask_share=.5)
 
 
 @pytest.mark.parametrize("call, words", [
@@ -66,7 +67,7 @@ ITVAUG = MethodConfig(name="Ours", augmentation="itvaug", mask_share=.5)
     *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (
         ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.), ("temperature", -1.))),
     (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGED), "'Ours': ITVAug"),
-    (lambda m: MethodConfig(name="Ours", regularizer="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
+    (lambda m: PairMethod(name="Ours", regularizer="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
     (lambda m: Regularized(m, LeastSquares(m), [OutReg()], FrozenBase(m)), "`base`"),
 ])
 def test_what_would_give_other_numbers_is_refused(model, call, words):
@@ -91,9 +92,9 @@ METHODS = {
 def loss_of(model, base, course, name, **changes):
     "The loss of a method with the draws of seed 3 in epoch 2."
     if name in METHODS:
-        method = MethodConfig(name="ours", regularizer=name, **METHODS[name] | changes)
+        method = PairMethod(name="ours", regularizer=name, **METHODS[name] | changes)
     else:
-        method = MethodConfig(name="ours", augmentation=name, mask_share=.5, **changes)
+        method = PairMethod(name="ours", augmentation=name, mask_share=.5, **changes)
     loss = make_loss(method, model, FrozenBase(base), course)
     course.begin_epoch(2)
     return loss

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
 from debias_nb.measures.metrics import auc_at, bootstrap_weights, evaluate_pairs
@@ -127,3 +128,9 @@ def test_evaluation_of_a_set_and_its_parts():
     as_lists = [groups.tolist(), {"part": part.tolist()}]
     again = evaluate_pairs(labels.astype(int).tolist(), scores, *as_lists, replicates=20, seed=7)
     assert again == (metrics, kept)
+
+
+@given(ranked_pairs(most=30, levels=8), st.sampled_from([list, torch.tensor, lambda x: torch.tensor(x, dtype=torch.bfloat16), lambda x: torch.tensor(x, requires_grad=True)]))
+def test_scores_of_any_kind_of_array_are_read(pairs, kind):
+    scores, labels = pairs # whole numbers, which bfloat16 holds as they are
+    assert auc_at(torch.tensor(labels), kind(scores), .3) == auc_at(labels, scores, .3)

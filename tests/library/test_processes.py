@@ -16,14 +16,15 @@ from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTraine
 from sentence_transformers.sentence_transformer import losses
 
 import made
-from debias_nb.losses.authors import ARR, ContrastiveAuthorLoss, MulticlassLoss, ProductOfExperts
+from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from debias_nb.losses.authors import ARR, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gather_rows
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
-from debias_nb.runs.config import MethodConfig, TrainConfig
+from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
@@ -70,10 +71,10 @@ def fine_tuned(folder, method, size):
     model = without_dropout(made.load(folder))
     base = moved(made.load(folder), .5 if folder.name == "table" else .05)
     before = copy.deepcopy(model)
-    settings = TrainConfig(learning_rate=.1, epochs=1, batch_size=size)
+    settings = PairTraining(learning_rate=.1, epochs=1, batch_size=size)
     companion.OPTIMIZERS["adam"] = torch.optim.SGD
     try:
-        companion.fine_tune(model, base, pairs_of(model), MethodConfig(name=method, **METHODS[method]), settings, seed=3)
+        companion.fine_tune(model, base, pairs_of(model), PairMethod(name=method, **METHODS[method]), settings, seed=3)
     finally:
         companion.OPTIMIZERS["adam"] = torch.optim.Adam
     return before.state_dict(), model.state_dict()

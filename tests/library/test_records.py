@@ -21,8 +21,8 @@ import pytest
 
 from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.data.corpora import CorpusConfig, FilesConfig
-from debias_nb.runs.config import OWN, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs.config import OWN, RunConfig
+from debias_nb.runs.settings import CorpusConfig, PairMethod, PairTraining
 from debias_nb.runs import origin, parquet as parquets
 from debias_nb.runs.publish import publish, unfounded
 from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
@@ -32,7 +32,7 @@ from debias_nb.runs.schema import RecordError, encode
 CONFIG = RunConfig(
     paper="itvreg", experiment="demo", profile="small",
     encoder=EncoderConfig(name="minilm", kind="transformer"), corpus=CorpusConfig(name="quora"),
-    method=MethodConfig(name="ERM"), training=TrainConfig(learning_rate=1e-4, epochs=1, batch_size=2),
+    method=PairMethod(name="ERM"), training=PairTraining(learning_rate=1e-4, epochs=1, batch_size=2),
     evaluate=("quora",),
 )
 PLACE = "itvreg/demo.small"
@@ -241,8 +241,7 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
 
 def trial(**own):
     "The record of a trial of `compare`."
-    corpus = CorpusConfig(name="files", task="files", files=FilesConfig(train="a" * 64, tests=["b" * 64]))
-    run = seeded(3).model_copy(update={"profile": OWN, "corpus": corpus})
+    run = seeded(3).model_copy(update={"profile": OWN})
     return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | own
 
 
@@ -354,8 +353,7 @@ def test_repeats_are_compared_to_the_last_digit_without_times_and_machine():
 
 
 def in_world(seed):
-    run = CONFIG.model_copy(update={
-        "corpus": CorpusConfig(name="catalogue", world=WorldConfig(seed=seed)), "eval_world": WorldConfig(seed=seed)})
+    run = CONFIG.model_copy(update={"eval_world": WorldConfig(seed=seed)})
     questions = {"extra": {"questions": {"iid": [.5]}, "training": {}}, "replicates": {"quora": {"auc": [.1]}}}
     return small(0) | {"id": run.id, "seed": 0, "config": run.model_dump(mode="json")} | questions
 

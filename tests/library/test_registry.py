@@ -7,6 +7,8 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.data import registry as r
+from debias_nb.data.sentences import GENERAL_TEXTS
+from debias_nb.data.texts import read_texts
 
 GOOD = b"duplicate\tone?\ttwo?\n" * 2000
 WRONG = b"duplicate\tONE?\ttwo?\n" * 2000
@@ -46,6 +48,28 @@ def test_a_file_is_hashed_again_when_it_has_changed(given, monkeypatch):
     monkeypatch.setattr(r, "sha256_file", lambda *a, **k: pytest.fail("hashed again"))
     with pytest.raises(r.ChangedData):
         r.locate("demo", "a.tsv", registry=registry)
+
+
+def _unreachable(*_, **__):
+    raise OSError("a pool of connections " + "and what stands in it " * 30)
+
+
+def test_a_missing_file_is_told_with_the_way_out_first(given, monkeypatch):
+    monkeypatch.setattr("pooch.retrieve", _unreachable)
+    registry = demo(r.DataFile(file="a.tsv", sha256=SHA, bytes=len(GOOD), format="tsv", url="https://example.org/a"))
+    with pytest.raises(r.MissingData) as e:
+        r.locate("demo", "a.tsv", registry=registry)
+    what, way, *_, last = str(e.value).splitlines()
+    assert what == "demo/a.tsv is missing: the download failed (OSError)"
+    assert "place it as demo/a.tsv" in way and "https://example.org/a" in way and "a pool of connections" in last
+
+
+def test_general_texts_that_are_not_here_may_be_given(given, monkeypatch):
+    monkeypatch.setattr("pooch.retrieve", _unreachable)
+    with pytest.raises(r.MissingData) as e:
+        read_texts(GENERAL_TEXTS)
+    what, own, way, *_ = str(e.value).splitlines()
+    assert "is missing" in what and "texts of your own" in own and "place it as" in way
 
 
 def test_a_name_in_git_is_a_hash_too(given):

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
-from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, Weights, diagnose_weights, learn_weights
-from debias_nb.losses.scan import random_features, standardize
+from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
+from debias_nb.losses.scan_effects import diagnose_weights
 from debias_nb.losses.scan_head import ScanHead, contrastive_loss, joint_loss
+from debias_nb.losses.scan_weights import Weights, standardize
 
 torch.set_num_threads(1)
 
@@ -366,3 +367,12 @@ REFUSED = [ # the name that the message has
 def test_what_cannot_be_is_refused(name, attempt):
     with pytest.raises(ValueError, match=name):
         attempt()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist, lambda x: torch.tensor(x, requires_grad=x.dtype.kind == "f")])
+def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
+    features, labels = np.random.default_rng(0).normal(size=(20, 3)).astype("float32"), np.arange(20) % 2
+    taken = learn_weights(kind(features), kind(labels), generator=seeded(), class_mass="keep").values
+    assert torch.equal(taken, learn_weights(torch.tensor(features), torch.tensor(labels), generator=seeded(), class_mass="keep").values)
+    told = [diagnose_weights(taken, *one, generator=seeded()) for one in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
+    assert told[0] == told[1]

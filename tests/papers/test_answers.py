@@ -12,18 +12,20 @@ from debias_nb.papers.tasks.answer_training import EpochSampler, Weigher, answer
 from debias_nb.papers.tasks.answer_training import diary_summary, evaluate_answers, fit_answers, round_gradients
 from debias_nb.papers.tasks.answer_training import train_stages
 from debias_nb.settings import AnswersWorldConfig, EncoderConfig
-from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, ScanConfig, TrainConfig, TransferConfig
+from debias_nb.runs.config import RunConfig
+from debias_nb.runs.settings import PairTraining
+from debias_nb.papers.settings.answers import AnswersCorpus, AnswersMethod, AnswersTraining, ScanConfig, TransferConfig
 from debias_nb.runs.runner import absent, execute, run_all
 from debias_nb.papers.data.answers import Answers, planted_answers, shared_words
 from debias_nb.runs.records import Store, TrainingFailed
 from debias_nb.data.registry import MissingData
 
 WORLD = AnswersWorldConfig(name="answers", questions=60, tests=30)
-CORPUS = CorpusConfig(name="answers", task="answers", world=WORLD)
+CORPUS = AnswersCorpus(name="answers", task="answers", world=WORLD)
 SMALL = EncoderConfig(name="learned", kind="alignment", units=8, embedding=8)
-TRAINING = TrainConfig(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
+TRAINING = AnswersTraining(loss="cross-entropy", learning_rate=1e-2, epochs=2, batch_size=70)
 TOO_FAST = TRAINING.model_copy(update={"learning_rate": 1e38})
-PLAIN, SCAN = MethodConfig(name="Finetuned"), MethodConfig(name="SCAN", scan=ScanConfig(debias="paper"))
+PLAIN, SCAN = AnswersMethod(name="Finetuned"), AnswersMethod(name="SCAN", scan=ScanConfig(debias="paper"))
 torch.set_num_threads(1)
 
 
@@ -49,7 +51,7 @@ def fitted(method, answers, **changes):
 
 
 def with_scan(**settings):
-    return MethodConfig(name="x", scan=ScanConfig(**settings))
+    return AnswersMethod(name="x", scan=ScanConfig(**settings))
 
 
 def run_of(method, **changes):
@@ -187,7 +189,7 @@ def test_a_loss_that_is_not_finite_stops_training_with_its_step(train):
 
 def as_printed(rate):
     "The paper's weights, learned at a rate."
-    return MethodConfig(name="SCAN", scan=ScanConfig(variant="paper", class_mass="free", memory="ema", rate=rate))
+    return AnswersMethod(name="SCAN", scan=ScanConfig(variant="paper", class_mass="free", memory="ema", rate=rate))
 
 
 def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(train, tmp_path):
@@ -207,17 +209,17 @@ def test_weights_that_are_lost_stop_training_name_the_setting_and_are_on_record(
 
 
 def test_what_does_not_fit_is_refused_by_name(train):
-    tanda = MethodConfig(name="TANDA", transfer=True)
+    tanda = AnswersMethod(name="TANDA", transfer=True)
     stage = TransferConfig(corpus="qnli", part="dev", learning_rate=1e-3, epochs=1)
     model = model_for(PLAIN, train)
     data = answer_tokens(model.encoder, train)
     staged = TRAINING.model_copy(update={"transfer": stage})
-    another_loss = TrainConfig(learning_rate=1e-2, epochs=1, batch_size=2)
+    another_loss = PairTraining(learning_rate=1e-2, epochs=1, batch_size=2)
     for refused, named in (
         (lambda: train_stages(model, data, run_of(tanda), transfer=data), "TANDA"),
         (lambda: train_stages(model, data, run_of(tanda, training=staged)), "TANDA"),
-        (lambda: fitted(PLAIN, train, training=another_loss), "mse"),
-        (lambda: task.training_answers(CorpusConfig(name="wikiq", task="answers")), "wikiqa"),
+        (lambda: fitted(PLAIN, train, training=another_loss), "loss"),
+        (lambda: task.training_answers(AnswersCorpus(name="wikiq", task="answers")), "wikiqa"),
         (lambda: task.evaluation_answers("shiftet", CORPUS), "shifted"),
     ):
         with pytest.raises(ValueError, match=named):
@@ -230,7 +232,7 @@ def test_the_first_stage_knows_nothing_of_scan(train):
     training = TRAINING.model_copy(update={"transfer": stage})
 
     def stages(scan):
-        method = MethodConfig(name="x", transfer=True, scan=scan)
+        method = AnswersMethod(name="x", transfer=True, scan=scan)
         model = model_for(method, train, training=training)
         data = answer_tokens(model.encoder, train)
         first, last = train_stages(model, data, run_of(method, training=training), transfer=data)
@@ -286,10 +288,10 @@ def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path))
     with pytest.raises(MissingData):
-        task.training_answers.__wrapped__(CorpusConfig(name="asnq", task="answers"))
+        task.training_answers.__wrapped__(AnswersCorpus(name="asnq", task="answers"))
     nowhere = EncoderConfig(name="nowhere", kind="cross", max_length=64)
     assert "nowhere" in absent(run_of(PLAIN, encoder=nowhere))
-    counting = run_of(MethodConfig(name="Word overlap", trained=False), encoder=nowhere)
+    counting = run_of(AnswersMethod(name="Word overlap", trained=False), encoder=nowhere)
     assert absent(counting) is None, "counting words needs no encoder"
     metrics = execute(counting)["metrics"]
     assert metrics["iid"]["map"] > metrics["shifted"]["map"]
@@ -299,7 +301,7 @@ def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
     few = Answers("test", ["1", "1", "2"], ["q", "Q ", "new"], ["a", "new one", "new two"], np.array([1, 0, 1]))
     monkeypatch.setattr(task, "training_answers", lambda corpus: Answers("train", ["1"], ["q"], ["A"], np.array([1])))
     monkeypatch.setattr(task, "evaluation_answers", lambda name, corpus: few)
-    counting = run_of(MethodConfig(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
+    counting = run_of(AnswersMethod(name="Word overlap", trained=False), measure=("known texts",), evaluate=("iid",))
     found = execute(counting)["metrics"]["iid"]
     assert [found[what] for what in ("no known text", "one known text", "two known texts")] == [1 / 3] * 3
 
@@ -320,7 +322,7 @@ def test_a_run_and_its_answers_are_refused(monkeypatch):
     run = made.experiment().runs()[0]
     with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
         execute(run)
-    training = TrainConfig(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
+    training = AnswersTraining(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
     run = run.model_copy(update={"training": training})
     with pytest.raises(ValueError, match="answers as runs train them cannot be trained in 2 processes"):
         fit_answers(None, None, run)

@@ -134,7 +134,7 @@ def reading(counts: list[int]) -> str:
 
 
 def test_results_of_what_to_do_are_those_of_their_counts():
-    rows = [row for table in tables_of((REPORTS / "WHAT_TO_DO.md").read_text("utf-8")) for row in table if set(COUNTS) <= row.keys()]
+    rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table if set(COUNTS) <= row.keys()]
     bold = [(value.strip("*"), row) for row in rows for value in row.values() if re.fullmatch(r"\*\*[a-z ]+\*\*", value)]
     assert len(bold) > 20
     assert not [(word, row) for word, row in bold if word != reading([int(row[column]) for column in COUNTS])]
@@ -180,14 +180,14 @@ def test_pages_give_a_claim_the_answer_that_claims_give_it():
 
 def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
     other = pd.read_csv(REPORTS / "finetunes.csv", index_col="name").loc["other"]
-    page = (REPORTS / "FINETUNES.md").read_text("utf-8")
+    page = (REPORTS / "diagnosis/FINETUNES.md").read_text("utf-8")
     is_both = min(other.loses_low, other.gains_low) > .2 # as the page states it
     assert bool(re.search(r"^\*\*Answer\.\*\* It depends\b", page, re.M)) == is_both
     assert f"{other.loses:.0%} [{other.loses_low:.0%}, {other.loses_high:.0%}]" in page.partition("\n- ")[0]
 
 
 def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
-    answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "LABELS.md").read_text("utf-8"), re.M)[1]
+    answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
     counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"), shifts=("shifts", "sum"))
     bold = answer.partition(", but never")[0].partition(", and nothing else")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():

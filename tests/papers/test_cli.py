@@ -38,8 +38,8 @@ ENV = os.environ | {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
-PARAMETERS = 'profile: str = "planted"\nseeds: list[int] | None = None\nweight: float = 0.1\nfresh: bool = False'
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "lambda.ipynb", "report.ipynb", "known_texts.ipynb", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
+PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -131,7 +131,7 @@ def odd_notebooks(tmp_path_factory):
     (["toy/godo"], "'toy/good'"),
     (["../secrets"], "'../secrets'"),
     (["toy/doubled"], "doubled.ipynb"),
-    (["toy/computed"], "'open'"),
+    (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
     (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel"),
 ])
@@ -160,6 +160,20 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
     "The package is that of the clone, and the current folder is not in it."
     monkeypatch.chdir(tmp_path)
     done = shell(*command)
+    assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
+
+
+OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"], "publish": ["itvreg/table03"]}
+
+
+@pytest.mark.parametrize("command", OF_A_CLONE)
+def test_a_command_of_a_clone_says_so_before_it_asks_for_a_package(tmp_path, monkeypatch, command):
+    "A wheel has no seaborn, and whoever installs it would be told next that a clone is needed."
+    for name in [name for name in sys.modules if name.startswith("debias_nb.papers.pages")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "seaborn", None) # which cannot be imported
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [command, *OF_A_CLONE[command]])
     assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
     assert done.stdout == "" and not list(tmp_path.iterdir())
 
@@ -241,7 +255,7 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     asked = []
     failed, missing = {}, {}
     monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
-    monkeypatch.setattr(runner, "run_all", lambda *args: runner.Outcome({}, missing, failed, []))
+    monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({}, missing, failed, []))
     done = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
     assert done.exit_code == 0 and done.stdout == "", done.output
     assert asked[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
@@ -501,7 +515,7 @@ def test_what_is_compared_and_how_closely(nothing_run, parts, cpu, difference, e
 def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch):
     asked = experiment(["Finetuned"], [0, 1])
     wanted = asked.runs()[1].id
-    monkeypatch.setattr("debias_nb.runs.config.load_experiment", lambda name, profile: asked)
+    monkeypatch.setattr(runner, "load_experiment", lambda name, profile: asked)
     made = []
     monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
     assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
@@ -532,7 +546,7 @@ def test_other_contents_than_published_are_no_success(tmp_path, monkeypatch):
 def test_a_run_without_a_record_is_no_success(tmp_path, monkeypatch):
     "Seeds that nothing was run for: no number of other seeds is shown, and the exit code says so."
     monkeypatch.setattr(notebooks, "execute_notebook", lambda *args: tmp_path / "executed.ipynb")
-    monkeypatch.setattr(notebooks, "make_runs", lambda *args: None)
+    monkeypatch.setattr(runner, "run", lambda *args, **more: runner.Outcome({}, {}, {}, []))
     done = shell("run", "itvreg/table03", "--profile", "small", "--seeds", "77")
     assert done.exit_code == 1 and "nothing of itvreg/table03 at small that was asked for has been run" in done.output
     assert "| Finetuned" not in done.output

@@ -15,7 +15,9 @@ from debias_nb.data import pairs as q
 from debias_nb.papers.data import products
 from debias_nb.data import registry as r
 from debias_nb.data.registry import DataError, UnknownData
-from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TrainConfig
+from debias_nb.runs.config import RunConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.papers.tasks import pairs as task
 from debias_nb.runs.tasks import lacking
 from made import STATIC, pin
@@ -203,9 +205,9 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     assert sorted(train.left) == ["a", "c"] and train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
     assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
     with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
-        task.training_pairs(CorpusConfig(name="forum"))
+        task.training_pairs(PairsCorpus(name="forum"))
     pin(folder)
-    assert task.training_pairs(CorpusConfig(name="forum")).left == train.left
+    assert task.training_pairs(PairsCorpus(name="forum")).left == train.left
     (superuser.parent / "datasets.yaml").write_text(OWN.replace("questions", "answers"))
     with pytest.raises(ConfigError, match="datasets.yaml: .*layout.reader"):
         q.load_questions("forum", "test")
@@ -327,8 +329,8 @@ WORDS = ["overlap auc05", "peak importance", *(f"{role} importance" for role in 
 
 def test_a_run_on_products_measures_every_part(made):
     run = RunConfig(
-        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, corpus=CorpusConfig(name="shoes"),
-        method=MethodConfig(name="Finetuned"), training=TrainConfig(learning_rate=2e-2, epochs=1, batch_size=8),
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, corpus=PairsCorpus(name="shoes"),
+        method=PairMethod(name="Finetuned"), training=PairTraining(learning_rate=2e-2, epochs=1, batch_size=8),
         evaluate=("shoes", "watches"), measure=("words",))
     assert task.TASK.lacks(run) is None
     trained = task.TASK.train(run)
@@ -343,7 +345,7 @@ def test_a_run_on_products_measures_every_part(made):
     assert trained.data["train shoes"]["pairs"] == 10, "fifteen without those of tests"
     assert tested.data["test shoes"]["counts"]["titles in training"] > 0
 
-    base = run.model_copy(update=dict(corpus=None, training=None, method=MethodConfig(name="Base", trained=False)))
+    base = run.model_copy(update=dict(corpus=None, training=None, method=PairMethod(name="Base", trained=False)))
     (made / "watches-test.txt").unlink()
     task.evaluation_pairs.cache_clear()
     untrained = task.TASK.test(task.TASK.train(base).model, base)
@@ -379,8 +381,8 @@ def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
     monkeypatch.setattr(task, "FEWEST_APART", 2)
     task.training_set.cache_clear()
     run = RunConfig(
-        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=CorpusConfig(name="shoes"),
-        method=MethodConfig(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
+        paper="itvreg", experiment="demo", profile="small", encoder=STATIC, eval_corpus=PairsCorpus(name="shoes"),
+        method=PairMethod(name="Base", trained=False), evaluate=("shoes", "watches"), measure=("known texts",))
     tested = task.TASK.test(task.TASK.train(run).model, run)
     task.training_set.cache_clear()
     own, other = (tested.metrics[name] for name in run.evaluate)
@@ -391,11 +393,11 @@ def test_a_run_scores_pairs_apart_when_it_is_asked_to(made, monkeypatch):
 
 
 def test_the_validation_file_chooses_an_epoch(made):
-    held = task.training_pairs(CorpusConfig(name="shoes"), "heldout")
+    held = task.training_pairs(PairsCorpus(name="shoes"), "heldout")
     assert held.info["pairs"] == 2 == len(held.left)
     with pytest.raises(ConfigError, match="holdout"):
-        task.training_pairs(CorpusConfig(name="shoes", holdout=.1))
+        task.training_pairs(PairsCorpus(name="shoes", holdout=.1))
     with pytest.raises(ConfigError, match="did you mean 'shoes'"):
-        task.training_pairs(CorpusConfig(name="shoe"))
+        task.training_pairs(PairsCorpus(name="shoe"))
     with pytest.raises(ConfigError, match="did you mean 'shoes'"):
         task.evaluation_pairs("shoe", None, None)

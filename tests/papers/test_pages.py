@@ -14,11 +14,12 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
 from debias_nb.papers.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
 from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
-from debias_nb.papers.notebooks import template_path
+from debias_nb.papers.notebooks import check_parameters, template_path, templates
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.papers.pages.pictures import Picture, svg
 from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict
-from debias_nb.papers.pages.report import Output, has_notebook, page_files, page_of, seen_from_page, tables_beside
+from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
+from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
 from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
 from debias_nb.papers.pages.tables import shared_texts, strength_of
@@ -217,7 +218,15 @@ def test_every_experiment_has_a_page_of_its_own_or_with_others():
     pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
     assert [name for name, page in pages.items() if not has_notebook(page)] == []
     assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
-    assert template_path("itvreg/table14", "small", ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+    assert template_path(page_of(load_experiment("itvreg/table14", "small")), ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+
+
+def test_an_experiment_of_a_study_is_executed_by_itself():
+    pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
+    assert {name: pages.get(name) for name in STUDY_OF} == STUDY_OF and {*STUDY_OF} <= {*templates(ROOT)}
+    assert not {*STUDIES} & {*templates(ROOT)}, "a study is no experiment"
+    notebook = template_path("arr/leakage", "small", ROOT)
+    assert notebook == ROOT / "nbs/papers/studies/experiment.ipynb" and check_parameters(notebook, {"name": "arr/leakage"})
 
 
 def test_pages_name_methods_as_readers_know_them():

@@ -72,6 +72,17 @@ def test_a_page_is_made_again_exactly_where_something_that_it_rests_on_changed(p
     assert pages.stale_pages(note, keys(project), project / "reports", PLACES) == stale
 
 
+def test_a_source_that_git_is_told_to_look_away_from_counts(project):
+    before = keys(project)
+    (project / ".git/info/exclude").write_text("configs/\ndebias_nb/__pycache__/\n")
+    (project / "configs/b.yaml").write_text("x: 1")
+    assert not set(before.values()) & set(keys(project).values())
+    before = keys(project)
+    (project / "debias_nb/__pycache__").mkdir()
+    (project / "debias_nb/__pycache__/a.pyc").write_text("")
+    assert keys(project) == before, "what Python compiles is no source"
+
+
 def test_other_packages_data_and_ways_to_make_a_page_make_all_again(project, monkeypatch):
     note = noted(project)
     folder = project / "reports"

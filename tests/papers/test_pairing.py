@@ -6,7 +6,7 @@ import pytest
 
 from cells import a_run
 from debias_nb.settings import PretrainConfig
-from debias_nb.runs.config import CorpusConfig
+from debias_nb.papers.settings.authors import AuthorsCorpus
 from debias_nb.papers.pages.details import first_cases
 from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
 from debias_nb.runs.pairing import pairs_of
@@ -75,7 +75,7 @@ def test_what_a_difference_rests_on():
 @pytest.mark.parametrize("split, overlap", [
     ({"authors": .5, "topics": .5}, 1), ({"authors": .8, "topics": .6}, 2 / 3), ({"scheme": "paper"}, 0)])
 def test_how_much_splits_overlap(split, overlap):
-    data = CorpusConfig(name="reddit", task="authors", split={"scheme": "random", "authors": .5, "topics": .5} | split)
+    data = AuthorsCorpus(name="reddit", task="authors", split={"scheme": "random", "authors": .5, "topics": .5} | split)
     for run in (a_run(corpus=data), a_run(trained=False, eval_corpus=data)):
         assert overlap_of({"run": run}) == pytest.approx(overlap)
 

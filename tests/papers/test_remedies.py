@@ -13,7 +13,7 @@ from debias_nb.settings import EncoderConfig, WorldConfig
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.losses.averaging import wise_ft
-from debias_nb.runs.config import MethodConfig, TrainConfig
+from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.runs.matching import GOR
 from dry import stand_in
 from debias_nb.runs.training import fine_tune, ranking_tokens
@@ -34,8 +34,8 @@ def trained(base, seed=0, **method):
     columns = [left[:32], right[:32]]
     tokens = ranking_tokens(base, columns, np.arange(32)[:, None])
     model = copy.deepcopy(base)
-    settings = TrainConfig(loss="ranking", learning_rate=1e-2, epochs=1, batch_size=8)
-    course = fine_tune(model, base, tokens, MethodConfig(name="x", **method), settings, seed)
+    settings = PairTraining(loss="ranking", learning_rate=1e-2, epochs=1, batch_size=8)
+    course = fine_tune(model, base, tokens, PairMethod(name="x", **method), settings, seed)
     assert all(weight.requires_grad for weight in model.parameters())
     return model, course
 

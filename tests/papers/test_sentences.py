@@ -11,7 +11,8 @@ from debias_nb.data import registry as r
 from debias_nb.data import sentences as s
 from debias_nb.data.pairs import fold
 from debias_nb.data.registry import MissingData
-from debias_nb.runs.config import CorpusConfig, load_experiment
+from debias_nb.runs.config import load_experiment
+from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.data import labeled_pairs as task
 from debias_nb.papers.tasks import regularization_texts
 
@@ -66,12 +67,12 @@ def test_no_text_that_may_be_held_is_tested(made, kind):
 
 
 def test_news_are_read_to_the_letter_and_trained_without_their_tests(made):
-    train = task.training_pairs(CorpusConfig(name="news"))
+    train = task.training_pairs(PairsCorpus(name="news"))
     assert sorted(zip(train.left, train.right, train.labels.tolist())) == [
         ("No one won.", "He lost.", 0), ('Shares "rose".', "Shares went up.", 1)]
     assert task.evaluation_pairs("news", None, None).labels.tolist() == [1, 0]
     with pytest.raises(ConfigError, match="takes no `holdout`"):
-        task.training_pairs(CorpusConfig(name="news", holdout=.1))
+        task.training_pairs(PairsCorpus(name="news", holdout=.1))
 
 
 def test_unknown_kinds_are_refused(made):

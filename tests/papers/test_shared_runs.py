@@ -4,8 +4,11 @@ Rows by learning rate, interpolated encoders, cases picked by their rule.
 """
 import pytest
 
-from debias_nb.runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig
-from debias_nb.runs.config import TableConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, ColumnConfig, ExperimentConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.papers.settings.titles import TitlesCorpus
+from debias_nb.runs.settings import HingeTraining, PairMethod
+from debias_nb.runs.config import TableConfig
 from debias_nb.papers.pages.frame import Results, all_experiments, papers
 from debias_nb.runs.origin import Start
 from debias_nb.runs.records import Store, make_record
@@ -14,9 +17,9 @@ from debias_nb.papers.data.labeled_pairs import _part_of, planted_catalog
 from debias_nb.papers.tasks.titles import title_split
 from made import METHODS, STATIC, WORLD
 
-TITLES = CorpusConfig(name="catalogue", task="titles", world=WORLD, ticks=2)
-TRAINING = TrainConfig(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
-WISE = MethodConfig(name="WiSE-FT", interpolate=(.5,))
+TITLES = TitlesCorpus(name="catalogue", task="titles", world=WORLD, ticks=2)
+TRAINING = HingeTraining(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
+WISE = PairMethod(name="WiSE-FT", interpolate=(.5,))
 BLOCK = dict(
     encoders=["tiny-static"], corpora=[TITLES], methods=["Base", "Finetuned"], training=TRAINING, seeds=[0, 1],
     evaluate=["iid", "unseen"],
@@ -125,7 +128,7 @@ def test_queries_that_are_held_out_are_not_trained_on():
     held = split.tests["heldout"]
     assert len(held.queries) == round(.25 * len(whole.queries)) == len(whole.queries) - len(split.train.queries)
     assert not set(held.queries) & set(split.train.queries)
-    corpus = CorpusConfig(name="catalogue", world=WORLD, holdout=.2)
+    corpus = PairsCorpus(name="catalogue", world=WORLD, holdout=.2)
     drawn = planted_catalog(WORLD).labeled_pairs()
     both = [_part_of(drawn, corpus, part) for part in ("train", "heldout")]
     assert not set(both[0].group) & set(both[1].group)

@@ -15,24 +15,24 @@ from debias_nb.papers.data.author_splits import query_target
 from debias_nb.papers.data.authors import Texts
 from debias_nb.papers.pages.cases import leak_rows
 from debias_nb.settings import AuthorsWorldConfig, EncoderConfig
-from debias_nb.runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig, TrainConfig
-from debias_nb.data.corpora import SplitConfig
+from debias_nb.runs.config import RunConfig
+from debias_nb.papers.settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod, AuthorsTraining, SplitConfig
 from debias_nb.runs.runner import absent, execute
 from debias_nb.runs.records import TrainingFailed
 from debias_nb.data.registry import MissingData
 from made import pin
 
 WORLD = AuthorsWorldConfig(name="authors", authors=40, test_authors=20, tokens=40)
-CORPUS = CorpusConfig(name="authors", task="authors", world=WORLD, split=SplitConfig())
+CORPUS = AuthorsCorpus(name="authors", task="authors", world=WORLD, split=SplitConfig())
 ENCODER = EncoderConfig(name="learned", kind="static", embedding=16, max_length=80)
 NO_SUCH_ENCODER = EncoderConfig(name="no-such", kind="static")
-TRAINING = TrainConfig(
+TRAINING = AuthorsTraining(
     loss="authors", temperature=.1, learning_rate=1e-2, epochs=2, batch_size=16, further_temperatures=[.5])
-CL = MethodConfig(name="CL", authors=AuthorsConfig())
-ARR = MethodConfig(name="CL + ARR", authors=AuthorsConfig(student="arr"))
-MLL = MethodConfig(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
-BOW = MethodConfig(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
-FUNCTION_WORDS = MethodConfig(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
+CL = AuthorsMethod(name="CL", authors=AuthorsConfig())
+ARR = AuthorsMethod(name="CL + ARR", authors=AuthorsConfig(student="arr"))
+MLL = AuthorsMethod(name="MLL", authors=AuthorsConfig(base="mll", epochs=9))
+BOW = AuthorsMethod(name="BOW", trained=False, authors=AuthorsConfig(counted="bow"))
+FUNCTION_WORDS = AuthorsMethod(name="Function words", trained=False, authors=AuthorsConfig(counted="function words"))
 torch.set_num_threads(1)
 
 
@@ -79,7 +79,7 @@ def test_parts_that_were_published_apart_are_the_split(tmp_path, monkeypatch):
         publish(tmp_path, name, people)
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     as_published = SplitConfig(scheme="published")
-    split = author_split(CorpusConfig(name="pan20_train", task="authors", split=as_published))
+    split = author_split(AuthorsCorpus(name="pan20_train", task="authors", split=as_published))
     assert set(split.train.author) == {"a", "b"}
     assert set(split.validation.author) == {"c", "d"}
     assert set(split.tests["cross"].author) == {"e", "f"} and "iid" not in split.tests
@@ -88,7 +88,7 @@ def test_parts_that_were_published_apart_are_the_split(tmp_path, monkeypatch):
 def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_CACHE", str(tmp_path / "cache"))
-    corpus = CorpusConfig(name="reddit_pushshift", task="authors", split=SplitConfig())
+    corpus = AuthorsCorpus(name="reddit_pushshift", task="authors", split=SplitConfig())
     with pytest.raises(MissingData, match="reddit_pushshift"):
         author_split(corpus)
     assert "reddit_pushshift" in absent(run_of(CL, corpus=corpus, eval_world=None))
@@ -97,8 +97,8 @@ def test_data_that_is_not_here_is_told(monkeypatch, tmp_path):
 
 
 def test_what_does_not_fit_is_refused_by_name():
-    unknown = CorpusConfig(name="reddit_tldr_user", task="authors", split=SplitConfig())
-    not_apart = CorpusConfig(name="pan20_test", task="authors", split=SplitConfig(scheme="published"))
+    unknown = AuthorsCorpus(name="reddit_tldr_user", task="authors", split=SplitConfig())
+    not_apart = AuthorsCorpus(name="pan20_test", task="authors", split=SplitConfig(scheme="published"))
     of_before = CORPUS.model_copy(update={"split": SplitConfig(validation="across")})
     assert "no longer made" in absent(run_of(CL, corpus=of_before))
     for refused, named in (
@@ -163,7 +163,7 @@ def test_resamples_draw_authors_with_all_their_queries():
     AuthorsConfig(student="corrected", gamma=.5),
 ])
 def test_every_method_trains_and_repeats(method):
-    run = run_of(MethodConfig(name="x", authors=method), seed=3)
+    run = run_of(AuthorsMethod(name="x", authors=method), seed=3)
     (once, _, about), (again, _, about_again) = tune(run), tune(run)
     assert about == about_again
     for x, y in zip(once.state_dict().values(), again.state_dict().values()):
@@ -253,7 +253,7 @@ def test_a_test_says_how_many_of_its_texts_training_has(monkeypatch):
 
 
 def test_a_record_has_counts_and_cases_of_leakage():
-    untrained = MethodConfig(name="planted", trained=False)
+    untrained = AuthorsMethod(name="planted", trained=False)
     record = execute(run_of(untrained, evaluate=("counts",), measure=("cases",)))
     split = author_split(CORPUS)
     assert record["metrics"]["counts"]["Training samples"] == len(split.train)

@@ -13,7 +13,9 @@ from debias_nb.data.pairs import QuestionPairs
 from debias_nb.data.registry import MissingData
 from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
-from debias_nb.runs.config import BlockConfig, CorpusConfig, ExperimentConfig, MethodConfig, TextsConfig, TrainConfig
+from debias_nb.runs.config import BlockConfig, ExperimentConfig
+from debias_nb.papers.settings.pairs import PairsCorpus
+from debias_nb.runs.settings import PairMethod, PairTraining, TextsConfig
 from debias_nb.papers.tasks import pairs, regularization_texts
 from debias_nb.papers.data import labeled_pairs
 from debias_nb.papers.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
@@ -152,10 +154,10 @@ def ranked(base, loss="ranking", seed=0, batch_size=8, method=None):
             return super().__call__(features)
 
     model = copy.deepcopy(base)
-    training = TrainConfig(loss=loss, learning_rate=1e-2, epochs=2, batch_size=batch_size)
+    training = PairTraining(loss=loss, learning_rate=1e-2, epochs=2, batch_size=batch_size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("debias_nb.runs.training.PairCollator", Noting)
-        fine_tune(model, base, tokens, method or MethodConfig(name="x"), training, seed)
+        fine_tune(model, base, tokens, method or PairMethod(name="x"), training, seed)
     return model[0].embedding.weight.detach(), batches, asks
 
 
@@ -176,10 +178,10 @@ def test_no_batch_of_a_ranking_loss_has_a_false_negative_and_the_seed_orders_the
 
 def test_losses_of_labels_and_of_duplicates_do_not_take_each_others_pairs(tiny):
     labeled = pair_tokens(tiny, ["a"], ["b"], [1])
-    plain = MethodConfig(name="x")
+    plain = PairMethod(name="x")
     for loss in ("ranking", "ranking-hard"):
         with pytest.raises(ValueError, match="ranking losses what asks the same"):
-            fine_tune(tiny, None, labeled, plain, TrainConfig(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
+            fine_tune(tiny, None, labeled, plain, PairTraining(loss=loss, learning_rate=1, epochs=1, batch_size=2), 0)
     with pytest.raises(ValueError, match="need labels"):
         ranked(tiny, loss="cosent")
 
@@ -206,7 +208,7 @@ def test_what_can_be_said_of_a_test_without_an_encoder(monkeypatch):
     tested = LabeledPairs("made", ["red hat", "new shoe"], ["hat red", "old boot"], np.array([1, 0], "int8"))
     monkeypatch.setattr(pairs, "training_pairs", lambda corpus: trained)
     monkeypatch.setattr(pairs, "evaluation_pairs", lambda name, corpus, encoder: tested)
-    found = pairs.word_measures.__wrapped__("quora", CorpusConfig(name="quora"))
+    found = pairs.word_measures.__wrapped__("quora", PairsCorpus(name="quora"))
     assert found == {"overlap auc05": 1., "seen words": 2 / 6} # red and hat, of six
 
 
@@ -217,11 +219,11 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
     monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **how: everything)
     labeled_pairs.training_pairs.cache_clear()
     block = BlockConfig(
-        encoders=("e",), corpora=(CorpusConfig(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),
-        training=TrainConfig(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",), redraw=True)
+        encoders=("e",), corpora=(PairsCorpus(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),
+        training=PairTraining(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",), redraw=True)
     experiment = ExperimentConfig(
         paper="itvreg", experiment="made", profile="small", title="", scale="", blocks=(block,),
-        encoders=(EncoderConfig(name="e", kind="static"),), methods=(MethodConfig(name="Base", trained=False), MethodConfig(name="Finetuned")))
+        encoders=(EncoderConfig(name="e", kind="static"),), methods=(PairMethod(name="Base", trained=False), PairMethod(name="Finetuned")))
     base, *runs = experiment.runs()
     assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
     drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
@@ -231,7 +233,7 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
         assert set(Counter(text[:-1] for text in found.left).values()) == {2}
     labeled_pairs.training_pairs.cache_clear()
     with pytest.raises(ValueError, match="redraw"):
-        block.model_validate(block.model_dump() | {"corpora": [CorpusConfig(name="quora")]})
+        block.model_validate(block.model_dump() | {"corpora": [PairsCorpus(name="quora")]})
 
 
 def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):

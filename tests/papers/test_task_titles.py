@@ -5,15 +5,17 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.data import titles as t
-from debias_nb.runs.config import CorpusConfig, MethodConfig, RunConfig, TextsConfig, TrainConfig
+from debias_nb.runs.config import RunConfig
+from debias_nb.papers.settings.titles import TitlesCorpus
+from debias_nb.runs.settings import HingeTraining, PairMethod, TextsConfig
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.papers.tasks import titles
 from made import STATIC, WORLD
 
 NEW = TextsConfig(corpora=["ood"])
-YEARS = CorpusConfig(name="aan_citations", task="titles", by="year", until=2003)
-PLANTED = CorpusConfig(name="catalogue", task="titles", world=WORLD)
+YEARS = TitlesCorpus(name="aan_citations", task="titles", by="year", until=2003)
+PLANTED = TitlesCorpus(name="catalogue", task="titles", world=WORLD)
 
 
 @pytest.fixture
@@ -46,13 +48,13 @@ def test_titles_to_hold_are_those_of_the_shifted_kind(library):
 
 
 def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
-    training = TrainConfig(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
+    training = HingeTraining(loss="hinge", margin=.3, hardest=5, learning_rate=2e-2, epochs=1, batch_size=64)
     settings = dict(
         paper="itvreg", experiment="x", profile="planted", encoder=STATIC, corpus=PLANTED, training=training,
         evaluate=["unseen"], eval_world=WORLD)
     found = {}
     for texts in (None, {"corpora": ["unseen"]}):
-        method = MethodConfig(name="x", regularizer="outreg", weight=10, texts=texts)
+        method = PairMethod(name="x", regularizer="outreg", weight=10, texts=texts)
         run = RunConfig(method=method, **settings)
         record = execute(run)
         assert record["status"] == "finished"
@@ -67,7 +69,7 @@ def test_a_run_on_titles_is_held_on_other_titles_and_says_so():
 def test_a_test_says_how_many_of_its_titles_training_has(library):
     run = RunConfig(
         paper="itvreg", experiment="x", profile="small", encoder=STATIC, eval_corpus=YEARS, evaluate=["iid", "ood"],
-        method=MethodConfig(name="Base", trained=False), measure=["known texts"])
+        method=PairMethod(name="Base", trained=False), measure=["known texts"])
     found = execute(run)["metrics"]
     split = titles.title_split(YEARS)
     trained = {text for side in titles.relevant_pairs(split.train) for text in side}
@@ -94,7 +96,7 @@ def test_items_change_and_queries_stay(library):
 def test_a_run_records_each_change_of_items():
     run = RunConfig(
         paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED, evaluate=["iid", "items"],
-        method=MethodConfig(name="Base", trained=False), eval_world=WORLD)
+        method=PairMethod(name="Base", trained=False), eval_world=WORLD)
     found = execute(run)["metrics"]
     assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
     assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"] for how in ("before", "types replaced"))

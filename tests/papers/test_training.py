@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_matrix
 
-from debias_nb.losses import regularized
+from debias_nb.losses import steps
 from debias_nb.runs import runner
 from debias_nb.runs.tasks import base_encoder
 from debias_nb.papers.data.labeled_pairs import training_pairs
-from debias_nb.runs.config import MethodConfig, TrainConfig
+from debias_nb.runs.settings import HingeTraining, PairMethod, PairTraining
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize
 from debias_nb.encoders.interventions import choose
@@ -27,8 +27,8 @@ from debias_nb.runs.training import BestEpoch, PairCollator, batches_of, fine_tu
 from debias_nb.runs.training import title_tokens
 from made import STATIC, WORDS, bert, experiment, load, table
 
-FINETUNED = MethodConfig(name="Finetuned")
-ITVREG = MethodConfig(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5)
+FINETUNED = PairMethod(name="Finetuned")
+ITVREG = PairMethod(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.5)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def few(n=24, seed=0):
 
 def tune(model, base, pairs, method, seed=0, dtype="fp32", **training):
     "Train a model on pairs of `few`."
-    training = TrainConfig(**(dict(learning_rate=1e-3) | training))
+    training = PairTraining(**(dict(learning_rate=1e-3) | training))
     fine_tune(model, base, pair_tokens(base, *pairs), method, training, seed=seed, dtype=dtype)
 
 
@@ -101,7 +101,7 @@ def batches_of_rows(monkeypatch):
 
 
 def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows):
-    settings = TrainConfig(learning_rate=2e-2, epochs=2, batch_size=96)
+    settings = PairTraining(learning_rate=2e-2, epochs=2, batch_size=96)
     model = copy.deepcopy(static)
     data = pair_tokens(static, pairs.left, pairs.right, pairs.labels)
     loss = fine_tune(model, None, data, FINETUNED, settings, seed=3)
@@ -154,7 +154,7 @@ def test_an_epoch_of_items_has_each_once_with_a_query_that_is_drawn(static):
     relevance = csr_matrix(np.eye(5)[[0, 1, 1, 1, 2, 3]]) # one of the items is relevant to three queries, and one to none
     titles = SimpleNamespace(queries=list("abcdef"), items=list("vwxyz"), relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
     tokens = title_tokens(static, titles)
-    training = TrainConfig(loss="hinge", margin=1, hardest=1, learning_rate=1e-2, epochs=2, batch_size=3, epoch_of="items")
+    training = HingeTraining(loss="hinge", margin=1, hardest=1, learning_rate=1e-2, epochs=2, batch_size=3, epoch_of="items")
     sampler = batches_of(tokens, training)["batch_sampler"](range(6), batch_size=3, drop_last=False, seed=0)
     queries = set()
     for epoch in range(20):
@@ -195,7 +195,7 @@ def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
             assert drawn.setdefault((epoch, int(row)), places) == places
         return chosen, weight
 
-    for module in (matching, regularized): # of the whole training set, and of a batch
+    for module in (matching, steps): # of the whole training set, and of a batch
         monkeypatch.setattr(module, "choose", recorded)
     base = load(made[name])
     for size in (4, 7):
@@ -221,7 +221,7 @@ def test_the_loss_has_the_gradient_of_the_formula(made, detached, same):
     x = tokenize(model, left)
     z = tokenize(model, right)
     y = torch.tensor(labels)
-    method = MethodConfig(name="ITVReg", regularizer="itvreg", weight=3., mask_share=.5)
+    method = PairMethod(name="ITVReg", regularizer="itvreg", weight=3., mask_share=.5)
     loss = make_loss(method, model, FrozenBase(base), Course(5))
     sum(loss([column(x), column(z)], y).values()).backward()
     chosen, _ = choose(x, .5, 5, 0, np.arange(24))

@@ -10,7 +10,7 @@ import pytest
 from conftest import SITE, package
 
 PAGES = sorted(SITE.rglob("*.html"))
-FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnose"})
+FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnosis"})
 LARGEST = [max(folder.glob("*.html"), key=lambda page: page.stat().st_size) for folder in FOLDERS] # of each folder of mkdocs' pages
 
 
@@ -124,7 +124,7 @@ def test_search_finds(tab, searched):
 
 KINDS = {
     "start": "index.html", "page of a table": "reports/itvreg/table03.html", "notebook": "losses/pair_losses.html",
-    "diagnosis": "reports/diagnose/questions.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
+    "diagnosis": "reports/diagnosis/questions.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
 }
 
 

@@ -32,7 +32,7 @@ MODELS = ("base", "tuned")
 MOST = 10**6 # of a grade
 ID_OF_TEXT = re.compile(r"\w*\d[\w-]*") # no blank, and a digit
 MANY_ROWS = 10 # of each value of a column that is no text
-NAME_THEM = "name the columns, e.g. --columns left,right,label or --columns anchor,positive,negative"
+TWO_TEXTS = "two columns of texts are needed"
 
 
 def fold_name(name: str) -> str:
@@ -195,7 +195,7 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if columns is None:
         return _assign(name, frame, options)
     if columns.form == "retrieval" and options.form is None:
-        lists = [cells.name for cells in _further(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
+        lists = [cells.name for cells in _unused_columns(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
         if len(lists) == 1: # of the candidates of a query
             return replace(columns, form="candidates", negatives=tuple(lists))
         _check_unlabeled(name, frame, columns, options)
@@ -256,7 +256,7 @@ def _example(frame: pd.DataFrame, options: Options) -> str:
     return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + others[:1])
 
 
-def _only_way(name: str, frame: pd.DataFrame, options: Options, there: str) -> Columns:
+def _only_way(name: str, frame: pd.DataFrame, options: Options, available: str) -> Columns:
     "Return the roles by names. Raises `DataError` where there are none, or several."
     ways = roles([column for column in frame if column != options.group], options.form)
     if len(ways) == 1:
@@ -266,14 +266,14 @@ def _only_way(name: str, frame: pd.DataFrame, options: Options, there: str) -> C
         first = ",".join(ways[0].names)
         raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
     example = _example(frame, options)
-    advice = NAME_THEM
+    advice = TWO_TEXTS
     if example:
         advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
-    raise DataError(f"{name}: {problem} among the columns {there}; a file needs a header; {advice}")
+    raise DataError(f"{name}: {problem} among the columns {available}; a file needs a header; {advice}")
 
 
-def _further(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
+def _unused_columns(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
     "Return the columns that have no role and number no rows."
     where, *_ = (options.where or "").partition("=")
     role_names = {*columns.names, *options.names, where}
@@ -289,7 +289,7 @@ def _numbers_rows(column: str, cells: pd.Series) -> bool:
 
 def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> None:
     "Refuse matches without labels next to a column of numbers, or of true and false, which may be their labels."
-    for cells in _further(frame, columns, options):
+    for cells in _unused_columns(frame, columns, options):
         values = {str(cell).strip().casefold() for cell in cells.explode().dropna()} - {""}
         if values and all(value in ("true", "false") or number_of(value) is not None for value in values):
             names = ",".join([*columns.left, *columns.right])
@@ -299,7 +299,7 @@ def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
     "List the columns that are not used, with their values where these are few."
-    further = [visible(cells.name) + describe_values(cells) for cells in _further(frame, columns, options)]
+    further = [visible(cells.name) + describe_values(cells) for cells in _unused_columns(frame, columns, options)]
     advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in further) else ""
     return f"not used: {', '.join(further)}{advice}" if further else ""
 
@@ -354,7 +354,7 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
-        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {NAME_THEM}")
+        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {TWO_TEXTS}")
     return texts
 
 
@@ -518,8 +518,7 @@ FORMS = {
 }
 
 
-def forms_help() -> str:
-    "List the forms and formats for the help of a command."
-    forms = [f"{name}: {form.needs.replace('`', '')}" for name, form in FORMS.items()]
-    *formats, last = dict.fromkeys(one.title for one in FORMATS.values())
-    return f"Forms, told by names of columns: {'; '.join(forms)}. Formats: {', '.join(formats)} or {last}."
+def formats() -> str:
+    "Name the formats of files."
+    *names, last = dict.fromkeys(one.title for one in FORMATS.values())
+    return f"{', '.join(names)} or {last}"

@@ -37,13 +37,13 @@ def as_id(cell) -> str | None: # None: it is none; 7 and "7" are one id, 0042 an
 
 # ---------------------------------------------------------------- texts by id, and judgments
 
-def _check_columns(name: str, frame: pd.DataFrame, what: str, columns: list[str]) -> None:
+def _check_columns(name: str, frame: pd.DataFrame, title: str, columns: list[str]) -> None:
     "Check that a frame has rows and these columns."
     if not len(frame.columns):
-        raise DataError(f"{name}: no {what}")
+        raise DataError(f"{name}: no {title}")
     if not {*columns} <= {*frame}:
         there = ", ".join(map(repr, frame.columns[:8]))
-        raise DataError(f"{name}: {what} are expected, in columns {', '.join(columns)}; found {there}")
+        raise DataError(f"{name}: {title} are expected, in columns {', '.join(columns)}; found {there}")
 
 
 def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
-        there = f": {', '.join(sorted(places))}" if places else _there(Path(folder))
+        there = f": {', '.join(sorted(places))}" if places else _files_found(Path(folder))
         raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}{there}")
     scores = {}
     for path in paths:
@@ -43,7 +43,7 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 
 
-def _there(folder: Path) -> str:
+def _files_found(folder: Path) -> str:
     "Say what a folder without results holds."
     names = sorted(path.name for path in folder.rglob("*") if path.is_file())
     if any(name.endswith(".csv") for name in names):
@@ -86,7 +86,7 @@ def declared_sets(folder: str | Path) -> list[str]:
     return sets
 
 
-def is_same_data(one: str, other: str) -> bool:
+def is_same_data(left: str, right: str) -> bool:
     "Return whether two names are of the same data: versions and translations begin with the name of their source."
-    first, second = sorted([one.lower(), other.lower()])
+    first, second = sorted([left.lower(), right.lower()])
     return second.startswith(first)

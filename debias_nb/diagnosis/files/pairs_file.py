@@ -10,15 +10,21 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError
+from ...checks import ConfigError, quoted
 from ...files import fingerprint, sha256_file
 from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
 from .samples import ROW_ID, Sample, read_sample, sidecar_of, unmarked
-from ...data.tables import check_file, in_memory
-from ...data.tables import is_retrieval, named_values, path_and_part, read_table, rows_where, spread
+from ...data.tables import check_file, in_memory, is_retrieval, is_text, named_values
+from ...data.tables import path_and_part, read_table, rows_where, spread
+from ...bars import with_bar
+
+
+MATCHING = ("match", "match_from", "other_to") # what a match is
+VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
+READING = ("columns", "group", *MATCHING, "scores", "where") # how a file is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +42,15 @@ class PairFile:
     left_out: dict[str, int] = field(default_factory=dict) # what was left out, in words -> how many
     ids: pd.Index | None = None # of the texts of a corpus, where they have some; those of queries are `query_id`
     scores: tuple[str, str] | None = None # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
-    matching: dict = field(default_factory=dict) # what a match is, as `read_pairs_file` was called: of match, match_from, other_to what was given
+    reading: dict = field(default_factory=dict) # what `read_pairs_file` was asked for: of `READING` what was given
     sample: Sample | None = None # of a pool, where `debias-nb label` chose what is labeled; the frame has `stratum`
 
     def __len__(self):
         return len(self.frame)
+
+    @property
+    def matching(self) -> dict: # of match, match_from, other_to what was given
+        return {name: value for name, value in self.reading.items() if name in MATCHING}
 
     @property
     def left(self) -> list[str]:
@@ -66,7 +76,7 @@ class PairFile:
         if "group" in self.frame:
             content.append(self.frame.group.tolist())
         if self.sample is not None:
-            content.append(self.sample.about)
+            content.append(self.sample.metadata)
         if self.form != "pairs":
             places = [self.frame[name].tolist() for name in ("query", "document", "itself") if name in self.frame]
             content += [self.form, *places, self.corpus]
@@ -167,14 +177,25 @@ def read_pairs_file(
         return source
     names = columns.split(",") if isinstance(columns, str) else columns
     options = Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
-    if not isinstance(source, (str, os.PathLike)):
-        table = in_memory(name or "pairs", source)
-        if ROW_ID in table:
-            raise DataError(f"{name or 'pairs'}: `debias-nb label` wrote these rows; give the path of their file, next to which it stands what a label stands for")
-        rows = _rows(name or "pairs", table, options)
-        content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
-        return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
-    path = str(source)
+    is_path = isinstance(source, (str, os.PathLike))
+    file = _read_file(str(source), options) if is_path else _read_table(source, name, options)
+    given = {option: getattr(options, option) for option in READING}
+    return replace(file, reading={option: value for option, value in given.items() if value not in (None, ())})
+
+
+def _read_table(source, name: str | None, options: Options) -> PairFile:
+    "Read what is in memory."
+    title = name or "pairs"
+    table = in_memory(title, source)
+    if ROW_ID in table:
+        raise DataError(f"{title}: `debias-nb label` wrote these rows; give the path of their file, next to which it stands what a label stands for")
+    rows = _rows(title, table, options)
+    content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
+    return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
+
+
+def _read_file(path: str, options: Options) -> PairFile:
+    "Read a file or a folder."
     check_file(path)
     place, part = path_and_part(path)
     if part and "=" in part:
@@ -192,20 +213,62 @@ def read_pairs_file(
     return _pair_file(_rows(path, table, options), name, path, sha256, options)
 
 
-def read_named_file(
-    name: str,                          # of a test, or `train`
-    source: Source,
-    columns: dict[str | None, tuple[str, ...]], # name -> columns; of None, those of all other files
-    group: str | None, where: str | None,       # of tests
-    scored: bool,                       # whether of five columns the last two are scores
-    **how,                              # match and the like, of `read_pairs_file`
-) -> PairFile:
-    "Read a file with what is asked for under its name. Raise as `read_pairs_file`."
-    own, scores = columns.get(name, columns.get(None)), None
-    if scored and own is not None and len(own) == 5:
-        own, scores = own[:3], tuple(own[3:])
-    of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
-    return read_pairs_file(source, own, name=name, **of_test, **how)
+def check_names(option: str, files) -> None:
+    "Check that files have names that can be printed. Raise `DataError`."
+    if not isinstance(files, dict):
+        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
+    for name in files:
+        if not is_text(name):
+            raise DataError(f"{option}: a name that can be printed is expected, got {quoted(name)}")
+
+
+def named_sources(train: Source | None, tests) -> dict[str, Source]: # `train` first if there is one
+    "Return what is read by name. Raise `DataError` for no test, and for names that are none."
+    check_names("tests", tests)
+    if not tests:
+        raise DataError("no test: at least one is needed, e.g. tests={'new': 'new.csv'}")
+    if "train" in tests:
+        raise DataError("a test is called 'train', which is the name of the training file")
+    return tests if train is None else {"train": train} | tests
+
+
+def read_named_files(
+    train: Source | None,
+    tests: dict[str, Source],
+    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # of all files, or by name, of None those of all others
+    has_scores: bool = False, # whether of five columns the last two are scores
+    progress: bool = False,
+    group: str | None = None, where: str | None = None, # of tests
+    **match_rules,            # match, match_from, other_to
+) -> dict[str, PairFile]: # `train` first if there is one
+    "Read files with one set of options, as a command has it. Raise as `read_pairs_file` and `named_sources`."
+    sources = named_sources(train, tests)
+    by_name = columns if isinstance(columns, dict) else {None: columns}
+    for name in by_name.keys() - {None, *sources}:
+        raise DataError(f"columns: there is no file called {name!r}")
+    files = {}
+    for name, source in with_bar(sources.items(), "reading", progress):
+        names, scores = by_name.get(name, by_name.get(None)), None
+        if has_scores and names is not None and len(names) == 5:
+            names, scores = names[:3], tuple(names[3:])
+        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
+        file = read_pairs_file(source, names, name=name, **of_test, **match_rules)
+        files[name] = replace(file, name=name) if file.path is None else file # of a table that was read without a name
+    return files
+
+
+def reading_options(files: dict[str, PairFile]) -> dict | None: # as of `read_named_files`; None: a command has no options that say it
+    "Return the options of a command that reads files as they were read."
+    columns = {name: (*file.reading.get("columns", ()), *file.reading.get("scores", ())) for name, file in files.items()}
+    options = {"columns": {name: names for name, names in columns.items() if names}}
+    if len({*columns.values()}) == 1:
+        options = {"columns": next(iter(columns.values())) or None}
+    for option in ("group", "where", *MATCHING):
+        values = [file.reading.get(option) for name, file in files.items() if option in MATCHING or name != "train"]
+        if any(value != values[0] for value in values):
+            return None
+        options[option] = values[0] if values else None
+    return options
 
 
 def _cell(cell) -> str:
@@ -269,9 +332,8 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
     note = "; ".join(filter(None, [options.describe(rows), rows.note]))
     left_out = {what: int(count) for what, count in rows.left_out.items() if count}
     ids = rows.corpus.index if "query_id" in rows.frame else None
-    matching = {option: getattr(options, option) for option in ("match", "match_from", "other_to") if getattr(options, option) is not None}
     return PairFile(
-        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None, matching)
+        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None)
 
 
 # ---------------------------------------------------------------- what the command line gives

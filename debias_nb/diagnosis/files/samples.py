@@ -22,14 +22,14 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
 @dataclass(frozen=True, eq=False)
 class Sample:
     "Labeled rows of a sample, and the pool that they were sampled from."
-    about: dict          # as of `sample_files`
+    metadata: dict          # as of `sample_files`
     cases: pd.DataFrame  # of each row with a label, by its line: `stratum`, and `query` where queries are drawn
     left_out: dict[str, int] # rows without a label, in words -> how many
 
     @property
     def sizes(self) -> np.ndarray: # (strata,)
         "Pairs of the pool in each stratum; one stratum of the queries whose first texts differ."
-        return np.array(self.about["strata"])
+        return np.array(self.metadata["strata"])
 
     @property
     def counts(self) -> np.ndarray: # (strata,)
@@ -45,7 +45,7 @@ class Sample:
     @property
     def differing(self) -> float: # in (0, 1]
         "Fraction of the pool that is drawn from; the rest is the same under both models."
-        return float(self.sizes.sum() / self.about["size"])
+        return float(self.sizes.sum() / self.metadata["size"])
 
 
 def sidecar_of(path: str | Path) -> Path:
@@ -56,9 +56,9 @@ def sidecar_of(path: str | Path) -> Path:
 LETTER = "x" # before the digits of an id, so that no program reads a number
 
 
-def _ids(about: dict, pairs: pd.DataFrame) -> list[str]:
+def _ids(metadata: dict, pairs: pd.DataFrame) -> list[str]:
     "Return what rows are known by: their sample and their texts, whatever case and spaces."
-    return [LETTER + fingerprint([about, fold(left), fold(right)])[:12] for left, right in zip(pairs.left, pairs.right)]
+    return [LETTER + fingerprint([metadata, fold(left), fold(right)])[:12] for left, right in zip(pairs.left, pairs.right)]
 
 
 def marked(text: str) -> str:
@@ -74,12 +74,12 @@ def unmarked(text: str) -> str:
 def sample_files(
     path: Path,          # of the table
     pairs: pd.DataFrame, # `left`, `right`, `stratum` and, where queries are drawn, `query`, in the order in which they are labeled
-    about: dict, # `size` of the pool, `strata` (sizes), `looks`, and whatever else tells one sample from another
+    metadata: dict, # `size` of the pool, `strata` (sizes), `looks`, and whatever else tells one sample from another
 ) -> dict[Path, str]:
     "Write a table to label, and a record of how it was sampled."
-    ids = _ids(about, pairs)
+    ids = _ids(metadata, pairs)
     table = pairs[["left", "right"]].map(marked).assign(label="", **{ROW_ID: ids})
-    content = about | {"rows": pairs.drop(columns=["left", "right"]).set_axis(ids).to_dict("index")}
+    content = metadata | {"rows": pairs.drop(columns=["left", "right"]).set_axis(ids).to_dict("index")}
     sidecar = json.dumps(content | {"sha256": fingerprint(content)}, indent=1, ensure_ascii=False)
     has_return = pairs[["left", "right"]].map(lambda text: "\r" in text).any(axis=None)
     quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL

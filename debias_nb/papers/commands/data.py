@@ -20,12 +20,12 @@ def _write_shifts(folder: Path) -> None:
     from ...data.registry import MissingData
     from ...data.sentences import KINDS, NEWS
     from ...settings import WorldConfig
-    from ...runs.config import CorpusConfig
+    from ..settings.pairs import PairsCorpus
     from ..data.labeled_pairs import PLANTED_SPLITS, evaluation_pairs, training_pairs
     questions = ("quora", "askubuntu")
-    planted = CorpusConfig(name="catalogue", world=WorldConfig())
+    planted = PairsCorpus(name="catalogue", world=WorldConfig())
     sources = {"planted/train": partial(training_pairs, planted)}
-    sources |= {f"train/{name}": partial(training_pairs, CorpusConfig(name=name)) for name in (*questions, NEWS, "computers", "shoes")}
+    sources |= {f"train/{name}": partial(training_pairs, PairsCorpus(name=name)) for name in (*questions, NEWS, "computers", "shoes")}
     sources |= {f"planted/{name}": partial(evaluation_pairs, name, planted, planted.world) for name in PLANTED_SPLITS}
     sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None) for name in (*questions, *KINDS, *CATEGORIES)}
     for name, read in sources.items():

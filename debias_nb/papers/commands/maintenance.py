@@ -19,11 +19,11 @@ def publish(
     """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
 
     No record in results/ is left out. Records made with uncommitted changes are refused."""
+    root = project_here()
     from ..notebooks import select
     from ...runs.config import configured, load_experiment
     from ...runs.publish import publish as published
     from ...runs.records import Store
-    root = project_here()
     for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")

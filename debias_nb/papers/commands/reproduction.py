@@ -44,16 +44,6 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
         raise RunnerError(f"-p {name}: {quoted(value)} is no YAML value") from None
 
 
-def _study(name: str, profile: str, **narrowing): # narrowing: as `narrow` takes it
-    "Return what this machine's records say of an experiment, or of the part of it that is asked for."
-    from ...runs.config import load_experiment
-    from ..pages.frame import Results
-    from ...runs.runner import narrow, store_for
-    study = Results().study_of(narrow(load_experiment(name, profile), **narrowing), store_for(profile))
-    study.own = True
-    return study
-
-
 METRIC_NAMES = {"auc05": "AUC(0.05)", "auc": "AUC", "psp1": "PSP@1", "psp5": "PSP@5", "p1": "P@1", "p5": "P@5",
                 "ap": "average precision", "ndcg10": "nDCG@10", "map": "MAP", "mrr": "MRR", "r8": "R@8"}
 
@@ -86,15 +76,15 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     basis = f"reckoned for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
     if profile != "paper":
         committed = Store(project_root() / "results")
-        papers = {experiment.paper for experiment in experiments}
+        papers = {experiment.asked.paper for experiment in experiments}
         places = [place for place in committed.places() if place.split("/")[0] in papers and place.endswith(f".{profile}")]
         source = Measurements(list(chain(*map(committed.records, places))))
         basis = "as the records of like runs took, step for step, one after the other"
     rows = []
     unknown = {}
     for experiment in experiments:
-        records = {} if fresh else finished(experiment.runs(), store_for(profile))
-        costs = forecast(experiment, records, source)
+        records = {} if fresh else finished(experiment.runs, store_for(profile))
+        costs = forecast(experiment.asked, records, source)
         row = costs.row()
         for name in ("steps", "memory (GiB)", "hours"):
             row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
@@ -108,12 +98,11 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
 
 def _run_one(name: str, profile: str, run_id: str, fresh: bool, others: dict[str, object]) -> None: # others: options, which change nothing
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
-    from ...runs.config import load_experiment
-    from ...runs.runner import run_all, store_for
+    from ...runs.runner import load, run_all, store_for
     superfluous = [option for option, value in others.items() if value is not None]
     if superfluous:
         raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(superfluous)}")
-    runs = {run.id: run for run in load_experiment(name, profile).runs()}
+    runs = {run.id: run for run in load(name, profile, full=True).runs}
     check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
     outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
     for why in (outcome.missing | outcome.failed).values():
@@ -149,27 +138,35 @@ def run(
     root = project_here()
     if only is not None:
         return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
-    from ..notebooks import NARROWING, NotebookFailed, execute_notebook, make_runs
-    from ..pages.frame import RunsFailed
+    from ...runs import runner
+    from ..notebooks import NARROWING, NotebookFailed, check_parameters, configuration_of, execute_notebook, runs_itself, template_path
+    from ..pages.frame import Results, RunsFailed, page
+    from ..pages.places import STUDY_OF, page_of
     seed_list = None if seeds is None else parse_seeds(seeds)
     parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
+    configuration = configuration_of(name, profile, root)
+    template = template_path(name if name in STUDY_OF else page_of(configuration), root)
+    values = check_parameters(template, parameters)
+    is_own = runs_itself(template, values)
+    narrowing = {key: values.get(key) for key in NARROWING}
+    experiment = runner.Experiment.of(configuration, full=values.get("full", not is_own), **narrowing)
     if dry_run:
-        from ...runs.config import load_experiment
-        from ...runs.runner import narrow
-        narrowing = {key: value for key, value in parameters.items() if key in NARROWING}
-        return _print_costs([narrow(load_experiment(name, profile), full=full, **narrowing)], profile, fresh)
+        return _print_costs([experiment], profile, fresh)
     try:
         with interruptible():
-            study = make_runs(name, profile, parameters, root)
-            if study:
-                parameters.pop("fresh", None) # they have just been made
-            out = execute_notebook(name, profile, parameters, root)
+            study = None
+            if is_own: # in this process, which has a terminal for their progress
+                outcome = runner.run(experiment, fresh=values.pop("fresh", False), workers=values.get("workers"))
+                study = page(experiment, outcome)
+            out = execute_notebook(template, name, profile, values, root)
     except (NotebookFailed, RunsFailed) as e:
         end(f"{name} at {profile} failed: {e}")
     echo(f"executed: {os.path.relpath(out)}")
-    study = study or _study(name, profile, **{key: value for key, value in parameters.items() if key in NARROWING})
+    if not study: # the notebook has made its own
+        study = Results().study_of(experiment.asked, runner.store_for(profile))
+        study.own = True
     _print_tables(study)
-    trainings = {run.id for run in study.experiment.runs() if run.training}
+    trainings = {one.id for one in experiment.runs if one.training}
     if trainings and trainings.isdisjoint(record["id"] for record in study.finished):
         end(f"nothing of {name} at {profile} that was asked for has been run")
 
@@ -192,34 +189,33 @@ def batch(
     """Make all runs of a profile, then execute its notebooks, whatever fails.
 
     With names of tables or papers, only theirs."""
-    from ...runs.config import configured, load_experiment
-    from ...runs.runner import cores, narrow, run_all, store_for
+    root = project_here()
+    from ...runs import runner
+    from ...runs.config import configured
     from ..notebooks import select
     options = {"full": full}
     if seeds is not None:
         options["seeds"] = parse_seeds(seeds)
-    root = project_here()
     configurations = configured(f"*/*.{profile}.yaml", root)
     if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
     names = select(tables, configurations)
-    first = {} # all runs in one pool of processes, each of which loads its libraries once
     experiments = {}
     for name in names:
         with suppress(ConfigError): # its notebook says so
-            experiments[name] = narrow(load_experiment(name, profile), **options)
-            first |= {run.id: run for run in experiments[name].runs()}
+            experiments[name] = runner.load(name, profile, **options)
     if dry_run:
         return _print_costs(list(experiments.values()), profile, fresh)
     with interruptible():
-        outcome = run_all(list(first.values()), store_for(profile), fresh, workers)
+        outcome = runner.run(*experiments.values(), fresh=fresh, workers=workers) # all in one pool of processes
         failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
             from ..notebooks import execute_all
-            from ..pages.report import has_notebook, page_of
-            pages = [page_of(experiments[name]) if name in experiments else name for name in names]
-            executable = list(filter(has_notebook, dict.fromkeys(pages)))
-            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or cores())
+            from ..pages.places import STUDY_OF, page_of
+            from ..pages.report import has_notebook
+            pages = [page_of(experiments[name].configuration) if name in experiments and name not in STUDY_OF else name for name in names]
+            executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
+            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or runner.cores())
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
     for name, why in failures.items():
         echo(f"failed: {name}: {why}", err=True)
@@ -291,12 +287,12 @@ def status(
 
     Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
+    root = project_here()
     from ..pages.cells import reasons
     from ..pages.report import all_cells
     from ..pages.tables import text_table
     from ...runs.origin import NO_HISTORY, history
     from ...runs.publish import unfounded
-    root = project_here()
     tables = {}
     for cell in all_cells(paper):
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
@@ -324,10 +320,10 @@ def agree():
 
     Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
     of encoder may be on any processor; every count has to be the same."""
+    project_here()
     from ..pages.frame import Results
     from ...runs.records import latest
     from ..reproduce import agreement
-    project_here()
     sides = []
     for store in (Results(fresh=True).store("planted"), Results().store("planted")):
         places = [place for place in store.places() if place.endswith(".planted")]
@@ -343,10 +339,12 @@ def agree():
 def list_names():
     "List methods, and the experiments of a clone of the repository. Data sets and encoders: `data`."
     from typing import get_args
-    from ...runs.config import AuthorsConfig, Intervention, MethodConfig, ScanConfig, REGULARIZER_NAMES
+    from ...runs.settings import REGULARIZER_NAMES, Intervention, PairMethod
+    from ..settings.answers import ScanConfig
+    from ..settings.authors import AuthorsConfig
     from ..notebooks import templates
     values = {
-        "augmentations of pairs": MethodConfig.model_fields["augmentation"].annotation,
+        "augmentations of pairs": PairMethod.model_fields["augmentation"].annotation,
         "interventions": Intervention,
         "losses of authors": AuthorsConfig.model_fields["base"].annotation,
         "students of authors": AuthorsConfig.model_fields["student"].annotation,

@@ -15,7 +15,7 @@ from ...checks import ConfigError, check_known
 from ...files import fingerprint
 from ...settings import WorldConfig
 from .answers import load_answers
-from ...data.corpora import CorpusConfig
+from ..settings.pairs import PairsCorpus
 from ...data.pairs import QuestionPairs, components, load_questions, question_corpora, split_questions
 from .products import CATEGORIES, load_offers, load_products, load_test
 from ...data.sentences import KINDS, NEWS, TEXTS_ONLY, load_news, load_sentences, sentence_texts
@@ -69,7 +69,7 @@ def _of_texts(pairs: QuestionPairs, name: str, subsets=None, offers=None) -> Lab
     return LabeledPairs(name, pairs.left, pairs.right, pairs.labels, None, subsets or {}, info, offers)
 
 
-def _part_of(pairs, corpus: CorpusConfig, part: str):
+def _part_of(pairs, corpus: PairsCorpus, part: str):
     "Sample whole queries of planted pairs for training or held-out pairs, by a fixed seed."
     queries = np.unique(pairs.group)
     selection = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
@@ -175,12 +175,12 @@ def ranking_columns(
 
 class Source(NamedTuple):
     "Readers of the texts of one name; None for what it does not have."
-    train: Callable[[CorpusConfig, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
+    train: Callable[[PairsCorpus, str, float], QuestionPairs] | None = None # of a corpus, a part and a share of it
     test: Callable[[str], LabeledPairs] | None = None
     texts: Callable[[str], list[str]] | None = None # unlabeled
 
 
-def _train_questions(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+def _train_questions(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
     return load_questions(corpus.name, part, share, corpus.share_seed, corpus.holdout, require_hash=True)
 
 
@@ -188,7 +188,7 @@ def _test_questions(name: str) -> LabeledPairs:
     return _of_texts(load_questions(name, "test", require_hash=True), name)
 
 
-def _train_products(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+def _train_products(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
     return load_products(corpus.name, "valid" if part == "heldout" else "train", share, corpus.share_seed)
 
 
@@ -197,7 +197,7 @@ def _test_products(name: str) -> LabeledPairs:
     return _of_texts(test, name, subsets, load_offers(name))
 
 
-def _train_news(corpus: CorpusConfig, part: str, share: float) -> QuestionPairs:
+def _train_news(corpus: PairsCorpus, part: str, share: float) -> QuestionPairs:
     return load_news(share, corpus.share_seed)
 
 
@@ -206,7 +206,7 @@ def _test_sentences(name: str) -> LabeledPairs:
 
 
 def _texts_of_training(name: str) -> list[str]:
-    return training_pairs(CorpusConfig(name=name)).all_texts
+    return training_pairs(PairsCorpus(name=name)).all_texts
 
 
 def _texts_of_answers(name: str) -> list[str]:
@@ -234,7 +234,7 @@ def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Sou
 
 
 @lru_cache(maxsize=4)
-def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs:
+def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
     "Load the `train` or `heldout` pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
     if corpus.name == "catalogue":
         planted_pairs = planted_catalog(corpus.world).labeled_pairs()
@@ -251,7 +251,7 @@ def training_pairs(corpus: CorpusConfig, part: str = "train") -> LabeledPairs:
 
 
 @lru_cache(maxsize=16)
-def evaluation_pairs(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> LabeledPairs:
+def evaluation_pairs(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> LabeledPairs:
     "Load an evaluation set. Raises as `training_pairs`."
     if name == "heldout":
         return training_pairs(corpus, "heldout")

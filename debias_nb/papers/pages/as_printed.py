@@ -10,8 +10,10 @@ from ...checks import ConfigError, check_known
 from ...runs.config import BlockConfig, ExperimentConfig, RunConfig, load_experiment
 from .expected import PrintedSetting, Value, load_expected, of_profile
 from .frame import PROFILES, all_experiments, profiles_of
-from .report import PRINTED_TABLE, page_of
+from .places import address_of, page_of
+from .report import PRINTED_TABLE
 from .tables import text_table
+from ..settings.answers import first_stage
 
 
 NONE = "none" # a setting that is not there, as the number of something that is not done
@@ -41,7 +43,8 @@ def _weight_steps(_experiment, _block, run: RunConfig) -> int:
 
 
 def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
-    return run.training.transfer.corpus if run.method.transfer else None
+    stage = first_stage(run)
+    return stage.corpus if stage else None
 
 
 PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
@@ -321,16 +324,16 @@ def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
     rows = []
     for row in rows_of(comparisons):
         setting = row.comparison.setting
-        links = [f"[{printed_places(paper, name)}](./{page_in(paper, name)}.ipynb)" for name in row.experiments]
+        links = [f"[{printed_places(paper, name)}]({page_in(paper, name)})" for name in row.experiments]
         of_paper, *others = row.cells(PROFILES)
         rows.append([setting.name, ", ".join(links), of_paper, setting.place, *others])
     return text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
 
 
 def page_in(paper: str, experiment: str) -> str:
-    "Name the notebook that shows an experiment, in the folder of its paper."
+    "Return where the notebook is that shows an experiment, seen from the folder of its paper."
     name = f"{paper}/{experiment}"
-    return page_of(load_experiment(name, profiles_of(name)[0])).partition("/")[2]
+    return address_of(load_experiment(name, profiles_of(name)[0]))
 
 
 def key_deviations(

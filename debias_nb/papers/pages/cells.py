@@ -6,8 +6,10 @@ from itertools import product
 from operator import itemgetter
 
 from ...data.registry import load_registry
-from ...runs.config import BlockConfig, ColumnConfig, CorpusConfig, ExperimentConfig, MethodConfig, RunConfig
-from ...runs.config import TableConfig
+from ...runs.config import BlockConfig, ColumnConfig, ExperimentConfig, RunConfig, TableConfig
+from ...runs.settings import CorpusConfig, MethodConfig, PairMethod
+from ..settings.answers import first_stage
+from ..settings.authors import AuthorsMethod
 from .expected import ExpectedTable, Printed, load_expected
 from ...runs.pairing import Side, level, run_on
 from ...runs.records import Records
@@ -150,7 +152,17 @@ FAMILIES = { # regularizer or augmentation -> what tables call it
 
 def remedy_of(method: MethodConfig) -> str | None: # None: it has none
     "Return the regularizer or augmentation that a method is a strength or a variant of."
+    if not isinstance(method, PairMethod):
+        return None
     return FAMILIES.get(method.regularizer) or FAMILIES.get(method.augmentation)
+
+
+def _strength_and_texts(method: MethodConfig) -> dict: # strength, texts and share of `table_rows`
+    if not isinstance(method, PairMethod):
+        return {"strength": None, "texts": "", "share": None}
+    texts = method.texts
+    corpora = ", ".join(texts.corpora) if texts else ""
+    return {"strength": method.weight or None, "texts": corpora, "share": texts.share if texts else None}
 
 
 def table_rows(
@@ -165,13 +177,12 @@ def table_rows(
     method = run.method
     name = method.display
     row = dict(
-        method=name, of="", family=method.name, strength=method.weight or None, suffix="",
-        rate=run.training.learning_rate if run.training else None,
-        texts=", ".join(method.texts.corpora) if method.texts else "", share=method.texts.share if method.texts else None)
-    for share in method.interpolate:
+        method=name, of="", family=method.name, suffix="", rate=run.training.learning_rate if run.training else None,
+        **_strength_and_texts(method))
+    for share in method.mixing_weights:
         at_share = dict(strength=share, suffix=f"@{share:g}", of=name)
         yield row | at_share | dict(method=row_name(name, weight=share))
-    if method.interpolate:
+    if method.mixing_weights:
         if with_tuned:
             yield row | dict(strength=1.)
     elif run.training and isinstance(block.training, tuple):
@@ -268,8 +279,9 @@ def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
         return "the file has no public download: download it manually (`debias-nb data`)"
     is_full = cell.profile == "paper"
     needs = {run.data.name: True} if run.data else {} # name of a data set -> whether all of its files are wanted
-    if run.method.transfer and run.training and run.training.transfer:
-        needs[run.training.transfer.corpus] = True
+    stage = first_stage(run)
+    if stage:
+        needs[stage.corpus] = True
     needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
     lacks = []
     for name, whole in needs.items():
@@ -280,7 +292,7 @@ def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
         if hidden and (whole or not is_part):
             what = f" of {', '.join(hidden)}" if is_part else ""
             lacks.append(f"{name} has no public download{what}: download its files manually (`debias-nb data`)")
-    is_counted = run.method.authors is not None and run.method.authors.counted
+    is_counted = isinstance(run.method, AuthorsMethod) and run.method.is_counted
     if is_full and "/" in run.encoder.name and not is_counted:
         lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]
     return "; ".join(lacks) or "has not been run"

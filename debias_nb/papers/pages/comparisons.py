@@ -19,6 +19,7 @@ from ...runs.config import Names
 from .answers import SHIFTS
 from .cells import COMPLETE, REFERENCE, UNTRAINED_METHODS, Cell, side_of
 from .frame import PROFILES, Results, all_experiments
+from .places import address_of
 from ...runs.pairing import Side, Unpaired, paired_sides, scaled, signed
 from ...runs.records import Records
 from ...measures import stats
@@ -87,9 +88,9 @@ class Line:
         there = cell.profile in self.profiles and self.covers(cell.column)
         return there and all(getattr(self, what) in ("any", getattr(cell, what)) for what in ("shift", "role", "encoder"))
 
-    def where(self, page: str) -> str: # page: of its table
+    def where(self, page: str) -> str: # page: of its table, as `address_of`
         "Return the place of the line as Markdown; of several patterns of columns only the CSV file says what they are."
-        table = f"[{table_title(self.table)}](./{page}.ipynb)"
+        table = f"[{table_title(self.table)}]({page})"
         column = self.column[0].replace("*", "").strip(" :") if len(self.column) == 1 else ""
         role = f"{self.role} base" if self.role != "any" else ""
         encoder = self.encoder if self.encoder != "any" else ""
@@ -197,7 +198,7 @@ class Evidence:
             study = results.load(experiment.name, experiment.profile)
             cells += study.cells
             records |= study.records_by_id
-            pages |= {cell.table: experiment.page or experiment.experiment for cell in study.cells}
+            pages |= dict.fromkeys((cell.table for cell in study.cells), address_of(experiment))
         return cls(cells, records, pages)
 
     def cells(self, table: str) -> list[Cell]:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from ...checks import ConfigError, check_known
-from ...data.corpora import Names
+from ...files import Names
 from ...files import Count, NotNegative, Positive, Settings, Strict, load_config, once_per_state, project_root
 from ...runs.config import Profile
 

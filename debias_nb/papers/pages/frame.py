@@ -9,7 +9,7 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_known
+from ...checks import UserError, check_injected, check_known, stoppable
 from ...files import project_root
 from ...runs.config import ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
@@ -139,38 +139,19 @@ class RunsFailed(UserError, RuntimeError):
     "Runs whose training stopped."
 
 
-def make_study(
-    name: str,             # `paper/experiment`
-    profile: str,
-    narrowing: dict,       # seeds, methods, encoders, weight, full, as `study` has them
-    workers: int | None,   # processes; None: one a core
-    fresh: bool,           # run again what has a record
-) -> Study:
-    """Run what is missing, load what exists.
+def page(experiment, outcome) -> Study: # an `Experiment`, and the `Outcome` of its runs
+    """Return the study that an experiment's records make once it has been run.
 
-    What the configuration does not ask for, and what is run again, goes to this machine's own records. Raises
-    `RunsFailed` naming the runs that failed."""
-    from ...runs.runner import narrow, own_store, run_all, store_for
-    configuration = load_experiment(name, profile)
-    experiment = narrow(configuration, **narrowing)
-    configured_ids = {run.id for run in configuration.runs()} if profile != "planted" and not fresh else ()
-    stored_runs = []
-    own_runs = []
-    for run in experiment.runs():
-        (stored_runs if run.id in configured_ids else own_runs).append(run)
-    outcomes = [
-        run_all(stored_runs, store_for(profile), workers=workers), run_all(own_runs, own_store(), fresh=fresh, workers=workers)]
-    failures = [f"{run}: {why}" for one in outcomes for run, why in one.failed.items()]
-    if failures:
-        raise RunsFailed("; ".join(failures))
-    study = Results().study_of(experiment, store_for(profile), own_store())
+    Raises `RunsFailed` naming the runs that failed."""
+    from ...runs.runner import own_store, store_for
+    if outcome.failed:
+        raise RunsFailed("; ".join(f"{run}: {why}" for run, why in outcome.failed.items()))
+    study = Results().study_of(experiment.asked, store_for(experiment.asked.profile), own_store())
     study.own = True
-    study.changes = {key: narrowing[key] for key in NARROWING if narrowing[key] is not None}
-    record_count = sum(len(one.records) for one in outcomes)
-    trained_count = sum(len(one.trained) for one in outcomes)
-    missing = [why for one in outcomes for why in one.missing.values()]
-    summary = f"{record_count} records, {trained_count} of them run now; {len(missing)} runs lack something."
-    if missing and not record_count:
+    study.changes = experiment.changes
+    missing = outcome.missing.values()
+    summary = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(missing)} runs lack something."
+    if missing and not outcome.records:
         summary += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
     study.summary = "\n".join([summary, *(f"- {why}" for why in dict.fromkeys(missing))])
     return study
@@ -259,9 +240,11 @@ class Results:
     ) -> Study:
         """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
 
-        Raises `RunsFailed` naming the runs that failed, `ConfigError` for a parameter that is unknown or of another type."""
+        Raises `RunsFailed` naming the runs that failed, `RunnerError` for an unknown parameter of papermill's, `ConfigError` for
+        one of another type."""
         if self.is_page:
             return self.load(name, profile)
+        check_injected()
         parameters = dict(seeds=seeds, methods=methods, encoders=encoders, weight=weight, full=full, workers=workers,
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
@@ -271,10 +254,10 @@ class Results:
             stored = self.load(name, profile)
             if stored.finished:
                 return stored
-        try:
-            return make_study(name, profile, narrowing, parameters["workers"], parameters["fresh"])
-        except KeyboardInterrupt:
-            raise RunsFailed(f"{name} was interrupted; finished runs are kept, and the same cell goes on from there") from None
+        with stoppable(name):
+            from ...runs.runner import load, run
+            experiment = load(name, profile, **narrowing)
+            return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
 
     def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study: # as `study`

@@ -13,11 +13,10 @@ import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
-from ...runs.config import ExperimentConfig
 from .cells import Cell, is_printed, row_name
 from .expected import load_expected
 from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
-from .places import is_of_library
+from .places import STUDIES, is_of_library, page_of
 from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
 
@@ -144,10 +143,10 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
-def _tables_of(study: Study, results: Results) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
-    "Yield the tables next to a page of one study, except its cells."
+def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
+    "Yield the tables next to a page of one study, except its cells; further: also of metrics that do not decide."
     for table, runs in study.runs.groupby("table", sort=False):
-        for metric in (None, *runs[runs.further].metric.unique()):
+        for metric in (None, *(runs[runs.further].metric.unique() if further else ())):
             rows = differences(runs, metric=metric).drop(columns=["family", "strength", "paired"]) # the name says all
             rows.insert(0, "table", table)
             yield ".differences", rows
@@ -156,11 +155,11 @@ def _tables_of(study: Study, results: Results) -> Iterator[tuple[str, pd.DataFra
             rows = predictions(changes(study[table.id]), results)
             rows.insert(0, "table", table.id)
             yield ".predictions", rows
-    further = []
+    rows_of_further = []
     for place, own in study.runs[study.runs.further].groupby(FURTHER, sort=False):
         values = of_replicates(own)
-        further.append([*place, values.mean(), values.std(), len(values)])
-    yield ".further", pd.DataFrame(further, columns=[*FURTHER, "value", "std", "n"])
+        rows_of_further.append([*place, values.mean(), values.std(), len(values)])
+    yield ".further", pd.DataFrame(rows_of_further, columns=[*FURTHER, "value", "std", "n"])
 
 
 def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str, bytes]: # file -> content
@@ -179,23 +178,36 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
                 kinds.setdefault(kind, []).append(frames)
     files = {}
     for kind, frames in kinds.items():
-        text = pd.concat(frames).to_csv(index=False, float_format="%.3f", lineterminator="\n")
-        files[f"{name}{kind}.csv"] = text.encode()
+        files[f"{name}{kind}.csv"] = _csv(pd.concat(frames))
     return files
 
 
+def tables_of_study(name: str, results: Results) -> dict[str, bytes]: # file -> content
+    "Return the CSV files of a study: every difference in the metric that decides, and what other kinds of text would bring."
+    kinds = {}
+    for experiment in STUDIES[name]:
+        for profile in profiles_of(experiment):
+            study = results.load(experiment, profile)
+            for kind, frame in _tables_of(study, results, further=False):
+                if len(frame) and kind != ".further":
+                    frame.insert(0, "profile", profile)
+                    frame.insert(0, "paper", study.experiment.paper)
+                    kinds.setdefault(kind, []).append(frame)
+    stem = page_path(name).stem
+    return {f"{stem}{kind}.csv": _csv(pd.concat(frames)) for kind, frames in kinds.items()}
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False, float_format="%.3f", lineterminator="\n").encode()
+
+
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "FINETUNES", "labels": "LABELS", "findings": "FINDINGS", "lambda": "LAMBDA", "report": "REPORT",
-    "cost": "COST", "speed": "SPEED", "contents": "README",
+    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "labels": "diagnosis/LABELS", "findings": "FINDINGS",
+    **{study: study for study in STUDIES}, "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
 ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
-
-
-def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
-    "Name the page that shows an experiment."
-    return f"{experiment.paper}/{experiment.page or experiment.experiment}"
 
 
 def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
@@ -219,7 +231,7 @@ def seen_from_page(
         is_below = target.is_relative_to("nbs/papers")
         if is_below and not is_of_library(target.relative_to("nbs/papers")): # a reader of pages is sent to the page
             target = "reports" / page_path(str(target.relative_to("nbs/papers").with_suffix("")))
-        address = posixpath.relpath(target, posixpath.join("reports", here))
+        address = posixpath.relpath(target, "reports" / page_path(name).parent)
         if not address.startswith("."):
             address = f"./{address}"
         return f"{before}{address}"
@@ -257,6 +269,8 @@ def write_notebook(
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
     files = page_files(page.stem, outputs, notebook.parent)
+    if name in STUDIES:
+        files |= tables_of_study(name, results)
     if beside is not None:
         is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
         files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), is_table).encode()

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from ...checks import check_injected
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .answers import add_verdicts
@@ -369,7 +370,7 @@ def shared_texts(
     if not texts:
         return ""
     enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    return f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that changes](./known_texts.ipynb)."
+    return f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that changes](../studies/new_data.ipynb)."
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
@@ -418,8 +419,9 @@ def show(
     *parts,        # text, DataFrame, Study or figure; what is empty is left out
     alt: str = "", # what a reader who cannot see a figure is told
 ) -> None:
-    "Display the parts of a page."
+    "Display the parts of a page. Raises `RunnerError` for an unknown parameter of papermill's."
     from IPython.display import Markdown, display
+    check_injected()
     for part in parts:
         if isinstance(part, Study):
             part = part._repr_markdown_()

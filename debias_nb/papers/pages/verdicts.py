@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError, check_known
+from ...checks import ConfigError, check_injected, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
@@ -118,7 +118,7 @@ class Claim:
         for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
             outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
-                place = line.where(self.pages.get(line.table, line.table))
+                place = line.where(self.pages.get(line.table, f"./{line.table}.ipynb"))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
         return rows
 
@@ -277,6 +277,7 @@ class Ledger:
         paper: str,                       # `itvreg`, `arr` or `scan`
         evidence: Evidence | None = None, # that claims rest on; None: there is none, as for errata
     ):
+        check_injected()
         self.paper = paper
         self.printed = PrintedCells(paper)
         self.evidence = evidence or Evidence([], {})

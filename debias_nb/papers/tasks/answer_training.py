@@ -28,10 +28,12 @@ from ...encoders.kinds import device_of
 from ...encoders.tokens import autocast, evaluating
 from ...measures.metrics import rank_metrics, rank_replicates
 from ...processes import refuse_several
-from ...runs.config import RunConfig, ScanConfig
+from ...runs.config import RunConfig
+from ..settings.answers import ScanConfig
 from ...runs.records import TrainingFailed
 from ...runs.training import BestEpoch, in_stretches, rows_of, train_with
-from ...losses.scan import Memory, diagnose_weights, effective_size, learn_weights, oracle_weights, shuffle_within_classes
+from ...losses.scan import Memory, learn_weights
+from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
 from ...losses.scan_head import HEADS, ScanHead, joint_loss
 
 
@@ -282,10 +284,8 @@ def fit_answers(
     run: RunConfig,           # its seed decides batches, dropout, random features; `dtype` fp64 rounds gradients
     validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
-    "Train a model. Raise `TrainingFailed` if the loss is not finite, `ValueError` for another loss than cross-entropy."
+    "Train a model. Raise `TrainingFailed` if the loss is not finite."
     training = run.training
-    if training.loss != "cross-entropy":
-        raise ValueError(f"answers are trained with cross-entropy, got loss {training.loss!r}")
     why = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
     refuse_several("answers as runs train them", why)
     scan = run.method.scan or PLAIN

@@ -22,13 +22,14 @@ from ...measures.metrics import rank_metrics
 from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
 from ..data.answers import shared_words
 from ...data.registry import MissingData
-from ...runs.config import CorpusConfig, RunConfig
+from ...runs.config import RunConfig
+from ..settings.answers import AnswersCorpus, first_stage
 from ...runs.tasks import Task, Tested, Trained, overlap_shares
 from ...settings import EncoderConfig
 from ...runs.training import curve_summary
 
 
-def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
+def _part(corpus: AnswersCorpus, key: str, part: str) -> Answers:
     "Return a part of a corpus; of the synthetic dataset, whose test in distribution is called `iid`."
     if not corpus.world:
         return load_answers(key, part, require_hash=True)
@@ -37,7 +38,7 @@ def _part(corpus: CorpusConfig, key: str, part: str) -> Answers:
 
 @lru_cache(maxsize=4)
 def training_answers(
-    corpus: CorpusConfig,
+    corpus: AnswersCorpus,
     part: str = "train", # `train`, or `dev`, which is never disturbed
 ) -> Answers:
     """Return candidates to train or to choose by; in `train`, the corpus's fraction `flip` of the labels is switched.
@@ -57,7 +58,7 @@ PERTURBED_SHARE = .3 # share of candidates that are perturbed
 @lru_cache(maxsize=8)
 def evaluation_answers(
     name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
-    corpus: CorpusConfig, # that a run is trained on
+    corpus: AnswersCorpus, # that a run is trained on
 ) -> Answers:
     "Return an evaluation set. Raise `MissingData`, or `ConfigError` for an unknown name."
     plain = name.removesuffix(" perturbed")
@@ -85,7 +86,7 @@ NAMES = {"wikiqa": "WikiQA", "selqa": "SelQA", "antique": "ANTIQUE"}
 PARTS = ("train", "dev", "test")
 
 
-def counts(corpus: CorpusConfig) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
+def counts(corpus: AnswersCorpus) -> tuple[dict, dict]: # `WikiQA #Q Train` and so on -> number; data for the record
     "Count the questions (#Q) and candidates (#A) of the parts. Raise `MissingData` if there is not one file."
     out = {}
     data = {}
@@ -162,8 +163,8 @@ class AnswersTask(Task):
         if run.training.select == "best":
             parts["dev"] = training_answers(corpus, "dev")
             about[f"dev {corpus.name}"] = _about(parts["dev"])
-        stage = run.training.transfer
-        if run.method.transfer and stage:
+        stage = first_stage(run)
+        if stage:
             parts["transfer"] = load_answers(stage.corpus, stage.part, require_hash=True)
             about[f"transfer {stage.corpus}"] = _about(parts["transfer"])
         return parts, about
@@ -229,7 +230,7 @@ class AnswersTask(Task):
             yield training_answers, run.corpus, "dev"
         elif "known texts" in run.measure:
             yield training_answers, run.data
-        stage = run.training.transfer if run.method.transfer else None
+        stage = first_stage(run)
         if stage:
             yield load_answers, stage.corpus, stage.part
 

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from numpy.random import default_rng
 
-from ...losses.authors import ARR, ContrastiveAuthorLoss, CorrectedTeacher, MulticlassLoss, ProductOfExperts
+from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
+from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
 from ..data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
@@ -31,7 +32,8 @@ from ...encoders.loading import best_device
 from ...trainer import QuietTrainer
 from ...measures.metrics import bootstrap_weights
 from ...runs.records import TrainingFailed
-from ...runs.config import AuthorsConfig, CorpusConfig, MethodConfig, RunConfig
+from ...runs.config import RunConfig
+from ..settings.authors import AuthorsConfig, AuthorsCorpus, AuthorsMethod
 from ...runs.tasks import Task, Tested, Trained, base_model, encoder_files, overlap_shares, random_parts
 from ...measures.rankings import reciprocal_rank
 from .retrieval import first_hits, recall_at
@@ -42,7 +44,7 @@ from ..worlds.planted_authors import author_words
 PUBLISHED_PARTS = {"pan20_train": ("pan20_test", {"cross": "pan21_test"})} # published in parts: validation, tests
 
 
-def _read(name: str, corpus: CorpusConfig) -> Texts:
+def _read(name: str, corpus: AuthorsCorpus) -> Texts:
     return load_texts(name, "quotes" in corpus.cleaned, "signatures" in corpus.cleaned, require_hash=True)
 
 
@@ -50,7 +52,7 @@ SCHEMES = {"paper": paper_split, "random": random_split, "aware": leakage_aware_
 
 
 @lru_cache(maxsize=2)
-def author_split(corpus: CorpusConfig) -> AuthorSplit:
+def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
     """Divide the texts of a corpus into parts.
 
     Raise `MissingData`, `ConfigError` for an unknown corpus, and `ValueError` for a split that leaves nothing.
@@ -100,7 +102,7 @@ def learned_table(
 
 def beginning(
     encoder: EncoderConfig,
-    corpus: CorpusConfig,
+    corpus: AuthorsCorpus,
     seed: int = 0, # of a `learned` table
 ): # a new model each time
     "Return the model as it is before any training. Raise `EncoderError` or `MissingData`."
@@ -111,7 +113,7 @@ def beginning(
 
 
 @lru_cache(maxsize=6)
-def _tokens(encoder: EncoderConfig, corpus: CorpusConfig, part: str):
+def _tokens(encoder: EncoderConfig, corpus: AuthorsCorpus, part: str):
     texts = author_split(corpus).parts()[part].text
     return tokenize(beginning(encoder, corpus), texts, encoder.max_length)
 
@@ -121,7 +123,7 @@ def _vectors(model, run: RunConfig, part: str): # (n, d) of the part's texts
 
 
 @lru_cache(maxsize=2)
-def topic_rows(corpus: CorpusConfig):
+def topic_rows(corpus: AuthorsCorpus):
     "Return rows of the topic model, TF-IDF, for the training texts, which it was fitted to."
     texts = author_split(corpus).train.text
     return text_rows("tfidf", texts)(texts)
@@ -300,14 +302,14 @@ _teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a tab
 
 def teacher_of(run: RunConfig) -> RunConfig:
     "Return the run of the base that a student learns from: the same for all, and for the row of that base."
-    method = MethodConfig(name="teacher", authors=AuthorsConfig(base=run.method.authors.base))
+    method = AuthorsMethod(name="teacher", authors=AuthorsConfig(base=run.method.authors.base))
     return run.model_copy(update={"experiment": "teacher", "method": method, "evaluate": (), "measure": ()})
 
 
 PARTS = {"train": "Training", "cross": "Cross-topic test", "iid": "In-distribution-topic test"}
 
 
-def counts(corpus: CorpusConfig) -> dict[str, float]: # `Training samples` and so on -> number
+def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and so on -> number
     """Count the texts, authors and topics of the parts; `leakage cross` and `leakage iid` where they can be measured.
 
     Raise `MissingData`.
@@ -347,7 +349,7 @@ def excerpt(texts: list[str], words: list[str]) -> str:
     return best
 
 
-def leaks(corpus: CorpusConfig) -> list[dict]: # test topic, training topic, cosine, words, test, training
+def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, cosine, words, test, training
     "Return the pairs of topics across a split that are most alike, with an excerpt of each. Raise as `nearest_topics`."
     split = author_split(corpus)
     out = []

@@ -23,7 +23,9 @@ from ..data.labeled_pairs import ranking_columns, training_pairs
 from ...data.pairs import fold, known_texts, question_corpora, seen_words, word_overlap
 from ..data.products import CATEGORIES, ROLES, words_with_roles
 from ..data.titles import TitleTask
-from ...runs.config import CorpusConfig, MethodConfig, RunConfig
+from ...runs.config import RunConfig
+from ...runs.settings import PairMethod
+from ..settings.pairs import PairsCorpus
 from ...runs.tasks import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
 from .regularization_texts import unlabeled_texts
 from ...runs.matching import RANKING
@@ -113,7 +115,7 @@ def role_importance(
 
 
 @lru_cache(maxsize=16)
-def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap auc05`; `seen words` of what is trained
+def word_measures(name: str, corpus: PairsCorpus | None) -> dict: # `overlap auc05`; `seen words` of what is trained
     "Measure a real test without an encoder: AUC(0.05) of word overlap, and the fraction of words in training."
     pairs = evaluation_pairs(name, corpus, None)
     values = {"overlap auc05": auc_at(pairs.labels, word_overlap(pairs.left, pairs.right), name=name)}
@@ -123,14 +125,14 @@ def word_measures(name: str, corpus: CorpusConfig | None) -> dict: # `overlap au
 
 
 @lru_cache(maxsize=4)
-def training_set(corpus: CorpusConfig) -> frozenset[str]:
+def training_set(corpus: PairsCorpus) -> frozenset[str]:
     "Return the texts that a corpus trains on, folded."
     return frozenset(map(fold, training_pairs(corpus).all_texts))
 
 
 def overlap_parts(
     pairs: LabeledPairs,
-    corpus: CorpusConfig, # that is trained on
+    corpus: PairsCorpus, # that is trained on
 ) -> tuple[dict, dict]: # shares; part -> (n,) booleans, where there are enough pairs of both classes
     "Divide pairs by how many of their texts also occur in training: fractions, matches of each part, and the parts."
     counts = known_texts(training_set(corpus), pairs.left, pairs.right)
@@ -145,7 +147,7 @@ def overlap_parts(
     return values, parts
 
 
-STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { # whose gradient norms are compared
+STRENGTHS = {name: PairMethod(name=name, **settings) for name, settings in { # whose gradient norms are compared
     "ITVReg": {"regularizer": "itvreg", "mask_share": .5},
     "ITVReg (0.15)": {"regularizer": "itvreg", "mask_share": .15},
     "MaskReg": {"regularizer": "maskreg", "mask_share": .15},
@@ -157,7 +159,7 @@ STRENGTHS = {name: MethodConfig(name=name, **settings) for name, settings in { #
 
 
 @lru_cache(maxsize=8)
-def search_of(name: str, corpus: CorpusConfig | None, world: WorldConfig | None) -> TitleTask:
+def search_of(name: str, corpus: PairsCorpus | None, world: WorldConfig | None) -> TitleTask:
     "Return an evaluation set as a search, as `search_among`."
     return search_among(evaluation_pairs(name, corpus, world))
 
@@ -193,7 +195,7 @@ def search_measures(
 
 
 @lru_cache(maxsize=4)
-def training_tokens(encoder: EncoderConfig, corpus: CorpusConfig, loss: str) -> tuple[PairTokens, dict]:
+def training_tokens(encoder: EncoderConfig, corpus: PairsCorpus, loss: str) -> tuple[PairTokens, dict]:
     "Tokenize the training set, and describe it for the record."
     pairs = training_pairs(corpus)
     model = base_model(encoder)

@@ -6,11 +6,11 @@ from itertools import chain
 from numpy.random import default_rng
 
 from ...checks import ConfigError
-from ...data.corpora import CorpusConfig
+from ..settings.pairs import PairsCorpus
 from ..data.labeled_pairs import evaluation_pairs, training_texts
 from ...data.pairs import fold
 from ...settings import WorldConfig
-from ...runs.config import TextsConfig
+from ...runs.settings import TextsConfig
 from ...runs.tasks import lacking
 
 
@@ -41,7 +41,7 @@ def without_test_texts(
 def unlabeled_texts(
     config: TextsConfig,
     evaluate: tuple[str, ...],         # names of evaluation sets
-    corpus: CorpusConfig | None = None, # of these
+    corpus: PairsCorpus | None = None, # of these
     world: WorldConfig | None = None,
 ) -> tuple[str, ...]:
     """Return the texts that a run is regularized on, of `without_test_texts`; a test without files tests nothing.

@@ -8,7 +8,9 @@ import numpy as np
 from ...checks import ConfigError, check_known
 from ...settings import EncoderConfig
 from ...encoders.interventions import importance, word_of_token
-from ...runs.config import CorpusConfig, RunConfig, TextsConfig
+from ...runs.config import RunConfig
+from ...runs.settings import TextsConfig
+from ..settings.titles import TitlesCorpus
 from ...runs.tasks import Tested, base_model, overlap_shares, random_parts, text_tokens, vectors
 from .regularization_texts import without_test_texts
 from .pairs import KEPT_RESAMPLES, MOST, PairTask, importance_shares
@@ -21,7 +23,7 @@ from ...runs.training import PairTokens, title_tokens
 
 
 @lru_cache(maxsize=4)
-def title_split(corpus: CorpusConfig):
+def title_split(corpus: TitlesCorpus):
     """Load the `titles.TitleSplit` of a corpus of titles.
 
     Raise `MissingData` if its files are not there, `ValueError` for a split that leaves nothing.
@@ -46,7 +48,7 @@ def title_split(corpus: CorpusConfig):
 
 
 @lru_cache(maxsize=4)
-def title_mix(corpus: CorpusConfig) -> list:
+def title_mix(corpus: TitlesCorpus) -> list:
     "Return the test set in distribution, joined tick by tick by the shifted titles (Figure 5)."
     if not corpus.ticks:
         raise ConfigError(f"corpus {corpus.display!r}: the evaluation set `mix` needs `ticks`")
@@ -56,7 +58,7 @@ def title_mix(corpus: CorpusConfig) -> list:
 
 
 @lru_cache(maxsize=4)
-def changed_items(corpus: CorpusConfig) -> dict:
+def changed_items(corpus: TitlesCorpus) -> dict:
     "Return the test set in distribution with candidates that change, by how."
     return change_catalog_items(planted_catalog(corpus.world)) if corpus.world else change_items(title_split(corpus))
 
@@ -64,7 +66,7 @@ def changed_items(corpus: CorpusConfig) -> dict:
 COMPOSED = ("mix", "items") # evaluation sets of several tests each, with queries of `iid`
 
 
-def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metrics -> `titles.TitleTask`
+def title_tasks(name: str, corpus: TitlesCorpus) -> dict: # suffix of its metrics -> `titles.TitleTask`
     "Return the retrieval tasks of an evaluation set. Raise as `title_split`, and `ConfigError` for an unknown name."
     if name == "mix":
         return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
@@ -77,7 +79,7 @@ def title_tasks(name: str, corpus: CorpusConfig) -> dict: # suffix of its metric
 
 def unpaired_titles(
     name: str, # of a kind: `ood`, in a planted world of any split
-    corpus: CorpusConfig,
+    corpus: TitlesCorpus,
 ) -> list[str]:
     """Return titles of that kind that are in no pair, neither as query nor as item.
 
@@ -93,7 +95,7 @@ def unpaired_titles(
 def unlabeled_titles(
     config: TextsConfig,
     evaluate: tuple[str, ...], # names of evaluation sets
-    corpus: CorpusConfig,
+    corpus: TitlesCorpus,
 ) -> tuple[str, ...]:
     "Return the titles that a run is regularized on, of `without_test_texts`. Raise as `unpaired_titles`."
     texts = [unpaired_titles(name, corpus) for name in config.corpora]
@@ -162,7 +164,7 @@ def cases(
 
 
 @lru_cache(maxsize=4)
-def _tokens(encoder: EncoderConfig, corpus: CorpusConfig) -> PairTokens:
+def _tokens(encoder: EncoderConfig, corpus: TitlesCorpus) -> PairTokens:
     return title_tokens(base_model(encoder), title_split(corpus).train, encoder.max_length)
 
 

@@ -1,0 +1,86 @@
+"Options that several commands have: their types, what help says of them, and how their texts are read before PyTorch is imported."
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from ..checks import ConfigError
+from .ranges import RANGES
+
+VALUE = "COLUMN=VALUE"
+
+
+def number(name: str, help: str): # name: of `RANGES`
+    "Return the option of a number, with its range in the help."
+    return Option(metavar=f"<{RANGES[name]}>", help=help)
+
+
+def folder(text: str | Path) -> Path: # as help names it; a default is a path
+    "Read a folder. Raise `ConfigError` for what is none that can be written to."
+    path = Path(text)
+    if not str(text).strip() or path.exists() and not path.is_dir():
+        raise ConfigError(f"--out: a folder is expected, got {text!r}")
+    return path
+
+
+def texts_of(text: str) -> str: # a file, or `general`
+    "Check that a file of texts is there. Raise `DataError`."
+    from ..data.sentences import GENERAL_TEXTS
+    from ..data.texts import texts_file
+    if text != GENERAL_TEXTS:
+        texts_file(text)
+    return text
+
+
+def two_prompts(text: str | None) -> tuple[str, str] | None:
+    "Read LEFT,RIGHT. Raise `ConfigError`."
+    if text is None:
+        return None
+    if "," not in text:
+        raise ConfigError(f"--prompts wants LEFT,RIGHT, got {text!r}; a side without a prompt is left empty")
+    left, right = text.split(",", 1)
+    return left, right
+
+
+def names_of(text: str | None) -> list[str] | None:
+    "Read names with commas between them."
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
+Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
+Tests = Annotated[list[str], Option(
+    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates or a corpus (`debias-nb forms` lists forms and formats), or a table of "
+    "`debias-nb label`, labeled as far as you got. Repeatable.")]
+Train = Annotated[str | None, Option(help="What it was trained on, as a test.")]
+Validation = Annotated[list[str] | None, Option(
+    metavar="NAME=FILE", help="Labeled pairs that are no test, on which each strength that you do not set is the best of four. Repeatable.")]
+
+# how files are read
+Columns = Annotated[list[str] | None, Option(
+    metavar="COLUMN,COLUMN", help="Names of columns, such as question1,question2,is_duplicate, of all files, or of one as in new=q1,q2,label; by default "
+    "recognized. Repeatable.")]
+Group = Annotated[str | None, Option(help="Column of tests; each of its values is reported separately.")]
+Where = Annotated[str | None, Option(
+    metavar=VALUE, help="Rows of tests that are read, such as split=test; of one file FILE:COLUMN=VALUE. By default all.")]
+Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
+MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
+OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out. By default all below.")]
+
+# how tests are judged
+Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it; by default the first of each form (`debias-nb forms`).")]
+Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
+Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
+Threshold = Annotated[float | None, number(
+    "threshold", "Score from which on you call a pair a match; by default with 5% false positives in the base.")]
+Sample = Annotated[int | None, number("sample", "Pairs or queries of each test, and pairs of training that are scored, at most; by default all.")]
+Prompts = Annotated[str | None, Option(
+    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or their names; by default the model's own for queries and documents.")]
+Seed = Annotated[int, number("seed", "Random seed of samples and bootstrap.")]
+
+# what becomes of the answer
+Out = Annotated[Path | None, Option(parser=folder, help="Folder for page, numbers and tables.")]
+FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
+    help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")]
+VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]

@@ -1,0 +1,78 @@
+"Methods by name, their strengths, and how they train an encoder."
+import pandas as pd
+import pytest
+
+from debias_nb.checks import ConfigError
+from debias_nb.data.registry import DataError
+from debias_nb.data.texts import read_held_texts
+from debias_nb.diagnosis.demo import offers, small_encoder
+from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
+from debias_nb.diagnosis.methods import (
+    DEFAULTS, METHODS, Method, check_strength, fitting, read_method, read_methods, settings_for, strengths_of, training_rows, tune,
+    without_tests)
+from debias_nb.diagnosis.models import load_model
+from debias_nb.diagnosis.programs import usual_loss
+from debias_nb.measures.metrics import auc_at
+
+LEAST_SQUARES, RANKING = "CosineSimilarityLoss", "MultipleNegativesRankingLoss"
+
+
+@pytest.fixture
+def texts():
+    return read_held_texts(["a text of the new kind", "another one"])
+
+
+def test_a_text_that_also_occurs_in_a_test_is_refused(texts):
+    pairs = read_pairs_file(pd.DataFrame({"left": ["Another one!", "a lamp"], "right": ["one", "a chair"], "label": [1, 0]}))
+    with pytest.raises(DataError, match="1 of 2 also occur in the test new"):
+        without_tests(texts, {"the test new": pairs})
+
+
+def test_a_strength_is_open_until_it_is_given(texts):
+    assert Method("outreg-texts", "outreg", METHODS["outreg"].strength, texts).is_open
+    assert not Method("outreg:1", "outreg", 1.).is_open
+    with pytest.raises(ValueError, match="a rank is a whole number"):
+        check_strength("lora", 1.5)
+
+
+def test_methods_are_read_by_name(texts):
+    names = [*DEFAULTS, "l2sp", "outreg:1", "wise-ft:0.25", "outreg-texts"]
+    assert [method.name for method in read_methods(names, texts)][-4:] == names[-4:]
+
+
+def test_a_loss_of_another_module_is_a_method_and_what_is_none_is_refused():
+    assert read_method("sentence_transformers.sentence_transformer.losses.ContrastiveLoss").source
+    for wrong in ("no_such_module.MyLoss", "os.path", "os.PathLike"):
+        with pytest.raises(ConfigError, match=wrong):
+            read_method(wrong)
+
+
+def test_a_default_strength_fits_the_loss_and_a_given_one_stays():
+    outreg, strong = read_method("outreg"), Method("outreg:1", "outreg", 1.)
+    assert fitting(strong, RANKING) == strong
+    assert fitting(outreg, RANKING).strength > fitting(outreg, LEAST_SQUARES).strength
+    assert min(strengths_of(outreg, RANKING)[1]) > min(strengths_of(outreg, LEAST_SQUARES)[1])
+
+
+def test_triplets_give_a_ranking_loss_a_negative_with_each_match():
+    rows = pd.DataFrame({
+        "query": [0, 0, 0, 1, 1], "left": ["a lamp"] * 3 + ["a chair"] * 2,
+        "right": ["lamps", "tables", "beds", "chairs", "sofas"], "label": [1, 0, 0, 1, 0]})
+    triplets = PairFile("triplets", rows, "", form="candidates")
+    assert usual_loss(triplets) == RANKING
+    made = training_rows(triplets, RANKING).to_pandas()
+    assert made.iloc[:, 1].tolist() == ["lamps", "chairs"] and made.iloc[:, 2].tolist() == ["tables", "sofas"] and made.shape[1] == 3
+
+
+def test_outreg_gains_less_on_offers_like_those_of_training_and_more_on_new_ones():
+    tests = {"like training": offers(600, 0, 1, 0), "new": offers(600, 1, .2, .4)}
+    train, base = read_pairs_file(offers(600, 2, 1, 0)), load_model(small_encoder())
+    settings = settings_for("static", learning_rate=.05, epochs=3, batch_size=50)
+    areas = {}
+    for method in (read_method("plain"), read_method("outreg:1")):
+        model = tune(base, train, method, settings, seed=0).model
+        for name, pairs in tests.items():
+            left, right = (model.encode(pairs[side].tolist(), normalize_embeddings=True) for side in ("left", "right"))
+            areas[method.name, name] = auc_at(pairs.label, (left * right).sum(1))
+    assert areas["outreg:1", "like training"] < areas["plain", "like training"]
+    assert areas["outreg:1", "new"] > areas["plain", "new"]
