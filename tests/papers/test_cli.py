@@ -255,7 +255,7 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     asked = []
     failed, missing = {}, {}
     monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
-    monkeypatch.setattr(runner, "run_all", lambda *args: runner.Outcome({}, missing, failed, []))
+    monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({}, missing, failed, []))
     done = shell("batch", "--runs", "toy/b", "other", "--seeds", "0,2")
     assert done.exit_code == 0 and done.stdout == "", done.output
     assert asked[:2] == [(name, {"full": False, "seeds": [0, 2]}) for name in ("other/c", "toy/b")]
