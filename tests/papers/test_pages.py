@@ -225,7 +225,7 @@ def test_an_experiment_of_a_study_is_executed_by_itself():
     pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
     assert {name: pages.get(name) for name in STUDY_OF} == STUDY_OF and {*STUDY_OF} <= {*templates(ROOT)}
     assert not {*STUDIES} & {*templates(ROOT)}, "a study is no experiment"
-    notebook = template_path("arr/leakage", "small", ROOT)
+    notebook = template_path("arr/leakage", ROOT)
     assert notebook == ROOT / "nbs/papers/studies/experiment.ipynb" and check_parameters(notebook, {"name": "arr/leakage"})
 
 
