@@ -3,6 +3,7 @@ import json
 import posixpath
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,33 @@ def texts(path):
             yield "".join(output.get("data", {}).get("text/markdown", ""))
 
 
+def slug(heading):
+    "The anchor that GitHub gives a heading."
+    words = re.sub(r"\]\([^)]*\)|<[^>]+>", "", heading).strip().lower()
+    return re.sub(r"[^\w -]", "", words).replace(" ", "-")
+
+
+@cache
+def anchors(path):
+    "The parts of a page that a link can lead to."
+    text = "\n".join(texts(path))
+    return {*map(slug, re.findall(r"(?m)^#+ (.+)$", text)), *re.findall(r'<a id="([^"]+)"', text)}
+
+
+def leads(path, part):
+    "Whether a file is there, and the part of it that a link names."
+    if not path.exists():
+        return False
+    return path.suffix not in (".md", ".ipynb") or part.removeprefix("#") in {"", *anchors(path)}
+
+
 def lost(path, folder):
     "The links that lead nowhere, seen from a folder of the project."
     found = []
 
     def look(address):
-        target = local(address, folder)
-        if target and target[0] != "." and not (ROOT / target[0]).exists():
+        target = local(address, folder) or (path.relative_to(ROOT).as_posix(), address) * address.startswith("#")
+        if target and target[0] != "." and not leads(ROOT / target[0], target[1]):
             found.append(address)
         return address
 
@@ -46,6 +67,15 @@ def folder_of(path):
 @pytest.mark.parametrize("path", [*PAGES, *notebooks(ROOT)], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_files(path):
     assert not lost(path, folder_of(path))
+
+
+@pytest.mark.parametrize("address", ["./no_page.md", "./claims.md#a0", "../CLAIMS.md#how-we-decide", "../../nbs/papers/itvreg/claims.ipynb#a0", "#nothing"])
+def test_a_link_that_leads_nowhere_is_found(address, monkeypatch):
+    page = ROOT / "reports/itvreg/errata.md"
+    monkeypatch.setitem(globals(), "texts", lambda path, real=texts: [f"[a]({address}) [b](./claims.md#a1)"] if path == page else real(path))
+    anchors.cache_clear()
+    assert lost(page, folder_of(page)) == [address]
+    anchors.cache_clear()
 
 
 def test_the_commits_of_answered_questions_hold_what_their_commands_run():

@@ -183,3 +183,13 @@ def test_a_finding_answers_first_and_says_how_certain_it_is_and_how_it_was_measu
 def test_the_findings_are_read_in_minutes():
     assert len(FINDINGS) == 6 and len(unfolded(PAGE).split()) <= 1_300
 
+
+
+def test_what_tables_take_on_synthetic_data_is_what_their_records_took():
+    page = (ROOT / "reports/COST.md").read_text("utf-8")
+    rows = re.findall(r"--profile planted --full` \| [\d,]+ \| ([\d.]+) \| ([\d.]+) \|", page)
+    minutes = sorted(float(row[0]) for row in rows)
+    long, tables, least, most, others = map(int, re.search(
+        r"On synthetic data (\d+) of (\d+) take (\d+) to (\d+) minutes, others at most (\d+), below 1 GB", TEXT.replace("data six", "data 6")).groups())
+    assert tables == len(minutes) and max(float(row[1]) for row in rows) < 1
+    assert [others, least, most] == [minutes[-long - 1], minutes[-long], minutes[-1]]

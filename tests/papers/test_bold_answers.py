@@ -8,6 +8,7 @@ import pytest
 
 from debias_nb.papers.pages.answers import BEGINNINGS, COUNT_COLUMNS, FEWEST, OF_CLAIMS, TOO_MANY
 from debias_nb.papers.pages.comparisons import overall
+from debias_nb.runs.config import load_experiment
 
 REPORTS = Path(__file__).parents[2] / "reports"
 COUNTS = list(COUNT_COLUMNS.values()) # better, worse, within a point, cannot tell
@@ -43,6 +44,12 @@ def ends_of(rows: list[dict[str, str]]) -> tuple[float, float]:
     return min(numbers, default=float("nan")), max(numbers, default=float("nan"))
 
 
+def detectable_of(rows: list[dict[str, str]]) -> str: # `2.3 to 3.8`
+    "Say what tests of some rows can detect, from what each says."
+    ends = sorted((end for row in rows for end in re.findall(NUMBER, row.get("detectable, points", ""))), key=float)
+    return " to ".join(dict.fromkeys([ends[0], ends[-1]])) if ends else ""
+
+
 def word_of(rows: list[dict[str, str]], yes: str) -> str: # one of BEGINNINGS
     "Answer from counts, by the rule that the list of pages states."
     better, worse, slight, unsure = (sum(int(row[column]) for row in rows) for column in COUNTS)
@@ -73,6 +80,9 @@ def contradiction(page: str) -> str: # empty where there is none, or nothing to 
     there = [part for part in parts if ends_of(part) == ends]
     if not there:
         return f"{ends} is the range of none of its rows"
+    stated = re.search(r"detectable difference \(80% power\) is (.*?) points", found[2])
+    if stated and stated[1] not in map(detectable_of, there):
+        return f"detectable {stated[1]}, and its rows say {[*map(detectable_of, there)]}"
     words = {word_of(part, yes) for part in there}
     return "" if found[1] in words else f"{found[1]}, and its counts say {words}"
 
@@ -83,6 +93,34 @@ PAGES = sorted(path for path in REPORTS.glob("*/*.md") if path.parent.name in ("
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_an_answer_is_that_of_its_table(path):
     assert not contradiction(path.read_text("utf-8"))
+
+
+PLAIN = ("Finetuned", "plain fine-tuning")
+
+
+def without_place(page: str) -> list[str]:
+    "List the ends of differences from plain fine-tuning which no two means have that the page shows."
+    top, _, below = page.partition("\n## ")
+    rows = [row for table in tables_of(top) for row in table if {*COUNTS, "difference, points"} <= row.keys()]
+    tables = [table for table in tables_of(below) if "−" not in table[0] and any(method in table[0] for method in PLAIN)]
+    lacking = []
+    for row in rows:
+        first, _, other = row[""].partition(" − ")
+        method = first.split(" at ")[0]
+        is_own = re.compile(rf"{re.escape(method)}( \(.*\))?").fullmatch # with a share of masks, in some tables
+        own = [(line[name], line[plain]) for table in tables for line in table for name in filter(is_own, line) for plain in PLAIN if plain in line]
+        means = [pair for pair in own if "—" not in pair] if other.startswith(PLAIN) else []
+        if not means:
+            continue
+        pairs = [(float(one), float(another)) for one, another in means]
+        gaps = [(one - another) * (1 if max(one, another) > 1 else 100) for one, another in pairs]
+        lacking += [f"{row['']}: {end:+.1f}" for end in ends_of([row]) if min(abs(gap - end) for gap in gaps) > .11]
+    return lacking
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_differences_are_those_of_means_that_the_page_shows(path):
+    assert not without_place(path.read_text("utf-8"))
 
 
 PAGE = """# Does it help?
@@ -193,3 +231,32 @@ def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
         if name in bold:
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
+
+
+def settings_of(name: str, table: str, method: str) -> dict: # of the runs of a method in a table, but its name, seeds, and what it is called
+    "Return what distinguishes runs from others."
+    experiment = load_experiment(name, "small")
+    corpora = {column.corpus for one in experiment.tables if one.id == table for column in one.columns}
+    runs = [run for run in experiment.runs() if run.method.name == method and run.encoder.kind == "alignment" and run.data.display in corpora]
+    own = [run.model_dump(mode="json", exclude={"seed", "experiment", "evaluate", "measure"}) for run in runs]
+    names = {"method": ("name", "was"), "corpus": ("label",)}
+    for one in own:
+        one |= {part: {key: value for key, value in one[part].items() if key not in left_out} for part, left_out in names.items()}
+    return own[0]
+
+
+def test_seeds_that_nobody_had_seen_are_of_the_row_above():
+    page = (REPORTS / "scan/table02.md").read_text("utf-8")
+    above, again = [row[""] for row in tables_of(page)[0]][-2:]
+    assert "weighed three times" in above and again == "the same, with seeds that nobody had seen"
+    assert settings_of("scan/table02", "table2", "SCAN, weighted") == settings_of("scan/weights", "weights_again", "SCAN")
+
+
+COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
+
+
+@pytest.mark.parametrize("name", ["scan/table02", "scan/table05", "scan/table06"])
+def test_a_page_says_how_many_seeds_the_rows_of_the_papers_names_have(name):
+    said = re.search(r"\*\*Profile `small`:\*\*.*?(\w+) seeds", (REPORTS / f"{name}.md").read_text("utf-8"))[1]
+    rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small' and method in ('SCAN', 'SCAN-Perturb', 'SCAN-Noise')")
+    assert set(rows.n) == {COUNTED[said]}

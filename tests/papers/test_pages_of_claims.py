@@ -1,6 +1,8 @@
 "Pages that print claims, made from the records of a project that is made here: a column of numbers for each verdict."
 import json
+import re
 import shutil
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,14 @@ import yaml
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
 from debias_nb.papers.pages import details
+from debias_nb.papers.pages.cells import row_name
+from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
 from debias_nb.papers.pages.answers import OF_CLAIMS
 from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on, shared_words
-from debias_nb.papers.pages.printed import fact, text_fact
+from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
 
@@ -114,7 +118,8 @@ def project(tmp_path_factory):
     (root / "expected/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
     claims = ["# Claims", OWN, PARAMETERS, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
-        facts = f"fact('printed', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
+        pair = methods.replace('"', "").replace(", ", " − ")
+        facts = f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
         claims += [f"## {id}\n\n{statement}\n\n*Section 1.*", (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
     claims += ["## A7\n\n- **a** ITVReg is above OutReg.\n- **b** SimCSE is above OutReg.\n\n*Section 2.*",
                ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', 'ITVAug')})",)]
@@ -151,7 +156,7 @@ def test_a_page_of_claims_has_a_row_a_claim(here):
     page = book.page()
     lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines() if "</a>" in line}
     assert [lines[id].split("|")[5].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
-    assert "| +10.00 |" in lines["A1"] and "| −10.00 (no) |" in lines["A2"] and "|  |" in lines["A3"]
+    assert "| ITVReg − Finetuned: +10.00 |" in lines["A1"] and "| OutReg − Finetuned: −10.00 (no) |" in lines["A2"] and "|  |" in lines["A3"]
     assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines["A7b"], "old links find their row"
     assert "ITVReg − Finetuned: +" in lines["A1"] and "<details" not in page, "no relation, no fold"
     answers = book.answer_table("A1", "A7").reset_index()
@@ -161,7 +166,7 @@ def test_a_page_of_claims_has_a_row_a_claim(here):
 def test_claims_show_their_evidence_below_their_cells(here):
     book = read_ledger("itvreg", Results())
     shown = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
-    assert "**holds**: printed +10.00 (expected: > 0)" in shown
+    assert "**holds**: ITVReg − Finetuned +10.00 (expected: > 0)" in shown
     assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown and "[more](./demo.ipynb)" in shown, "two experiments, one page"
     assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
 
@@ -282,3 +287,80 @@ def test_a_path_along_strength_has_intervals(here):
     assert set(path.family) == set(REGULARIZERS) and set(levels.method) == {"Base", "Finetuned"}
     assert (path.low <= path.value).all() and (levels.high >= levels.value).all()
     assert len(differences(Results().load("itvreg/demo", "small")["demo"])) == 2 * (len(LEVELS) - 1)
+
+
+# ---------------------------------------------------------------- what is printed, and what is ours beside it
+
+
+SHOWN = {f"{path.parent.name}/{path.stem}": path for path in [ROOT / "reports/CLAIMS.md", *sorted((ROOT / "reports").glob("*/claims.md"))]}
+PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| topics)?(?: \((?:no|\d+ of \d+)\))?")
+NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
+
+
+def beside_of(page):
+    "Yield the cells of what a paper prints and of ours, of each claim of a page that has both columns."
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if "claims.md#" in cells[0] or "</a>" in cells[0] and len(cells) > 4:
+            yield cells[2], cells[3]
+
+
+def mismatch(printed, ours, values=()): # values: as `printed_differences`
+    "Say where a printed number is no named difference, or one of another direction than ours, or of other names than it is made of."
+    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours]
+    firsts, others = {pair["a"] for pair in own}, {pair["b"] for pair in own}
+    for part in printed.split("; "):
+        match = PRINTED_PART.fullmatch(part)
+        pair = match and re.fullmatch(NAMES, match["name"])
+        if not pair:
+            return f"{part}: no difference is named"
+        ends = [match["low"], match["high"] or match["low"]]
+        if (pair["sign"] == "/") != (match["unit"] == " times") or any((end[0] in "+−") == bool(match["unit"]) for end in ends):
+            return f"{part}: another unit"
+        if pair["a"] in others - firsts:
+            return f"{part}: ours are taken from {pair['a']}"
+        made = values and values.get((pair["a"], pair["b"], pair["sign"]))
+        if made and not {float(end.replace("−", "-").replace(",", "")) for end in ends} <= made:
+            return f"{part}: not what the two differ by"
+    return ""
+
+
+def printed_differences(paper):
+    "Return each pair of methods of a paper, with all their differences in points and ratios, cell by cell."
+    found = {}
+    for table in load_expected(paper).tables.values():
+        cells = {}
+        for cell in table.cells:
+            names = dict(cell.row)
+            place = (names.pop("base", ""), cell.column)
+            if cell.value:
+                cells.setdefault(place, {})[row_name(**names)] = cell.value * POINTS[table.unit]
+        for values in cells.values():
+            for (a, one), (b, other) in permutations(values.items(), 2):
+                found.setdefault((a, b, "−"), set()).add(round(one - other, 2))
+                found.setdefault((a, b, "/"), set()).add(round(one / other, 2))
+    return found
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
+    papers = [name.partition("/")[0]] if name.endswith("/claims") else ["itvreg", "arr", "scan"]
+    values = {}
+    for paper in papers:
+        values |= printed_differences(paper)
+    rows = [(printed, ours) for printed, ours in beside_of(SHOWN[name].read_text("utf-8")) if printed not in ("", "words")]
+    assert len(rows) > 5
+    assert not [found for row in rows if (found := mismatch(*row, values))]
+
+
+@pytest.mark.parametrize("printed, ours, wrong", [
+    ("ITVReg − Finetuned: +1.06 to +1.22", "ITVReg − Finetuned: 0.0 to +1.0", ""),
+    ("Finetuned / Base: 1.94 times", "Finetuned − Base: +3.4 to +49.8", ""),
+    ("+2.30", "Finetuned − Base: +3.3 to +18.8", "+2.30: no difference is named"),
+    ("Base − Finetuned: +2.30", "Finetuned − Base: +3.3 to +18.8", "Base − Finetuned: +2.30: ours are taken from Base"),
+    ("Finetuned / Base: +1.94", "Finetuned − Base: +3.4", "Finetuned / Base: +1.94: another unit"),
+    ("topics on Reddit − topics on Amazon: 1,196 topics", "", ""),
+    ("ITVReg − Finetuned: +9.99", "", "ITVReg − Finetuned: +9.99: not what the two differ by"),
+])
+def test_a_printed_number_of_another_meaning_is_seen(printed, ours, wrong):
+    assert mismatch(printed, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong

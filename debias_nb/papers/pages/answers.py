@@ -72,6 +72,14 @@ def add_verdicts(
     return differences.assign(**{name: points[name] for name in ENDS}, word=words.word.tolist(), finds=words.found.tolist())
 
 
+def judged_together(
+    rows: dict[str, pd.DataFrame], # what is compared -> differences, of `differences`
+) -> dict[str, pd.DataFrame]: # the same, as `add_verdicts`
+    "Judge the rows of a table as one set of comparisons, where its answer is that of all of them."
+    words = add_verdicts(pd.concat(rows, names=["row"]))
+    return {name: words.loc[name] for name in rows}
+
+
 def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
     "Return the smallest and the largest as they are displayed, without minus zero, and their sizes from small to large."
     low, high = round(values.min(), 1) + 0., round(values.max(), 1) + 0.

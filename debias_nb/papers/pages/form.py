@@ -78,16 +78,17 @@ def beside(
     table: str,                            # its name in `expected/` and in the configuration
     like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here; several of one name are averaged
 ) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
-    "Put what a paper prints beside our means, in the rows and columns that both have."
+    "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
     both = [_printed(load_expected(study.experiment.paper).tables[table]), _own(study[table])]
     both = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {})) for rows in both]
     places = [rows[["test", "method"]].drop_duplicates() for rows in both]
     printed, own = (rows.merge(there) for rows, there in zip(both, reversed(places)))
-    rows = pd.concat([printed, own])
+    is_alone = ~both[1].test.isin(both[0].test) & both[1].method.isin(printed.method)
+    rows = pd.concat([printed, own, both[1][is_alone]])
     cells = rows.groupby(["test", "method", "side"], sort=False).agg({"value": "mean", "digits": "first"})
     texts = [f"{value:.{digits:.0f}f}" for value, digits in cells.itertuples(index=False)]
     wide = pd.Series(texts, cells.index, dtype=object).replace("nan", "—").unstack("method", sort=False).fillna("—")
-    order = pd.MultiIndex.from_product([printed.test.unique(), rows.side.unique()]) # as printed
+    order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
     return wide.reindex(order[order.isin(wide.index)], columns=printed.method.unique()), len(printed)
 
 

@@ -93,6 +93,8 @@ class Fact:
     found: str         # a number, or words
     asked: str
     holds: bool | None # None: a number is not there
+    unit: str = ""     # of the number; empty: percentage points
+    number: float | None = None # None: words
 
     @property
     def where(self) -> str:
@@ -104,6 +106,8 @@ def fact(
     numbers: pd.Series | float, # a difference in percentage points, or a ratio; nan for what is not printed
     relation: str,            # > >= < <= or =; ~ within `by` of zero, != not within
     by: float = 0.,
+    unit: str = "", # of the numbers, such as `times`; empty: percentage points
+    at: str = "",   # where all of them are
 ) -> list[Fact]: # one a place
     """Compare printed numbers with a bound, place by place.
 
@@ -121,12 +125,18 @@ def fact(
         expectation = f"not {expectation}"
     facts = []
     for place, number in numbers.items():
-        if isinstance(place, tuple):
-            place = ", ".join(place)
+        names = [place] if isinstance(place, str) else place
         value = round(float(number), 6)
-        text = "not printed" if np.isnan(value) else f"{value:+.2f}".replace("-", "−")
-        facts.append(Fact(label, place, text, expectation, None if np.isnan(value) else bool(RELATIONS[relation](value, by))))
+        text = "not printed" if np.isnan(value) else in_unit(value, unit)
+        holds = None if np.isnan(value) else bool(RELATIONS[relation](value, by))
+        facts.append(Fact(label, ", ".join(filter(None, [at, *names])), text, expectation, holds, unit, value))
     return facts
+
+
+def in_unit(value: float, unit: str = "") -> str: # `+1.06`, `1.94 times`, `1,196 topics`
+    "Return a number as it is displayed: with its sign in points, else with its unit."
+    text = f"{value:,.2f}".removesuffix(".00") + f" {unit}" if unit else f"{value:+.2f}"
+    return text.replace("-", "−")
 
 
 def text_fact(

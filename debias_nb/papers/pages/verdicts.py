@@ -15,7 +15,7 @@ from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
-from .printed import Fact, PrintedCells, describe, in_part, printed_verdict, truths
+from .printed import Fact, PrintedCells, describe, in_part, in_unit, printed_verdict, truths
 from .style import replace_names
 from .tables import text_table
 
@@ -93,14 +93,34 @@ class Claim:
         return "".join(f'<a id="{id.lower()}"></a>' for id in ids)
 
     @property
-    def printed(self) -> str: # e.g. `+0.01 to +0.03 (2 of 4)`; empty where nothing is printed
-        "Say how far the printed numbers go, and whether they bear the claim out where not all do."
-        found = [one.found for one in self.facts if one.holds is not None]
-        numbers = pd.Series([float(text.replace("−", "-")) for text in found if NUMBER.fullmatch(text)], dtype=float)
-        ends = dict.fromkeys(f"{end:+.2f}".replace("-", "−") for end in (numbers.min(), numbers.max())) if len(numbers) else ["words"]
+    def printed(self) -> str: # e.g. `SCAN − w/o FD: +0.01 to +0.03 (2 of 4)`; empty where nothing is printed
+        """Say how far the printed numbers go, each with its difference and unit, and whether they bear the claim out where not all do.
+
+        A difference from what ours are taken from is turned round."""
+        found = [one for one in self.facts if one.holds is not None]
+        numbers = {}
+        for one in found:
+            if one.number is not None:
+                name, sign = self._as_ours(one.label)
+                numbers.setdefault((name, one.unit), []).append(sign * one.number)
+        texts = []
+        for (name, unit), values in numbers.items():
+            ends = dict.fromkeys([min(values), max(values)])
+            extent = " to ".join(in_unit(end + 0., unit) for end in ends)
+            texts.append(f"{name}: {extent.replace(f' {unit} to ', ' to ')}")
         verdict = printed_verdict(self.facts)
         so = {"holds": "", "does not hold": " (no)"}.get(verdict, f" ({verdict.removeprefix('holds in ')})")
-        return f"{' to '.join(ends)}{so}" if found else ""
+        return f"{'; '.join(texts) or 'words'}{so}" if found else ""
+
+    def _as_ours(self, label: str) -> tuple[str, int]: # the sign that turns a number round
+        "Name a printed difference as the page names ours."
+        match = PAIR.match(label)
+        if not match:
+            return label, 1
+        pairs = self.primary("small").comparison.str.extract(PAIR)
+        is_reversed = match["a"] in {*pairs.b} - {*pairs.a}
+        first, other = (match["b"], match["a"]) if is_reversed else (match["a"], match["b"])
+        return f"{_quoted(first)} − {_quoted(other)}", -1 if is_reversed else 1
 
     def rows(self, profiles: list[str]) -> list[list[str]]: # of `claim_table`
         "Return the row of the claim with its verdicts, and one for each line of it with its outcome."
@@ -123,7 +143,6 @@ class Claim:
         return rows
 
 
-NUMBER = re.compile(r"[+−]\d+\.\d+") # of a fact
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"} # sign of the margins of a claim -> its answer where the reverse holds
 
 
