@@ -395,7 +395,7 @@ def files(pairs, encoder, tmp_path_factory):
     return folder
 
 
-WRITTEN = {*FILES, "runs", ".claims.lock"}
+WRITTEN = {*FILES, "runs", ".claims"}
 QUICK = ("--seeds", 2, "--epochs", .1, "--batch-size", 100, "--methods", "base,plain")
 
 

@@ -348,7 +348,7 @@ def test_a_pool_with_pairs_twice_and_both_ways(models, tmp_path):
 
 @pytest.mark.parametrize("sources, message", [
     ({"pool": POOL[:6]}, "6 of 6 are to be labeled, which is too few"),
-    ({"pool": POOL.assign(third=POOL.left)[["label", "third"]]}, "name the columns"),
+    ({"pool": POOL.assign(third=POOL.left)[["label", "third"]]}, "two columns of texts are needed"),
     ({"pool": POOL, "n": 3}, "n must be a whole number from 10, got 3"),
     ({"pool": Pool.texts("nowhere.txt")}, "nowhere.txt"),
 ])

@@ -43,7 +43,7 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
         texts="kind.txt", seeds=2, epochs=.5, folder="records")
     for _ in range(2): # pages of ours are written over
         known = run(**parameters)
-    assert {path.name for path in Path("records").iterdir()} == {"comparison", "diagnosis", "plain", "runs", ".claims.lock"}
+    assert {path.name for path in Path("records").iterdir()} == {"comparison", "diagnosis", "plain", "runs", ".claims"}
     assert {path.name for path in Path("records/comparison").iterdir()} == set(COMPARISON)
     assert list(known["compared"].means().index) == ["base", "plain", "outreg-texts"]
     twin = json.loads(Path("records/diagnosis/report.json").read_text("utf-8"))

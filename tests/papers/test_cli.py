@@ -451,7 +451,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     cells = [cell for cell in all_cells() if cell.profile == "small"]
     finished = {record["id"] for record in store.all() if record["status"] == "finished"}
     assert {name for cell in cells for name in cell.records} == finished
-    assert f"{len(finished)} runs, " in page
+    assert f"{len(finished)} of " in page
     assert "None" not in page and "nan" not in page.replace("the loss is nan", "")
     assert "skip_exec" not in page and "from debias_nb" not in page, "code is left out"
     assert str(tmp_path) not in page and str(ROOT) not in page

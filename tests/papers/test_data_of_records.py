@@ -70,7 +70,7 @@ def once(places):
             about.pop("ranked", None) # what the loss makes of the pairs
             asked.setdefault((name, json.dumps(about)), (config, data))
     runs = [(RunConfig.model_validate_json(config), data) for config, data in dict(asked.values()).items()]
-    return [(run, data) for run, data in runs if not run.is_of_before]
+    return [(run, data) for run, data in runs if not run.is_closed]
 
 
 @pytest.mark.parametrize("places", [
