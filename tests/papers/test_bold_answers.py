@@ -199,7 +199,7 @@ def test_answers_of_claims_are_those_of_their_comparisons():
 
 
 SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: within a point|, the reverse|: by more|: by less)?)")
-RESTING = re.compile(r"\*\*([A-Z][^*]*)\*\* to ((?:\[[^\]]+\]\([^)]*\)(?:, )?)+)")
+RESTING = re.compile(r"\*\*([A-Z][^*]*)\*\*: ((?:\[[^\]]+\]\([^)]*\)(?:, )?)+)")
 OTHERS = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
 
 
