@@ -199,7 +199,7 @@ def test_answers_of_claims_are_those_of_their_comparisons():
 
 
 SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: within a point|, the reverse|: by more|: by less)?)")
-RESTING = re.compile(r"\*\*([A-Z][^*]*)\*\* to ((?:\[[^\]]+\]\([^)]*\)(?:, )?)+)")
+RESTING = re.compile(r"\*\*([A-Z][^*]*)\*\*: ((?:\[[^\]]+\]\([^)]*\)(?:, )?)+)")
 OTHERS = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
 
 
@@ -245,10 +245,10 @@ def settings_of(name: str, table: str, method: str) -> dict: # of the runs of a 
     return own[0]
 
 
-def test_seeds_that_nobody_had_seen_are_of_the_row_above():
+def test_new_seeds_are_of_the_row_above():
     page = (REPORTS / "scan/table02.md").read_text("utf-8")
     above, again = [row[""] for row in tables_of(page)[0]][-2:]
-    assert "weighed three times" in above and again == "the same, with seeds that nobody had seen"
+    assert "weighed three times" in above and again == above.replace(" − ", ", with five new seeds − ")
     assert settings_of("scan/table02", "table2", "SCAN, weighted") == settings_of("scan/weights", "weights_again", "SCAN")
 
 
