@@ -15,8 +15,8 @@ COINED = re.compile("|".join([
     r"put ahead", r"law of forums", r"multi-negative", r"[Kk]eep those near", r"not one to one", r"over the latter", r"advise nothing",
     r"proud of something", r"[Aa]sked before the runs", r"narrow what", r"can be read downwards", r"held to its base",
     r"which is compared with", r"what it says of", r"records? conclude", r"\bit was\b\"", r"(?:encoders|OutReg|ITVReg|weights) changed by",
-    r"lottery", r"that nobody had seen", r"have another one", r"tell the printed story", r"cannot be told\.",
-    r"\"the same[:,]", r"it does not, and the difference", r"goes so in", r"is there \{distance", r"\"came out\"", r"settings its forms want",
+    r"lottery", r"have another one", r"tell the printed story", r"cannot be told\.",
+    r"asks: \"the same[:,]", r"it does not, and the difference", r"goes so in", r"is there \{distance", r"\"came out\"", r"settings its forms want",
 ]))
 
 

@@ -201,7 +201,7 @@ def test_a_page_is_written_with_its_answer_first(here, tmp_path):
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
     assert title == "# Does it help?" and answer.startswith("**Answer.** Yes: ITVReg is ") and answer.endswith("points above plain fine-tuning.")
-    assert "**Yes**: [A1](./claims.md#a1)" in page and "```\nsix seeds\n```" in page and "![dots](./demo.1.svg)" in page
+    assert "[A1](./claims.md#a1) (**Yes**)" in page and "```\nsix seeds\n```" in page and "![dots](./demo.1.svg)" in page
     assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile small`" in page
     assert "[Claims](./claims.md#a1)" in page and "<summary>Where</summary>" in page, "links lead to pages, long sections are folded"
     rows = pd.read_csv(tmp_path / "itvreg/demo.differences.csv")
@@ -231,7 +231,7 @@ def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
 def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
     results = Results()
     study = results.load("itvreg/demo", "small")
-    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, here and elsewhere: **Yes**: [A1]")
+    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, here and elsewhere: [A1]")
     path = here / "nbs/papers/itvreg/claims.ipynb"
     whole = path.read_text("utf-8")
     for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"), (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):

@@ -483,7 +483,7 @@ def resting_on(
             continue
         if only(claim.primary(profile), table=tables).difference.notna().any():
             by_answer.setdefault(claim.answer(profile), []).append(f"[{claim.id}](./claims.ipynb#{claim.id.lower()})")
-    lines = [f"**{answer}**: {', '.join(ids)}" for answer, ids in by_answer.items()]
+    lines = [f"{', '.join(ids)} (**{answer}**)" for answer, ids in by_answer.items()]
     begin = "Claims on these runs, each judged over all of its comparisons" if of_paper else (
         "Claims that use these runs, each judged over all of its comparisons, here and elsewhere")
     return f"{begin}: {'; '.join(lines)}." if lines else ""
