@@ -245,7 +245,7 @@ def settings_of(name: str, table: str, method: str) -> dict: # of the runs of a 
     return own[0]
 
 
-def test_seeds_that_nobody_had_seen_are_of_the_row_above():
+def test_new_seeds_are_of_the_row_above():
     page = (REPORTS / "scan/table02.md").read_text("utf-8")
     above, again = [row[""] for row in tables_of(page)[0]][-2:]
     assert "weighed three times" in above and again == "… with new seeds"
