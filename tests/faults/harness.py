@@ -25,9 +25,9 @@ ROOT = Path(__file__).parents[2]
 SEEDS = (0, 1)
 PARAMETERS = """\
 profile: str = "planted"
-seeds: list[int] | None = None
+seeds: list[int] = None
 fresh: bool = False
-workers: int | None = None"""
+workers: int = None"""
 CELL = {
     "cell_type": "code", "id": "a", "metadata": {"tags": ["parameters"]}, "execution_count": None, "outputs": [],
     "source": PARAMETERS,

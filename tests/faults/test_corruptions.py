@@ -60,7 +60,7 @@ DAMAGED_SETTINGS = {
     "a word for a number": (replaced("batch_size: 32", "batch_size: many"), "batch_size: "),
     "no number": (replaced("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
     "an unknown method": (replaced("- Finetuned\n", "- Finetund\n"), "did you mean 'Finetuned'?"),
-    "an unknown regularizer": (replaced("regulariser: itvreg", "regulariser: itvregg"), "did you mean 'itvreg'?"),
+    "an unknown regularizer": (replaced("regularizer: itvreg", "regularizer: itvregg"), "did you mean 'itvreg'?"),
     "another experiment": (replaced("experiment: demo", "experiment: other"), "itvreg/other"),
     "nothing": (lambda text: "", "a mapping is expected"),
     "a bracket left open": (replaced("scale: a toy world", "scale: [a"), "line "),

@@ -1,6 +1,5 @@
 """Inputs that are drawn at random from families of files and calls, anew at each run: what is right is read as it is meant,
 and what is wrong is refused in words. The seed stands in each failure; `DEBIAS_NB_DRAWS=seed` draws the same again."""
-import gzip
 import json
 import os
 import random
@@ -20,7 +19,6 @@ from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.diagnosis.files.samples import sample_files, sidecar_of
-from debias_nb.diagnosis.labeling import LabelFile
 from debias_nb.measures.stats import paired, verdict
 
 SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
@@ -229,44 +227,6 @@ def label_tables(rng, folder, is_wrong):
     return Draw(lambda: read_pairs_file(other), None if is_wrong else is_right)
 
 
-def tables_that_are_labeled(rng, folder, is_wrong):
-    "What cannot be written back in its form is refused, and stays as it is."
-    sign = rng.choice(",;\t")
-    inside = "" if sign == "\t" else sign # between tabs a cell holds none
-    rows = [["left", "right", "label"]] + [[f'"{text_of(rng, i, "a")}{inside} x"' if inside else text_of(rng, i, "a"), text_of(rng, i, "ü"), rng.choice(("", "1"))] for i in range(9)] + [["a", "b", ""]]
-    form = rng.choice(("lines of JSON", "gz", "bars", "sep=")) if is_wrong else ""
-    ends = rng.choice(("\n", "\r\n", "\r"))
-    sign = "|" if form == "bars" else sign
-    rows = [[cell.replace(";", sign) for cell in row] for row in rows]
-    text = (f"sep={sign}{ends}" if form == "sep=" else "") + ends.join(sign.join(row) for row in rows) + ends
-    content = rng.choice((b"", b"\xef\xbb\xbf")) + text.encode()
-    path = folder / f"a.{'tsv' if sign == chr(9) else 'csv'}"
-    if form == "lines of JSON":
-        path, content = folder / "a.jsonl", b'{"left": "a", "right": "b", "label": ""}\n' * 3
-    if form == "gz":
-        path, content = folder / f"{path.name}.gz", gzip.compress(content)
-    path.write_bytes(content)
-
-    def label():
-        file = LabelFile(path)
-        before = read_pairs_rows(path)
-        line = file.todo.index[0]
-        file.label(line, "0")
-        return before, read_pairs_rows(path), path.read_bytes()
-
-    def is_right(found):
-        before, after, written = found
-        changed = (before != after).sum().to_dict()
-        return changed == {"left": 0, "right": 0, "label": 1} and len(written) == len(content) + 1
-
-    return Draw(label, None if is_wrong else is_right, then=lambda: path.read_bytes() == content)
-
-
-def read_pairs_rows(path):
-    from debias_nb.data.tables import read_table
-    return read_table(path)
-
-
 def texts(rng, folder, is_wrong):
     own = [text_of(rng, i, rng.choice(("ü", "\u202e", "=", "x"))) for i in range(rng.randrange(1, 20))]
     if not is_wrong:
@@ -338,7 +298,7 @@ def parameters(rng, folder, is_wrong):
     return Draw(check, None if is_wrong else lambda found: found is None, f"no parameter called {slip!r}; did you mean {name!r}?", RunnerError)
 
 
-FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results, label_tables, tables_that_are_labeled, texts, runs, parameters]
+FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results, label_tables, texts, runs, parameters]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
