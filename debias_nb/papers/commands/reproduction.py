@@ -2,7 +2,6 @@
 import os
 import re
 from collections import Counter
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -200,10 +199,12 @@ def batch(
     if not configurations:
         raise RunnerError(f"no notebook has a configuration at profile {profile}")
     names = select(tables, configurations)
-    experiments = {}
+    experiments, unreadable = {}, {}
     for name in names:
-        with suppress(ConfigError): # its notebook says so
+        try:
             experiments[name] = runner.load(name, profile, **options)
+        except ConfigError as e:
+            unreadable[name] = str(e)
     if dry_run:
         return _print_costs(list(experiments.values()), profile, fresh)
     with interruptible():
@@ -213,9 +214,11 @@ def batch(
             from ..notebooks import execute_all
             from ..pages.places import STUDY_OF, page_of
             from ..pages.report import has_notebook
-            pages = [page_of(experiments[name].configuration) if name in experiments and name not in STUDY_OF else name for name in names]
+            pages = [name if name in STUDY_OF else page_of(experiment.configuration) for name, experiment in experiments.items()]
             executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
             failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or runner.cores())
+            executable += [*unreadable]
+            failures |= unreadable
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
     for name, why in failures.items():
         echo(f"failed: {name}: {why}", err=True)
