@@ -12,8 +12,7 @@ import html
 import re
 from pathlib import Path
 
-import yaml
-
+from debias_nb.papers.pages.frame import all_experiments, papers
 from notebooks import ROOT
 
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -46,13 +45,10 @@ def sentences(page: Path) -> list[str]:
 def experiment_names() -> re.Pattern:
     "Match every name of a method, and every label of an encoder or corpus, in the configurations."
     names = set()
-    for path in sorted((ROOT / "configs").glob("*/*.yaml")):
-        config = yaml.safe_load(path.read_text("utf-8"))
-        if "experiment" not in config:
-            continue
-        corpora = [corpus for block in config["blocks"] for corpus in block["corpora"]]
-        named = [*config["methods"], *config["encoders"], *corpora]
-        names.update(entry.get(key) for entry in named for key in ("name", "label"))
+    for experiment in (one for paper in papers() for one in all_experiments(paper)):
+        corpora = [corpus for block in experiment.blocks for corpus in block.corpora]
+        named = [*experiment.methods, *experiment.encoders, *corpora]
+        names.update(getattr(part, key, None) for part in named for key in ("name", "label"))
     longest_first = sorted(filter(None, names), key=len, reverse=True)
     return re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first))
 

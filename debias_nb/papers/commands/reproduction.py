@@ -140,11 +140,11 @@ def run(
     from ...runs import runner
     from ..notebooks import NARROWING, NotebookFailed, check_parameters, configuration_of, execute_notebook, runs_itself, template_path
     from ..pages.frame import Results, RunsFailed, page
-    from ..pages.places import STUDY_OF, page_of
+    from ..pages.places import executed_place
     seed_list = None if seeds is None else parse_seeds(seeds)
     parameters = _parameters(p or [], seeds=seed_list, fresh=fresh, full=full, workers=workers)
     configuration = configuration_of(name, profile, root)
-    template = template_path(name if name in STUDY_OF else page_of(configuration), root)
+    template = template_path(executed_place(configuration), root)
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}
@@ -212,9 +212,9 @@ def batch(
         failures = outcome.failed
         if not runs: # a notebook tells of its own runs that failed
             from ..notebooks import execute_all
-            from ..pages.places import STUDY_OF, page_of
+            from ..pages.places import STUDY_OF, executed_place
             from ..pages.report import has_notebook
-            pages = [name if name in STUDY_OF else page_of(experiment.configuration) for name, experiment in experiments.items()]
+            pages = [executed_place(experiment.configuration) for experiment in experiments.values()]
             executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
             failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or runner.cores())
             executable += [*unreadable]

@@ -27,6 +27,11 @@ def page_of(experiment: ExperimentConfig) -> str: # a notebook of `nbs/papers/`
     return STUDY_OF.get(experiment.name) or f"{experiment.paper}/{experiment.page or experiment.experiment}"
 
 
+def executed_place(experiment: ExperimentConfig) -> str: # as `notebooks.template_path` takes it
+    "Name what is executed for an experiment: its page, or the experiment itself where a study sums it up."
+    return experiment.name if experiment.name in STUDY_OF else page_of(experiment)
+
+
 def address_of(experiment: ExperimentConfig) -> str: # `./table03.ipynb`, `../studies/new_data.ipynb`
     "Return where the notebook of that page is, seen from the folder of the experiment's paper."
     place = posixpath.relpath(f"{page_of(experiment)}.ipynb", experiment.paper)

@@ -6,7 +6,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from ...measures.prediction import NODES, SCALE, Prediction, covariance_of, log_odds, predict
-from ...measures.stats import threshold_p
 from .frame import Results, only
 from .tables import PLACE, pairs
 
@@ -93,8 +92,3 @@ def predictions(
             worse = float(new.below(log_odds(base - 1) - log_odds(base), of_run))
             rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
-
-
-def count_excluded(shifts: pd.DataFrame, loss: float) -> int: # shifts: of `changes`; loss: in points
-    "Count the shifts on which a loss of so many points is excluded at 5%, one by one."
-    return sum(row.difference > -loss and threshold_p(row.paired, -loss) / 2 < .05 for row in shifts.itertuples())

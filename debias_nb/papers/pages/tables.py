@@ -8,8 +8,7 @@ from ...checks import check_injected
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .answers import add_verdicts
-from .cells import UNTRAINED_METHODS, is_printed, reasons, row_name
-from .expected import load_expected
+from .cells import UNTRAINED_METHODS, reasons
 from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
@@ -275,29 +274,6 @@ def rests_on(
     if comparisons.all_runs.all():
         return text
     return f"{text}\n\n{APART}"
-
-
-def printed_table(
-    paper: str,
-    table: str,   # its name in `expected/`
-    study: Study, # at profile `paper`: ours stand before the paper's
-) -> pd.DataFrame: # base encoders and methods down, columns across
-    "Return the paper's own numbers, as printed, and ours on the paper's own data where there are any."
-    paper_table = load_expected(paper).tables[table]
-    own_cells = [cell for cell in study.cells if cell.table == table and cell.value is not None]
-    rows = []
-    for one in paper_table.cells:
-        text = "not printed"
-        if one.value is not None:
-            text = _with_std(one.value, one.std, paper_table.decimals)
-        for ours in own_cells:
-            if is_printed(ours, one):
-                text = f"{_with_std(ours.value, ours.std, paper_table.decimals)} / {text} / {ours.status}"
-        method = row_name(**one.row)
-        if one.quoted:
-            method += " (quoted)"
-        rows.append(dict(encoder=one.row.get("base", ""), method=method, test=one.column, text=text))
-    return wide(pd.DataFrame(rows))
 
 
 def missing(
