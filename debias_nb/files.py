@@ -25,15 +25,15 @@ def package_file(name: str) -> Path:
 
 def project_root(
     start: str | Path | None = None, # a folder to walk up from; default: the current one, then this file's
-) -> Path: # the folder that holds `settings.ini` and `configs/`
+) -> Path: # the folder that holds `settings.ini` and `experiments/`
     "Return the project's root. Raise `ConfigError` if no folder above is one."
     origins = [start] if start else [Path.cwd(), package_file(".")]
     for origin in origins:
         origin = Path(origin).resolve()
         for folder in [origin, *origin.parents]:
-            if (folder / "settings.ini").is_file() and (folder / "configs").is_dir():
+            if (folder / "settings.ini").is_file() and (folder / "experiments").is_dir():
                 return folder
-    raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and configs/")
+    raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/")
 
 
 def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict: # entries: of the package, by name

@@ -158,7 +158,7 @@ def test_without_mteb_the_command_says_what_to_install(clone, monkeypatch):
 
 
 def test_the_committed_file_is_the_one_that_is_described():
-    folder = project_root() / "results"
+    folder = project_root() / "experiments"
     source = json.loads((folder / "finetunes.json").read_text("utf-8"))
     file = folder / "finetunes.csv.xz"
     assert sha256_file(file) == source["sha256"] and file.stat().st_size == source["bytes"] <= 150_000
@@ -179,7 +179,7 @@ def of_tuned(tuned, base, changes, **columns):
 
 def test_a_file_of_scores_that_was_changed_is_refused(tmp_path, monkeypatch):
     for name in ("finetunes.json", "finetunes.csv.xz"):
-        shutil.copy(project_root() / "results" / name, tmp_path)
+        shutil.copy(project_root() / "experiments" / name, tmp_path)
     monkeypatch.setitem(PAGE.read_changes.__globals__, "RESULTS", tmp_path)
     assert len(PAGE.read_changes()) == json.loads((tmp_path / "finetunes.json").read_text())["rows"]
     (tmp_path / "finetunes.csv.xz").write_bytes(lzma.compress(b"tuned,base\n"))

@@ -86,9 +86,9 @@ def test_the_commits_of_answered_questions_hold_what_their_commands_run():
     for row in rows:
         commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`", row).groups()
         assert f"| {commit} |" in row
-        held = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
+        held = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"] # as they were called there
         page = re.search(r"\| `(reports/\S+\.md)` \|", row)
         there = [(commit, file) for file in held] + ([(pages_at, page[1])] if page else [])
         for at, file in there:
             subprocess.run(["git", "cat-file", "-e", f"{at}:{file}"], cwd=ROOT, check=True)
-            assert not (ROOT / file).exists(), f"{file}: {row}"
+            assert not (ROOT / re.sub("^(configs|results)/", "experiments/", file)).exists(), f"{file}: {row}"

@@ -365,7 +365,7 @@ def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_w
     strengths = study["table3"].groupby("method").strength.first()
     assert strengths["OutReg"] == 1 and strengths[["Base", "Finetuned"]].isna().all()
     configured = {run.id for run in load_experiment("itvreg/table03", "small").runs()}
-    assert kept.folder == ROOT / "results" and own.folder == folder
+    assert kept.folder == ROOT / "experiments" and own.folder == folder
     assert {run.id for run in standing} <= configured
     assert others and not {run.id for run in others} & configured
 

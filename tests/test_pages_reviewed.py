@@ -107,7 +107,7 @@ def answer_of(page):
 
 
 NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)") # not the 8 of R@8, nor the 2 of potion-base-2M
-ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md") if (ROOT / "configs" / path.parent.name).is_dir())
+ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md") if (ROOT / "experiments" / path.parent.name).is_dir())
 ANSWERING = [path for path in ANSWERING if path.stem not in OF_PAPER]
 FORM = re.compile(r"(table|figure)\d+") # pages whose words are limited
 

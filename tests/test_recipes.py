@@ -27,7 +27,7 @@ from made import shrunk
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
 FENCED = re.compile(r"(?P<before>[^\n]+)\n\n```\w+\n(?P<text>.*?)```", re.DOTALL)
-FILE = re.compile(r"(?<!\()(?:nbs|configs|debias_nb)/[\w/.]+\.(?:ipynb|yaml|py)")
+FILE = re.compile(r"(?<!\()(?:nbs|experiments|debias_nb)/[\w/.]+\.(?:ipynb|yaml|py)")
 
 
 # Reading a recipe
@@ -112,7 +112,7 @@ def tool(name, *args, cwd):
     return printed
 
 
-FOLDERS = ("nbs", "debias_nb", "configs", "expected", "reports", "tests", "tools")
+FOLDERS = ("nbs", "debias_nb", "experiments", "reports", "tests", "tools")
 FILES = ("settings.ini", ".gitignore", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
 
 
@@ -203,7 +203,7 @@ def extended(tmp_path_factory):
     "Make a copy of the project in which all recipes are followed."
     folder = tmp_path_factory.mktemp("extended") / "project"
     data = folder.with_name("data")
-    copy_to(folder, "results", "bench")
+    copy_to(folder, "bench")
     data.mkdir()
     for add in RECIPES.values():
         add(folder)
@@ -278,7 +278,6 @@ def test_a_corpus_is_found_and_read(project):
 
 
 def test_a_claim_gets_a_verdict(project):
-    (project / "results").symlink_to(ROOT / "results")
     add_claim(project)
     heading, code = blocks("Add a claim")
     with opened(project / code.files[0]) as nb:
@@ -298,9 +297,9 @@ def test_a_claim_gets_a_verdict(project):
 def test_a_table_becomes_a_page(extended):
     run, publish = commands("Add a table")
     tool("debias-nb", *run, "--workers", "1", cwd=extended)
-    assert "itvreg/remedies.planted" not in Store(extended / "results").places()
+    assert "itvreg/remedies.planted" not in Store(extended / "experiments").places()
     tool("debias-nb", *publish, cwd=extended)
-    assert len(Store(extended / "results").records("itvreg/remedies.planted")) == 4
+    assert len(Store(extended / "experiments").records("itvreg/remedies.planted")) == 4
 
     written = write_page("itvreg/remedies", extended / "reports", Results(is_page=True))
     assert {"remedies.md", "remedies.csv", "remedies.differences.csv"} <= {path.name for path in written}

@@ -102,7 +102,7 @@ def test_what_is_collected_says_where_it_is_from(tmp_path, monkeypatch):
 
 
 def test_the_library_says_what_the_committed_records_say():
-    results = project_root() / "results"
+    results = project_root() / "experiments"
     source = json.loads((results / "labels.json").read_text("utf-8"))["files"]
     for name, about in source.items():
         assert (results / name).stat().st_size < 3 << 20
@@ -132,8 +132,7 @@ def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_pa
     page = defined_in("finetunes")
     scores = page.eligible(page.read_changes())
     changes = scores[~scores.base.isin(page.bases_without_embeddings(page.read_changes()))]
-    for name in ("results", "configs"):
-        (tmp_path / name).symlink_to(root / name)
+    (tmp_path / "experiments").symlink_to(root / "experiments")
     for name in ("reports", "debias_nb/diagnosis"):
         (tmp_path / name).mkdir(parents=True)
     other = changes[changes.trained != "yes"]

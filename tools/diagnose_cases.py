@@ -12,7 +12,7 @@ search        `questions` again, tested by retrieval: each question is to find i
 
 Texts of a corpus whose terms do not allow it (`RESTRICTED`) are not shown: their place in the file stands for them.
 
-Encoders, rates and epochs are those of the tables in configs/itvreg. Files of pairs are written to a folder of their
+Encoders, rates and epochs are those of the tables in experiments/itvreg. Files of pairs are written to a folder of their
 own first, since `diagnose` reads what anybody would give it.
 """
 import argparse

@@ -1,6 +1,6 @@
 """Make the file of published fine-tunes from a clone of https://github.com/embeddings-benchmark/results:
 
-python tools/finetunes.py CLONE                     write results/finetunes.csv.xz and results/finetunes.json
+python tools/finetunes.py CLONE                     write experiments/finetunes.csv.xz and experiments/finetunes.json
 python tools/finetunes.py CLONE --out FOLDER        write both elsewhere
 
 A row is a task of which a fine-tune and the model that it was adapted from both have a score. What is adapted from
@@ -247,7 +247,7 @@ def write(table: pd.DataFrame, folder: Path, clone: Path, version: str) -> None:
     file = folder / FILE
     text = table.to_csv(index=False, float_format="%.12g", lineterminator="\n")
     file.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
-    source = json.loads((ROOT / "results/finetunes.json").read_text("utf-8"))
+    source = json.loads((ROOT / "experiments/finetunes.json").read_text("utf-8"))
     source["upstream"] = {"repository": REPOSITORY, "commit": commit_of(clone), "mteb": version}
     counts = {"rows": len(table), "fine_tunes": table.tuned.nunique(), "bases": table.base.nunique()}
     source |= {"sha256": sha256_file(file), "bytes": file.stat().st_size} | counts
@@ -257,7 +257,7 @@ def write(table: pd.DataFrame, folder: Path, clone: Path, version: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clone", type=Path, help="folder of the clone")
-    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the files")
+    parser.add_argument("--out", type=Path, default=ROOT / "experiments", help="folder of the files")
     args = parser.parse_args(arguments)
     facts = installed_facts()
     try:

@@ -1,8 +1,8 @@
-"""Make the records of reports/diagnosis/LABELS.md, as configs/labels.yaml states them:
+"""Make the records of reports/diagnosis/LABELS.md, as experiments/labels.yaml states them:
 
 python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
 python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
-python tools/labels.py collect          write results/all_clear.csv.xz, results/labels.csv.xz and results/labels.json, and what the
+python tools/labels.py collect          write experiments/all_clear.csv.xz, experiments/labels.csv.xz and experiments/labels.json, and what the
                                         library says of them, debias_nb/diagnosis/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
@@ -42,10 +42,10 @@ from debias_nb.runs.training import fine_tune
 from debias_nb.settings import EncoderConfig
 
 ROOT = project_root()
-SETTINGS = load_yaml(ROOT / "configs/labels.yaml")
+SETTINGS = load_yaml(ROOT / "experiments/labels.yaml")
 LABELS = SETTINGS["labels"]
 PARTS = ROOT / "_runs/labels"
-RESULTS = ROOT / "results"
+RESULTS = ROOT / "experiments"
 DECIMALS = 4 # of percents and fractions in the files
 GENERAL = ["qnli", "sundry"] # corpora of the general texts
 

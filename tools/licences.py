@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Licences
 
 Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml`, `debias_nb/encoders.yaml`, \
-`results/finetunes.json` and `results/authors_code.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+`experiments/finetunes.json` and `experiments/authors_code.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
 """
 NVIDIA = """\
 The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \
@@ -57,9 +57,9 @@ def render() -> str:
     lock["torch"] = read("requirements/cuda.lock")["torch"]
     data = described("data/datasets.yaml")["datasets"]
     encoders = described("encoders.yaml")
-    source = json.loads((ROOT / "results/finetunes.json").read_text("utf-8"))
+    source = json.loads((ROOT / "experiments/finetunes.json").read_text("utf-8"))
     scores = [source["name"], source["license"]]
-    code = json.loads((ROOT / "results/authors_code.json").read_text("utf-8"))["sources"].values()
+    code = json.loads((ROOT / "experiments/authors_code.json").read_text("utf-8"))["sources"].values()
     parts = [
         HEAD,
         "## Data sets\n",

@@ -215,8 +215,8 @@ def write_published(root: Path) -> None: # of the project
     Items are those of tasks that have one subset and whose score is a mean over them."""
     import pandas as pd
     from debias_nb.files import load_yaml
-    scores = pd.read_csv(root / "results/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
-    has_mean = scores.kind.isin(load_yaml(root / "configs/finetunes.yaml")["means"]) & (scores.groupby("task").subsets.transform("max") == 1)
+    scores = pd.read_csv(root / "experiments/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
+    has_mean = scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"]) & (scores.groupby("task").subsets.transform("max") == 1)
     tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
     by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
     folder = root / "debias_nb/diagnosis"

@@ -32,7 +32,7 @@ def notebook_hash(path: Path) -> str:
     return fingerprint([[cell["cell_type"], joined(cell["source"]), cell["metadata"]] for cell in cells])
 
 
-SOURCES = ("bench", "configs", "debias_nb", "expected", "nbs", "requirements", "results", "workflow", "_runs") # folders that a page may read
+SOURCES = ("bench", "debias_nb", "experiments", "nbs", "requirements", "_runs") # folders that a page may read
 
 
 def project_files(root: Path) -> list[str]: # relative paths

@@ -22,7 +22,7 @@ from notebooks import ROOT
 LIST = ROOT / "tests" / "restricted.bin"
 LONG, SHORT = 8, 5 # words
 BYTES = 6 # of a digest
-FOLDERS = ("reports", "nbs", "results", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "configs", "expected")
+FOLDERS = ("reports", "nbs", "experiments", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench")
 TEXTS = (".md", ".html", ".json", ".jsonl", ".ipynb", ".csv", ".yaml", ".svg", ".parquet")
 WORD = re.compile(r"[^\W\d_]+")
 APART = re.compile(r'["<>|\n:()\[\]{}`*]|\\n')

@@ -1,6 +1,6 @@
 """What runs cost, before any of them is made: steps, batch, memory and hours.
 
-At the papers' own scale all is reckoned from `configs/device/costs.yaml`: the sizes of the data and the shapes of the
+At the papers' own scale all is reckoned from `experiments/costs.yaml`: the sizes of the data and the shapes of the
 encoders. At other scales the records of like runs say it: how many steps an epoch has on the same data, and how long a
 step takes.
 """
@@ -72,7 +72,7 @@ class Reckoning:
     "What runs cost on the device of `costs.yaml`, from the sizes of the data and the shapes of the encoders."
     def __init__(self, root: Path | None = None): # of the project; default: found from here
         root = root or project_root()
-        self.assumptions = load_yaml(root / "configs/device/costs.yaml")
+        self.assumptions = load_yaml(root / "experiments/costs.yaml")
         bench = root / "bench/gpu.json"
         self.peak_shares = {} # task -> share of the device's peak, where it was measured
         measurement = json.loads(bench.read_text("utf-8")) if bench.is_file() else {"device": "cpu"}

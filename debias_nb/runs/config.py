@@ -177,7 +177,7 @@ class ColumnConfig(Strict):
 
 class TableConfig(Strict):
     "Numbers that make a table. Rows are encoders × methods."
-    id: str                      # its name in `expected/<paper>.yaml`
+    id: str                      # its name in `experiments/printed/<paper>.yaml`
     metric: str = "auc05"
     unit: Literal["percent", "fraction", "count"] | None = None # default: the paper's; percent for tables of ours
     also: Names = () # further metrics, shown below the table
@@ -210,7 +210,7 @@ class ExperimentConfig(Strict):
     methods: tuple[AnyMethod, ...]
     tables: tuple[TableConfig, ...] = ()
     world: World | None = None   # a world that is drawn, not trained on
-    resamples: Natural | None = None # of each test that results/ keeps, of the 200 that a run makes; default: all
+    resamples: Natural | None = None # of each test that experiments/ keeps, of the 200 that a run makes; default: all
 
     @property
     def name(self) -> str: # `paper/experiment`
@@ -288,12 +288,12 @@ class ExperimentConfig(Strict):
 
 
 def configured(
-    pattern: str, # of files in `configs/`
+    pattern: str, # of files in `experiments/`
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> list[str]: # `paper/experiment`
     "List the experiments with a configuration in such a file."
-    files = (Path(root or project_root()) / "configs").glob(pattern)
-    return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files})
+    files = (Path(root or project_root()) / "experiments").glob(pattern)
+    return sorted({f"{file.parent.name}/{file.name.partition('.')[0]}" for file in files if "." in file.stem})
 
 
 _read_once = once_per_state(load_config)
@@ -304,13 +304,13 @@ def load_experiment(
     profile: Profile,
     root: str | Path | None = None, # the project's root; default: found from here
 ) -> ExperimentConfig:
-    "Read and validate `configs/<paper>/<experiment>.<profile>.yaml`. Raise `ConfigError`."
-    folder = Path(root or project_root()) / "configs"
+    "Read and validate `experiments/<paper>/<experiment>.<profile>.yaml`. Raise `ConfigError`."
+    folder = Path(root or project_root()) / "experiments"
     name_and_profile = f"{name}.{profile}"
     path = folder / f"{name_and_profile}.yaml"
-    names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.yaml"))]
+    names = [f"{file.parent.name}/{file.stem}" for file in sorted(folder.glob("*/*.*.yaml"))]
     check_known("configuration", name_and_profile, names, ConfigError)
-    source = f"configs/{name_and_profile}.yaml"
+    source = f"experiments/{name_and_profile}.yaml"
     config = _read_once(path, ExperimentConfig, source)
     if (config.name, config.profile) != (name, profile):
         raise ConfigError(f"{source}: says it is {config.name} at {config.profile}")

@@ -18,7 +18,7 @@ PACKAGES = (
 )
 GIT_VARIABLES = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} # a git hook sets them, and they point elsewhere
 # What runs: outputs and metadata of notebooks are none of it, nor what a finished run changes.
-CODE = ("debias_nb", "configs", "expected", "pyproject.toml", "requirements")
+CODE = ("debias_nb", ":(glob)experiments/**/*.yaml", "pyproject.toml", "requirements")
 
 
 def git(root: Path, *args: str) -> str:

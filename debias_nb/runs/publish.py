@@ -4,6 +4,7 @@ import re
 import subprocess
 import warnings
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -24,13 +25,13 @@ def publish(
     root: Path,            # of the clone
     replace: bool = False, # records that are there and say otherwise
 ) -> tuple[list[str], list[str]]: # ids: added, and there already
-    """Add this machine's records of an experiment to those in `results/`, all or none; those that are there stay.
+    """Add this machine's records of an experiment to those in `experiments/`, all or none; those that are there stay.
 
     Raise `RecordError` naming the runs of which another record is there, or whose code is in no commit, and files in
-    `results/` that something else has changed.
+    `experiments/` that something else has changed.
     """
     source = own_store()
-    target = Store(root / "results")
+    target = Store(root / "experiments")
     commits = history(root)
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
@@ -58,6 +59,7 @@ def publish(
     return [record["id"] for record in records], present
 
 
+FOLDERS = ("configs", "experiments") # of configurations: until 29 November 2026, and since
 WORLDS = re.compile(r"worlds: \[.*?(\d+)\]") # earlier configurations listed what is counted now,
 SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 
@@ -65,12 +67,14 @@ SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 @lru_cache(maxsize=None)
 def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
-    try:
-        text = git(root, "show", f"{commit}:configs/{place}.yaml")
-    except subprocess.CalledProcessError:
+    text = None
+    for folder in FOLDERS:
+        with suppress(subprocess.CalledProcessError):
+            text = git(root, "show", f"{commit}:{folder}/{place}.yaml")
+    if text is None:
         return frozenset()
     text = SPELLING.sub("regularizer:", WORLDS.sub(r"worlds: \1", text))
-    settings = parse_yaml(text, f"configs/{place}.yaml at {commit[:8]}")
+    settings = parse_yaml(text, f"experiments/{place}.yaml at {commit[:8]}")
     of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 
@@ -93,7 +97,7 @@ def unfounded(
 
     Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
     """
-    store = Store(root / "results")
+    store = Store(root / "experiments")
     problems = [problem for problem in store.altered_files() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):

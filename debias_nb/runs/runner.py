@@ -3,7 +3,7 @@
 What is there is loaded and what is missing is run; every process writes its own record as soon as it has one, so that
 a batch that is killed loses only what was under way. A run whose data or encoder is absent is no error: it is listed
 with the reason, and so is data that was downloaded manually without a known hash. Records of the planted profile are made
-again on every machine, in `_runs/`; those of other profiles are results, in `results/`, with a copy of the planted ones
+again on every machine, in `_runs/`; those of other profiles are results, in `experiments/`, with a copy of the planted ones
 to compare with.
 """
 import logging
@@ -257,10 +257,10 @@ def own_store() -> Store:
 
 
 def store_for(profile: str) -> Store:
-    "Return the store of a profile's records: this machine's own for planted ones, `results/` for others."
+    "Return the store of a profile's records: this machine's own for planted ones, `experiments/` for others."
     if profile == "planted":
         return own_store()
-    return Store(project_root() / "results")
+    return Store(project_root() / "experiments")
 
 
 @dataclass(frozen=True)

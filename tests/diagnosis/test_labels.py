@@ -446,7 +446,7 @@ def test_the_command(models, tmp_path, monkeypatch):
 
 def test_a_chosen_label_is_worth_what_sentences_count_on():
     "In three of four pools of the trial, of all sizes of a sample, where it is measured by the error of AUC(0.05)."
-    labelings = pd.read_csv(project_root() / "results/labels.csv.xz")
+    labelings = pd.read_csv(project_root() / "experiments/labels.csv.xz")
     errors = labelings.pivot_table(index=["encoder", "training", "test", "rate", "labels"], columns="way", values="squared_error")
     worth = errors.random / errors.chosen
     assert worth.quantile(.25) >= WORTH > worth.quantile(.05)

@@ -73,12 +73,12 @@ DAMAGED_SETTINGS = {
 def test_configurations(name, tmp_path, monkeypatch):
     change, sentence = DAMAGED_SETTINGS[name]
     project = make_project(tmp_path)
-    path = project / "configs/itvreg/demo.planted.yaml"
+    path = project / "experiments/itvreg/demo.planted.yaml"
     changed = change(path.read_text())
     path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
     monkeypatch.chdir(project)
     with unchanged(project):
-        refused(shell("run", "itvreg/demo"), "configs/itvreg/demo.planted.yaml", sentence)
+        refused(shell("run", "itvreg/demo"), "experiments/itvreg/demo.planted.yaml", sentence)
 
 
 # claims

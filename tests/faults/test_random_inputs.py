@@ -201,7 +201,7 @@ def configuration(project):
 
 def printed_cells(project):
     (project / "settings.ini").touch()
-    (project / "configs").mkdir(exist_ok=True)
+    (project / "experiments").mkdir(exist_ok=True)
     with chdir(project): # which is one, by these two
         return load_expected("itvreg")
 
@@ -225,7 +225,7 @@ MODEL_FILES = {
     "config.json": b'{"model_type": "bert", "a": 1}',
     "model.safetensors": b"weights",
 }
-CONFIGURATION = "configs/itvreg/demo.planted.yaml"
+CONFIGURATION = "experiments/itvreg/demo.planted.yaml"
 
 READERS = {
     "own pairs, CSV": (of_file("a.csv", FRAME.to_csv(index=False), grouped), DataError),
@@ -246,7 +246,7 @@ READERS = {
     "configurations": (of_project(CONFIGURATION, EXPERIMENT, configuration), ConfigError),
     "registries": (of_file("datasets.yaml", REGISTRY, load_registry), ConfigError),
     "encoder cards": (of_file("encoders.yaml", CARDS, own_cards), ConfigError),
-    "printed cells": (of_project("expected/itvreg.yaml", PRINTED, printed_cells), ConfigError),
+    "printed cells": (of_project("experiments/printed/itvreg.yaml", PRINTED, printed_cells), ConfigError),
     "parameters": (of_text("weight=[1e-1, {a: 2020-01-01}]", parse_parameter), RunnerError),
     "parameters of a notebook": (template, RunnerError),
     "seeds": (of_text("0, 1,22", parse_seeds), RunnerError),

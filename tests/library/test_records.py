@@ -479,7 +479,7 @@ def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
 def clone(tmp_path):
     """A clone in which a run was named, made and published, and a folder for its records. Its history: a commit before, that
     of the run, and a newer one that names it, too."""
-    config = tmp_path / "configs/itvreg/demo.small.yaml"
+    config = tmp_path / "experiments/itvreg/demo.small.yaml"
     config.parent.mkdir(parents=True)
     one = CONFIG.model_dump(mode="json", exclude_defaults=True)
     block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0], "evaluate": ["quora"]}
@@ -491,14 +491,14 @@ def clone(tmp_path):
         config.write_text(json.dumps(said))
         commit(tmp_path)
     before, of_run, newer = reversed(origin.history(tmp_path))
-    store = Store(tmp_path / "results")
+    store = Store(tmp_path / "experiments")
     store.append(finish(CONFIG) | {"environment": {"commit": of_run, "dirty": False}})
     store.publish(PLACE)
     return tmp_path, before, newer
 
 
 def found_in(root):
-    return [told.removeprefix(f"{root}/results/") for told in unfounded(root, origin.history(root))]
+    return [told.removeprefix(f"{root}/experiments/") for told in unfounded(root, origin.history(root))]
 
 
 PARQUET = "itvreg/demo.small.parquet"
@@ -506,7 +506,7 @@ PARQUET = "itvreg/demo.small.parquet"
 
 def test_a_published_file_that_anything_but_publishing_changes_is_named(clone):
     root, _, _ = clone
-    path = root / "results" / PARQUET
+    path = root / "experiments" / PARQUET
     assert found_in(root) == []
     rewritten(path, "metrics", lambda n, old: old.replace("0.5", "0.51"))
     altered = [f"{PARQUET}: not the file that was published, whose hash stands in sha256.txt"]
@@ -521,7 +521,7 @@ def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeyp
     root, _, _ = clone
     mine = Store(root / "_runs")
     monkeypatch.setattr("debias_nb.runs.publish.own_store", lambda: mine)
-    there, = Store(root / "results").all()
+    there, = Store(root / "experiments").all()
     other = there | {"metrics": {"quora": {"auc": .75}}}
     mine.append(there)
     assert publish("itvreg/demo", "small", root) == ([], [there["id"]])
@@ -529,7 +529,7 @@ def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeyp
     with pytest.raises(RecordError, match="another record is there; --replace takes this one"):
         publish("itvreg/demo", "small", root)
     assert publish("itvreg/demo", "small", root, replace=True) == ([there["id"]], [])
-    assert Store(root / "results").find(CONFIG) == other
+    assert Store(root / "experiments").find(CONFIG) == other
     mine.append(there | {"environment": {"commit": "b" * 40, "dirty": False}, "metrics": {"quora": {"auc": .8}}})
     with pytest.raises(RecordError, match="its records name the commit bbbbbbbb"):
         publish("itvreg/demo", "small", root, replace=True)
@@ -537,7 +537,7 @@ def test_records_of_a_machine_are_added_where_none_says_otherwise(clone, monkeyp
 
 def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_fit(clone):
     root, before, newer = clone
-    path = root / "results" / PARQUET
+    path = root / "experiments" / PARQUET
     good = path.read_bytes()
     tale = origin.history(root) | {newer: origin.history(root)[newer] + 3600}
 
@@ -545,7 +545,7 @@ def test_a_record_of_another_commit_or_an_early_date_is_named_even_where_hashes_
         path.write_bytes(good)
         rewritten(path, column, lambda n, old: change(old))
         digest = files.sha256_file(path)
-        (root / "results/sha256.txt").write_text(f"{digest}  {PARQUET}\n")
+        (root / "experiments/sha256.txt").write_text(f"{digest}  {PARQUET}\n")
         return [told.partition(".parquet: ")[2] for told in unfounded(root, tale)]
 
     def of(commit, dirty=False):
@@ -589,7 +589,7 @@ def commit(folder):
 def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatch):
     nothing = {"commit": None, "dirty": None}
     assert origin.git_state(tmp_path) == nothing and origin.history(tmp_path) is None
-    code = ["debias_nb/a.py", "configs/a.yaml", "expected/a.yaml", "requirements/cpu.lock", "pyproject.toml"]
+    code = ["debias_nb/a.py", "experiments/a.yaml", "experiments/printed/a.yaml", "requirements/cpu.lock", "pyproject.toml"]
     names = [*code, "nbs/papers/a.ipynb", "README.md"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -27,12 +27,12 @@ sys.path.remove(str(ROOT / "tools"))
 
 
 def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
-    text = "[a page](./arr/claims.ipynb#b1) [a file](../../results/authors_code.json) [a reference](https://a.example/b) [here](#x)"
+    text = "[a page](./arr/claims.ipynb#b1) [a file](../../experiments/authors_code.json) [a reference](https://a.example/b) [here](#x)"
     output = new_output("display_data", {"text/markdown": "[findings](./findings.ipynb)"})
     cells = [new_markdown_cell(f"# A title\n\n{text}"), new_code_cell("secret = 1", outputs=[output]), new_raw_cell("---\nskip_exec: true\n---")]
     nbformat.write(new_notebook(cells=cells), tmp_path / "book.ipynb")
     html = tool.article(tmp_path / "book.ipynb", "https://r.example/blob/main")
-    for address in ("reports/arr/claims.md#b1", "results/authors_code.json", "reports/FINDINGS.md"):
+    for address in ("reports/arr/claims.md#b1", "experiments/authors_code.json", "reports/FINDINGS.md"):
         assert f'href="https://r.example/blob/main/{address}"' in html
     assert 'href="https://a.example/b"' in html and 'href="#x"' in html
     assert "<title>A title</title>" in html and "skip_exec" not in html and "secret" not in html

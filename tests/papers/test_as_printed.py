@@ -51,8 +51,7 @@ def test_every_table_of_a_paper_has_settings_and_every_reader_is_used(paper, com
 def copy(tmp_path, monkeypatch):
     "A copy of the settings and configurations of all papers, which is the current project."
     shutil.copy(ROOT / "settings.ini", tmp_path)
-    for folder in ("configs", "expected"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments", ignore=shutil.ignore_patterns("*.parquet", "*.xz"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -70,7 +69,7 @@ def replaced(path, old, new):
 ])
 def test_a_made_up_difference_is_found(copy, profile, fault):
     batch = {"planted": 64, "paper": 250}[profile]
-    replaced(copy / f"configs/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
+    replaced(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
     setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size" and "table06" in one.experiments)
     changed = setting.model_copy(update={"experiments": ("table06",), "why": {}})
     found = [one.setting.name for one in comparisons_of("itvreg", ["table06"]) if profile in one.differing]
@@ -80,7 +79,7 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
 
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
-    replaced(copy / "configs/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
+    replaced(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
     differing = {one.setting.name for one in unmet(comparisons_of("arr", ["table02"])) if not one.setting.unmet}
     assert differing == {"learning rates that are tried"}
 
@@ -99,7 +98,7 @@ def test_a_reason_that_explains_nothing_is_found(compared):
     ("where: {data.by: [year]}", "where: {data.by: [decade]}", "last year of training: no run of itvreg/table02 has it"),
 ])
 def test_a_made_up_place_is_refused(copy, old, new, message):
-    replaced(copy / "expected/itvreg.yaml", old, new)
+    replaced(copy / "experiments/printed/itvreg.yaml", old, new)
     with pytest.raises(ConfigError, match=message):
         comparisons_of("itvreg")
 
@@ -119,9 +118,9 @@ def test_a_setting_says_where_it_is_printed_and_where_it_is_read(changes, messag
 
 
 def test_a_setting_stands_once(copy):
-    line = re.search(r"  - \{name: margin,.*\n", (copy / "expected/itvreg.yaml").read_text("utf-8"))[0]
+    line = re.search(r"  - \{name: margin,.*\n", (copy / "experiments/printed/itvreg.yaml").read_text("utf-8"))[0]
     again = re.sub(r", why: .*", "}", line)
-    replaced(copy / "expected/itvreg.yaml", line, line + again)
+    replaced(copy / "experiments/printed/itvreg.yaml", line, line + again)
     with pytest.raises(ConfigError, match="'margin' of table02 stands twice"):
         load_expected("itvreg")
 
@@ -141,7 +140,7 @@ def test_every_page_of_a_table_tells_which_settings_differ(path):
 def test_a_setting_is_listed_where_it_differs_and_matters(copy):
     listed = "| base encoder | NLI-DistilBERT |"
     assert listed in key_deviations("itvreg/table06", "small") and listed not in key_deviations("itvreg/table06", "paper")
-    replaced(copy / "expected/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]", "{name: base encoder, experiments: [table06]")
+    replaced(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]", "{name: base encoder, experiments: [table06]")
     assert listed not in key_deviations("itvreg/table06", "small")
 
 
@@ -149,4 +148,4 @@ def test_the_article_names_what_differs_on_public_data(paper):
     said = in_short(paper)
     differing = {one.setting.name for one in comparisons_of(paper) if is_printed(one) and {"small", "paper"} & {*one.differing}}
     assert all(name in said for name in differing)
-    assert load_yaml(ROOT / "expected" / f"{paper}.yaml")["settings"]
+    assert load_yaml(ROOT / "experiments/printed" / f"{paper}.yaml")["settings"]

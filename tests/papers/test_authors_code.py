@@ -195,7 +195,7 @@ def test_without_a_clone_the_command_says_what_it_needs(capsys):
 
 
 def test_the_committed_numbers_say_what_was_run():
-    numbers = json.loads((ROOT / "results" / "authors_code.json").read_text("utf-8"))
+    numbers = json.loads((ROOT / "experiments/authors_code.json").read_text("utf-8"))
     assert [numbers["sources"][paper]["commit"][:7] for paper in ("scan", "arr")] == ["0abccf7", "b5638a1"]
     assert all(len(digest) == 64 for source in numbers["sources"].values() for digest in source["files"].values())
     assert max(row["weights"] for row in numbers["weights"]) < 1e-7

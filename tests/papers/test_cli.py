@@ -66,7 +66,7 @@ class Project:
         self.notebooks = folder / "nbs/papers/toy"
         self.executed = folder / "_runs/notebooks/toy"
         self.notebooks.mkdir(parents=True)
-        (folder / "configs/toy").mkdir(parents=True)
+        (folder / "experiments/toy").mkdir(parents=True)
         shutil.copy(ROOT / "settings.ini", folder)
 
     def add(self, name, body="", parameters=PARAMETERS, tags=("parameters",), copies=1):
@@ -77,7 +77,7 @@ class Project:
 
     def configure(self, name, profile="planted", **changes):
         settings = SETTINGS | {"paper": "toy", "experiment": name, "profile": profile} | changes
-        (self.folder / f"configs/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(settings))
+        (self.folder / f"experiments/toy/{name}.{profile}.yaml").write_text(yaml.safe_dump(settings))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def odd_notebooks(tmp_path_factory):
     (["toy/doubled"], "doubled.ipynb"),
     (["toy/computed"], "computed.ipynb"),
     (["toy/damaged"], "damaged.ipynb"),
-    (["toy/mistyped"], "configs/toy/mistyped.planted.yaml: titel"),
+    (["toy/mistyped"], "experiments/toy/mistyped.planted.yaml: titel"),
 ])
 def test_refused_before_a_kernel_starts(odd_notebooks, no_kernel, monkeypatch, args, name):
     monkeypatch.chdir(odd_notebooks.folder)
@@ -233,7 +233,7 @@ def test_a_batch_goes_on_after_failures(project):
     failed = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
     expected = [
         "toy/a_raises: ValueError: the loss of nerve", "toy/b_untagged: ", "toy/c_dies: DeadKernelError",
-        "toy/d_mistyped: configs/toy/d_mistyped.planted.yaml"]
+        "toy/d_mistyped: experiments/toy/d_mistyped.planted.yaml"]
     assert len(failed) == 4, done.stderr
     for line, words in zip(failed, expected):
         assert words in line
@@ -249,9 +249,9 @@ def test_a_batch_goes_on_after_failures(project):
 def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, no_kernel, monkeypatch):
     for name in ("a", "b"):
         project.add(name)
-    (project.folder / "configs/other").mkdir()
+    (project.folder / "experiments/other").mkdir()
     settings = SETTINGS | {"paper": "other", "experiment": "c", "profile": "planted"}
-    (project.folder / "configs/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
+    (project.folder / "experiments/other/c.planted.yaml").write_text(yaml.safe_dump(settings))
     asked = []
     failed, missing = {}, {}
     monkeypatch.setattr(runner, "narrow", lambda settings, **what: asked.append((settings.name, what)) or settings)
@@ -342,7 +342,7 @@ def test_a_worker_that_fails_does_not_stop_the_other(cache, tmp_path):
 def test_runs_whose_records_are_there_import_no_task(monkeypatch):
     monkeypatch.setattr(runner, "task_of", lambda run: pytest.fail(f"{run.task} is imported"))
     runs = runner.narrow(load_experiment("arr/table01", "planted"), seeds=[0]).runs()
-    out = runner.run_all(runs, Store(ROOT / "results"), progress=False)
+    out = runner.run_all(runs, Store(ROOT / "experiments"), progress=False)
     assert list(out.records) == ids(runs) and out.trained == []
 
 
@@ -367,7 +367,7 @@ def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
     cells = once("itvreg")
     assert once.cache_info().hits == 1
     assert done.exit_code == 0 and {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
-    printed = yaml.safe_load((ROOT / "expected/itvreg.yaml").read_text())["tables"]
+    printed = yaml.safe_load((ROOT / "experiments/printed/itvreg.yaml").read_text())["tables"]
     for table, known in printed.items():
         mine = {}
         for cell in cells:
@@ -428,17 +428,17 @@ def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, cont
 
 def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     "Invented numbers of methods without what they are compared with: a page says what is there and what failed."
-    shutil.copytree(ROOT / "expected", tmp_path / "expected")
+    shutil.copytree(ROOT / "experiments/printed", tmp_path / "experiments/printed")
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     shutil.copy(ROOT / "settings.ini", tmp_path)
     for name in (
-        "configs/itvreg/table03.small.yaml", "configs/itvreg/table03.paper.yaml", "configs/itvreg/known_texts.small.yaml",
-        "configs/device/costs.yaml", "bench/aims.yaml",
+        "experiments/itvreg/table03.small.yaml", "experiments/itvreg/table03.paper.yaml", "experiments/itvreg/known_texts.small.yaml",
+        "experiments/costs.yaml", "bench/aims.yaml",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    store = Store(tmp_path / "results")
+    store = Store(tmp_path / "experiments")
     runs = [run for run in load_experiment("itvreg/table03", "small").runs() if run.method.name not in ("Base", "Finetuned")]
     rng = np.random.default_rng(0)
     for i, run in enumerate(runs[::2]):
@@ -464,7 +464,7 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_run(tmp_path, monkeypatch):
     "A project without configurations and records."
-    (tmp_path / "configs").mkdir()
+    (tmp_path / "experiments").mkdir()
     shutil.copy(ROOT / "settings.ini", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DEBIAS_NB_RUNS", raising=False)
@@ -475,7 +475,7 @@ def agreed(folder, run, committed, here, cpu=None): # cpu: that the record was m
     "What `agree` says of a run that has some metrics in its record, and others here."
     recorded = invented(run, {"iid": committed})
     recorded["environment"]["cpu"] = cpu or processor()
-    Store(folder / "results").append(recorded)
+    Store(folder / "experiments").append(recorded)
     Store(folder / "_runs").append(invented(run, {"iid": here}))
     return shell("agree")
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("contents", "cost") # notebooks
 SOURCES = sorted(
     {path for path in (ROOT / "nbs/papers").rglob("*.ipynb") if path.stem not in ELSEWHERE}
-    | {*(ROOT / "debias_nb").glob("*/pages/*.py"), *(ROOT / "expected").glob("*.yaml"), ROOT / "tools/site/glossary.yaml", ROOT / "CONTRIBUTING.md", ROOT / "bench/aims.yaml",
+    | {*(ROOT / "debias_nb").glob("*/pages/*.py"), *(ROOT / "experiments/printed").glob("*.yaml"), ROOT / "tools/site/glossary.yaml", ROOT / "CONTRIBUTING.md", ROOT / "bench/aims.yaml",
        *(ROOT / "debias_nb").glob("diagnosis/recommendations.py"), ROOT / "nbs/index.ipynb"}) # a leaf can be taken off
 COINED = re.compile("|".join([
     r"put ahead", r"law of forums", r"multi-negative", r"[Kk]eep those near", r"not one to one", r"over the latter", r"advise nothing",

@@ -55,11 +55,11 @@ def test_a_cell_without_its_runs_is_noticed_unless_its_method_is_new():
     assert lacking([*cells, *new]) == []
 
 
-RECORDS = Store(ROOT / "results")
+RECORDS = Store(ROOT / "experiments")
 
 
 def test_all_committed_records_are_published():
-    assert RECORDS.unpublished() == [], "files of runs in results/ go into its Parquet files: debias-nb publish"
+    assert RECORDS.unpublished() == [], "files of runs in experiments/ go into its Parquet files: debias-nb publish"
 
 
 @pytest.mark.parametrize("place", RECORDS.places())

@@ -303,7 +303,7 @@ def test_the_command_says_counts_and_hashes(tmp_path):
 
 
 def test_printed_numbers_are_those_of_the_papers_table():
-    cells = load_yaml("expected/arr.yaml")["tables"]["table1"]["cells"]
+    cells = load_yaml("experiments/printed/arr.yaml")["tables"]["table1"]["cells"]
     printed = {c["column"]: c["value"] for c in cells if c["row"]["method"] == "Fanfiction"}
     for name, part in (("pan20_train", "Training"), ("pan21_test", "Cross-topic test")):
         kinds = {"texts": "samples", "authors": "authors", "topics": "topics"}

@@ -43,7 +43,7 @@ def test_runs_at_the_papers_scale_train_in_single_precision_and_as_printed():
 @pytest.mark.parametrize("experiment", AT_PAPER, ids=lambda one: one.name)
 def test_a_dry_run_says_what_the_table_of_costs_says(experiment, monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("DEBIAS_NB_DATA", str(ROOT / "configs")) # where no data are
+    monkeypatch.setenv("DEBIAS_NB_DATA", str(ROOT / "experiments")) # where no data are
     monkeypatch.setattr(runner, "run_all", lambda *args: pytest.fail("a dry run starts nothing"))
     reckoning = Reckoning()
     runs = experiment.runs()
@@ -72,7 +72,7 @@ def test_what_nobody_counted_is_named_and_left_out():
 
 def test_records_of_like_runs_say_what_a_run_takes():
     experiment = load_experiment("arr/table02", "planted")
-    records = Store(ROOT / "results").records("arr/table02.planted")
+    records = Store(ROOT / "experiments").records("arr/table02.planted")
     by_id = {record["id"]: record for record in records}
     measured = Measurements(records)
     alone = [run for run in experiment.runs() if run.training and run.method.authors.student == "none"]

@@ -13,7 +13,7 @@ from debias_nb.runs.publish import unfounded
 from debias_nb.papers.data import labeled_pairs
 from debias_nb.papers.tasks import answers, authors, titles
 
-RESULTS = Path(__file__).parents[2] / "results"
+RESULTS = Path(__file__).parents[2] / "experiments"
 PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))
 QUICK = {"itvreg/table02.small", "itvreg/table03.small", "scan/table02.small", "arr/table02.small"} # of real data
 # Its clusters of topics hang on the last digits of cosines: the code that made the records makes others on another processor.

@@ -101,12 +101,11 @@ MISTAKES = [ # paper, what stands there, what is mistyped, what the error names
 
 @pytest.mark.parametrize("paper, old, new, words", MISTAKES)
 def test_mistakes_in_the_file_are_named(tmp_path, monkeypatch, paper, old, new, words):
-    file = f"expected/{paper}.yaml"
+    file = f"experiments/printed/{paper}.yaml"
     text = (project_root() / file).read_text("utf-8")
     assert old in text
-    (tmp_path / "expected").mkdir()
+    (tmp_path / "experiments/printed").mkdir(parents=True)
     (tmp_path / file).write_text(text.replace(old, new), "utf-8")
-    (tmp_path / "configs").mkdir()
     (tmp_path / "settings.ini").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=file) as error:

@@ -49,7 +49,7 @@ def test_print_and_ours_come_before_what_was_run():
 
 
 def test_all_printed_tables_have_a_place():
-    "Those of `expected/` but none other, each on one page."
+    "Those of `experiments/printed/` but none other, each on one page."
     parts = [f"{name.partition('/')[0]}/{part}" for name in NAMES for part in printed_parts(name)]
     assert len(parts) == len({*parts})
     for paper in ("itvreg", "arr", "scan"):

@@ -28,7 +28,7 @@ def planned(name: str) -> dict:
 @pytest.mark.parametrize("name, end", RUNS)
 def test_a_committed_run_is_made_again(name, end):
     run, = (run for run_id, run in planned(name).items() if run_id.endswith(end))
-    record = Store(ROOT / "results").find(run)
+    record = Store(ROOT / "experiments").find(run)
     made = runner.execute(run)
     assert made["metrics"].keys() == record["metrics"].keys()
     for test, values in record["metrics"].items():

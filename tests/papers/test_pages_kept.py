@@ -24,7 +24,7 @@ def project(tmp_path):
         for file, text in ((tmp_path / f"nbs/papers/{name}.ipynb", notebook(name)), (written, name), (written.with_suffix(".1.svg"), "<svg/>")):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-    for name in ("debias_nb/a.py", "configs/a.yaml", "_runs/records/a.json", "reports/itvreg/plan.svg", "nbs/papers/itvreg/plan.svg"):
+    for name in ("debias_nb/a.py", "experiments/a.yaml", "_runs/records/a.json", "reports/itvreg/plan.svg", "nbs/papers/itvreg/plan.svg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / ".gitignore").write_text("_runs/\n")
@@ -52,7 +52,7 @@ def noted(root: Path) -> dict:
     ("debias_nb/a.py", "x = 1", NAMES),
     ("debias_nb/new.py", "", NAMES),                                             # that git does not have yet
     ("debias_nb/a.py", None, NAMES),                                             # gone
-    ("configs/a.yaml", "x: 1", NAMES),
+    ("experiments/a.yaml", "x: 1", NAMES),
     ("_runs/records/a.json", "{'x': 1}", NAMES),                                 # a record of this machine
     ("_runs/records/b.json", "{}", NAMES),
     ("_runs/reports/itvreg/table03.md", "x", []),                                # made, and read by nothing
@@ -74,8 +74,8 @@ def test_a_page_is_made_again_exactly_where_something_that_it_rests_on_changed(p
 
 def test_a_source_that_git_is_told_to_look_away_from_counts(project):
     before = keys(project)
-    (project / ".git/info/exclude").write_text("configs/\ndebias_nb/__pycache__/\n")
-    (project / "configs/b.yaml").write_text("x: 1")
+    (project / ".git/info/exclude").write_text("experiments/\ndebias_nb/__pycache__/\n")
+    (project / "experiments/b.yaml").write_text("x: 1")
     assert not set(before.values()) & set(keys(project).values())
     before = keys(project)
     (project / "debias_nb/__pycache__").mkdir()

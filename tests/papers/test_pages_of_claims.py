@@ -104,18 +104,18 @@ def project(tmp_path_factory):
     "A project of one paper, with two experiments on one page, six claims and two errata."
     root = tmp_path_factory.mktemp("project")
     shutil.copy(ROOT / "settings.ini", root)
-    for folder in ("configs/itvreg", "expected", "nbs/papers/itvreg"):
+    for folder in ("experiments/itvreg", "experiments/printed", "nbs/papers/itvreg"):
         (root / folder).mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, more in (("demo", {}), ("more", {"page": "demo"})):
-        path = root / f"configs/itvreg/{name}.small.yaml"
+        path = root / f"experiments/itvreg/{name}.small.yaml"
         path.write_text(yaml.safe_dump(configuration(name, **more)), "utf-8")
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
-                Store(root / "results").append(record_of(run, rng))
+                Store(root / "experiments").append(record_of(run, rng))
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value} for name, value in PRINTED.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
-    (root / "expected/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
+    (root / "experiments/printed/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
     claims = ["# Claims", OWN, PARAMETERS, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         pair = methods.replace('"', "").replace(", ", " − ")

@@ -16,9 +16,9 @@ def publish(
     profile: Profile = "planted",
     replace: Annotated[bool, Option("--replace", help="Replace records that differ from those of this machine.")] = False,
 ):
-    """Add this machine's records of a table, in _runs/, to those in results/, from which pages are made.
+    """Add this machine's records of a table, in _runs/, to those in experiments/, from which pages are made.
 
-    No record in results/ is left out. Records made with uncommitted changes are refused."""
+    No record in experiments/ is left out. Records made with uncommitted changes are refused."""
     root = project_here()
     from ..notebooks import select
     from ...runs.config import configured, load_experiment
@@ -27,7 +27,7 @@ def publish(
     for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")
-    store = Store(root / "results")
+    store = Store(root / "experiments")
     left_out = []
     for place in store.unpublished():
         name, _, profile = place.rpartition(".")

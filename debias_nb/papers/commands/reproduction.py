@@ -72,9 +72,9 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
-    basis = f"reckoned for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
+    basis = f"reckoned for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
     if profile != "paper":
-        committed = Store(project_root() / "results")
+        committed = Store(project_root() / "experiments")
         papers = {experiment.asked.paper for experiment in experiments}
         places = [place for place in committed.places() if place.split("/")[0] in papers and place.endswith(f".{profile}")]
         source = Measurements(list(chain(*map(committed.records, places))))
@@ -288,7 +288,7 @@ def status(
 ):
     """Say which cells of which tables have a number, and why others have none.
 
-    Exits with status 1 if records in results/ are not as they were published, or were made by code that is not in the history
+    Exits with status 1 if records in experiments/ are not as they were published, or were made by code that is not in the history
     of this clone, before their commit, or of runs that its configurations did not name."""
     root = project_here()
     from ..pages.cells import reasons

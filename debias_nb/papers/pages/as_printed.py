@@ -167,7 +167,7 @@ def _order(values: tuple[Value, ...]) -> list[tuple[bool, float, str]]:
 class Comparison:
     "A printed setting in one experiment: what the runs of each profile have."
     setting: PrintedSetting
-    experiment: str         # its name in configs/<paper>/
+    experiment: str         # its name in experiments/<paper>/
     here: dict[str, str]    # profile -> what its runs have; those that have no such runs are left out
     differing: tuple[str, ...] # profiles
 
@@ -232,7 +232,7 @@ def compare(
 
 def comparisons_of(
     paper: str,
-    names: list[str] | None = None, # of experiments in configs/<paper>/; None: all
+    names: list[str] | None = None, # of experiments in experiments/<paper>/; None: all
 ) -> list[Comparison]: # in the order of the printed settings
     """Compare the settings that a paper prints with those of its experiments.
 
@@ -242,7 +242,7 @@ def comparisons_of(
         experiments.setdefault(one.experiment, []).append(one)
     comparisons = []
     for setting in load_expected(paper).settings:
-        where = f"expected/{paper}.yaml: settings: {setting.name}"
+        where = f"experiments/printed/{paper}.yaml: settings: {setting.name}"
         own = [name for name in setting.experiments if names is None or name in names]
         for name in own:
             check_known(f"experiment of {where}", name, experiments, ConfigError)
@@ -284,7 +284,7 @@ def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
 
 def printed_places(
     paper: str,
-    experiment: str, # its name in configs/<paper>/
+    experiment: str, # its name in experiments/<paper>/
 ) -> str: # `Tables 1, 2, 8; Figures 3, 5`
     "Name the tables and figures of a paper that an experiment makes."
     ids = []

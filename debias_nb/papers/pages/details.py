@@ -234,7 +234,7 @@ ARR, ALONE = ["CL + ARR", "MLL + ARR"], ["CL + distillation", "MLL + distillatio
 
 def arr_comparisons(
     changes: pd.DataFrame, # of `tables.differences`
-    table: str,            # its name in `expected/`
+    table: str,            # its name in `experiments/printed/`
     corpora: list[str],    # that the paper prints
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's
     "Compare ARR, and distillation without a topic model, with the loss that is distilled, in R@8."

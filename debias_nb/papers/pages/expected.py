@@ -1,4 +1,4 @@
-"""What a paper prints: every number and every setting of it, typed once, in `expected/<paper>.yaml`."""
+"""What a paper prints: every number and every setting of it, typed once, in `experiments/printed/<paper>.yaml`."""
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -62,7 +62,7 @@ class PrintedSetting(Settings):
     object of the code, as `debias_nb.papers.tasks.answers.PERTURBED_SHARE`. What nothing says is `told` in words.
     """
     name: str
-    experiments: Annotated[Names, Field(min_length=1)] # that it holds for, by their names in configs/<paper>/
+    experiments: Annotated[Names, Field(min_length=1)] # that it holds for, by their names in experiments/<paper>/
     value: Value | tuple[Value, ...] | None # None: the paper is silent
     place: Annotated[str, Field(pattern=r"^(Appendix|Equation|Figure|Section|Supplement|Table)s? ")] # in its text
     read: str | None = None
@@ -98,7 +98,7 @@ def of_profile(
 
 class Expected(Strict):
     "All that one paper prints."
-    paper: str                   # the name used in configs/, results/ and reports/
+    paper: str                   # the name used in experiments/ and reports/
     title: str
     settings: tuple[PrintedSetting, ...] = ()
     tables: dict[str, ExpectedTable]
@@ -123,14 +123,14 @@ _read_once = once_per_state(load_config)
 def load_expected(
     paper: str, # e.g. `itvreg`
 ) -> Expected:
-    """Read and validate `expected/<paper>.yaml`.
+    """Read and validate `experiments/printed/<paper>.yaml`.
 
     Raises `ConfigError` naming file and key."""
-    folder = project_root() / "expected"
+    folder = project_root() / "experiments/printed"
     path = folder / f"{paper}.yaml"
     names = sorted(p.name for p in folder.glob("*.yaml"))
-    check_known("file in expected/ called", f"{paper}.yaml", names, ConfigError)
-    source = f"expected/{paper}.yaml"
+    check_known("file in experiments/printed/ called", f"{paper}.yaml", names, ConfigError)
+    source = f"experiments/printed/{paper}.yaml"
     paper_numbers = _read_once(path, Expected, source)
     if paper_numbers.paper != paper:
         raise ConfigError(f"{source}: says it is {paper_numbers.paper}")

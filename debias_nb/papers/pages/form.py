@@ -75,7 +75,7 @@ def _own(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed
 
 def beside(
     study: Study,
-    table: str,                            # its name in `expected/` and in the configuration
+    table: str,                            # its name in `experiments/printed/` and in the configuration
     like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here; several of one name are averaged
 ) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."

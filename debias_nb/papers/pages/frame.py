@@ -24,7 +24,7 @@ def profiles_of(
     name: str, # `paper/experiment`
 ) -> list[str]: # richest last
     "List the profiles that an experiment has a configuration for."
-    folder = project_root() / "configs"
+    folder = project_root() / "experiments"
     return [profile for profile in PROFILES if (folder / f"{name}.{profile}.yaml").is_file()]
 
 
@@ -35,8 +35,8 @@ def all_experiments(paper: str) -> list[ExperimentConfig]:
 
 
 def papers() -> list[str]:
-    "List the papers with numbers in `expected/`."
-    files = (project_root() / "expected").glob("*.yaml")
+    "List the papers with numbers in `experiments/printed/`."
+    files = (project_root() / "experiments/printed").glob("*.yaml")
     return sorted(file.stem for file in files)
 
 
@@ -183,7 +183,7 @@ class Results:
         if self.fresh and profile == "planted":
             from ...runs.runner import store_for
             return store_for(profile)
-        return Store(project_root() / "results")
+        return Store(project_root() / "experiments")
 
     def records(self, experiment: ExperimentConfig, store: Store) -> Records: # id -> record
         """Return the newest record of every run of an experiment, and as `run` the run itself.

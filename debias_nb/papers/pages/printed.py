@@ -16,7 +16,7 @@ POINTS = {"percent": 1, "fraction": 100, "count": 1} # a printed number in perce
 
 class PrintedCells:
     "The printed numbers of one paper."
-    def __init__(self, paper: str): # its name in `expected/`
+    def __init__(self, paper: str): # its name in `experiments/printed/`
         self.expected = load_expected(paper)
         rows = []
         for name, table in self.expected.tables.items():

@@ -296,7 +296,7 @@ def doors(
     if not PRINTED_TABLE.fullmatch(stem): # whose pages have them below
         links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
     links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
-    return " · ".join([*links, f"[settings](../../configs/{name}.{profile}.yaml)"])
+    return " · ".join([*links, f"[settings](../../experiments/{name}.{profile}.yaml)"])
 
 
 LONG = 40 # lines of a section that a page folds
