@@ -423,6 +423,11 @@ def test_every_notebook_with_parameters_refuses_unknown_ones(path):
     assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
 
 
+def test_notebooks_of_papers_share_the_records_that_they_read():
+    own = [named(path) for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers") and any("Results()" in source for source in code(path))]
+    assert not own, "they ask for those that are current"
+
+
 def test_a_list_that_papermill_passes_as_a_text_is_refused_with_the_way_that_works():
     with pytest.raises(ConfigError, match=r"papermill takes lists as -y 'methods: \[Base, ITVReg\]'"):
         frame.Results().study("itvreg/table05", "small", methods="[Base, ITVReg]")

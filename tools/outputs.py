@@ -108,16 +108,14 @@ def page_name(path: Path) -> str:
 PROFILE = re.compile(r'(?m)^(profile: str = )"\w+"') # in the cell of parameters
 
 
-def keep_paper(path: Path, ran: list[tuple], parameters: dict) -> None: # ran: what each cell printed and displayed
+def keep_paper(path: Path, executed) -> None: # executed: as papermill returns it, with the cell that it adds
     "Store what a paper notebook showed when its page was made, with the profile of the page in its cell of parameters."
-    outputs = []
-    for printed, shown in ran:
-        made = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
-        outputs.append(made + [{"output_type": "display_data", "data": dict(one.data), "metadata": {}} for one in shown])
+    outputs = [cell.get("outputs", []) for cell in executed.cells if "injected-parameters" not in tags(cell)]
+    profile = executed.metadata.papermill.parameters.get("profile")
     nb = json.loads(path.read_text("utf-8"))
     for cell in nb["cells"]:
-        if "parameters" in tags(cell) and "profile" in parameters:
-            cell["source"] = PROFILE.sub(rf'\1"{parameters["profile"]}"', joined(cell["source"])).splitlines(keepends=True)
+        if "parameters" in tags(cell) and profile:
+            cell["source"] = PROFILE.sub(rf'\1"{profile}"', joined(cell["source"])).splitlines(keepends=True)
     for refused in store(path, nb, outputs):
         raise ValueError(f"{path}: {refused}")
 

@@ -292,7 +292,7 @@ STOPPED = """
 from pathlib import Path
 from typer import Typer
 from debias_nb.commands.terminal import UserGroup, interruptible
-from debias_nb.papers.notebooks import run_notebook
+from debias_nb.papers.pages.execution import run_notebook
 
 app = Typer(cls=UserGroup)
 

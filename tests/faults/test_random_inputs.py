@@ -23,7 +23,7 @@ from debias_nb.encoders.loading import encoder_cards
 from debias_nb.diagnosis.methods import read_methods
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.papers.commands.reproduction import parse_parameter, parse_seeds
-from debias_nb.papers.notebooks import RunnerError, check_parameters
+from debias_nb.papers.pages.execution import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK

@@ -14,7 +14,8 @@ from debias_nb.runs.config import load_experiment
 from debias_nb.measures.stats import paired
 from debias_nb.papers.pages.answers import answer, answer_word, by_method, distance_from, place_of, select, summarize
 from debias_nb.papers.pages.cells import Cell, status_of, table_cells, with_value
-from debias_nb.papers.notebooks import check_parameters, template_path, templates
+from debias_nb.papers.notebooks import template_path, templates
+from debias_nb.papers.pages.execution import check_parameters
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.papers.pages.pictures import Picture, svg
 from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed_verdict

@@ -1,14 +1,15 @@
 "Pages that print claims, made from the records of a project that is made here: a column of numbers for each verdict."
-import json
 import re
 import shutil
 from itertools import permutations
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from debias_nb.checks import ConfigError
 from debias_nb.papers.commands.reproduction import write_pages
@@ -74,14 +75,14 @@ def record_of(run, rng):
 
 
 def notebook(*cells):
-    "A notebook: texts are Markdown unless they are given as code."
-    kinds = {str: lambda cell: {"cell_type": "markdown", "source": cell}, tuple: lambda cell: {"cell_type": "code", "source": cell[0]}, dict: dict}
-    cells = [kinds[type(cell)](cell) for cell in cells]
-    return json.dumps({"cells": [{"metadata": {}, "id": f"c{n}", **cell} for n, cell in enumerate(cells)]})
+    "A notebook whose third cell has the parameters: texts are Markdown unless they are given as code."
+    made = [new_markdown_cell(cell) if type(cell) is str else new_code_cell(*cell) for cell in cells]
+    parameters = new_code_cell("# Nothing can be set.", metadata={"tags": ["parameters"]})
+    nb = new_notebook(cells=[*made[:2], parameters, *made[2:]], metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}})
+    return nbformat.writes(nb)
 
 
-OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results()",)
-PARAMETERS = {"cell_type": "code", "source": "", "metadata": {"tags": ["parameters"]}}
+OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
 BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import Evidence, above\n"
         "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
 PAGE = ("""
@@ -116,7 +117,7 @@ def project(tmp_path_factory):
     printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value} for name, value in PRINTED.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
     (root / "experiments/printed/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
-    claims = ["# Claims", OWN, PARAMETERS, BOOK]
+    claims = ["# Claims", OWN, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         pair = methods.replace('"', "").replace(", ", " − ")
         facts = f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
@@ -127,7 +128,7 @@ def project(tmp_path_factory):
     (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
     errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK, ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
     (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
-    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PARAMETERS, PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
 
@@ -141,6 +142,7 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
     results = Results()
     book = read_ledger("itvreg", results)
     assert book is read_ledger("itvreg", results), "read once"
+    assert Results.current() is not results, "shared while its notebooks are executed, and no longer"
     assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
     assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
     assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +") and book.claims["A5"].summary("small") == "2 not run"

@@ -138,7 +138,8 @@ def run(
     if only is not None:
         return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
     from ...runs import runner
-    from ..notebooks import NARROWING, NotebookFailed, check_parameters, configuration_of, execute_notebook, runs_itself, template_path
+    from ..notebooks import NARROWING, configuration_of, execute_notebook, runs_itself, template_path
+    from ..pages.execution import NotebookFailed, check_parameters
     from ..pages.frame import Results, RunsFailed, page
     from ..pages.places import executed_place
     seed_list = None if seeds is None else parse_seeds(seeds)
@@ -246,7 +247,7 @@ def _write_some(names: list[str], folder: Path, results, here: Path, keep=None) 
 
 
 def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
-    "Write pages, or those of papers; None: all. keep: as `report.outputs_of`."
+    "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
     from ..notebooks import select

@@ -1,7 +1,9 @@
 """From the lines of the record files to one tidy table: a row a run, test and metric."""
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -167,10 +169,24 @@ def _read_file(store: Store, place: str) -> Records:
 class Results:
     """Stored records, of which each file is read once, and what is computed of them.
 
-    Pages that are made together share one; a notebook that is opened has its own."""
+    Notebooks ask for the `current` ones: pages that are made together share them; a notebook that is opened has its own."""
     fresh: bool = False   # planted records of this machine's `_runs/` instead of the committed reference
     is_page: bool = False # whether pages are made: `study` runs nothing
     values: dict = field(default_factory=dict) # of `once`
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        "Make these the `current` ones of each notebook that is executed meanwhile in this process."
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+    @classmethod
+    def current(cls) -> "Results":
+        "Return those that are shared, or else new ones."
+        return _SHARED.get() or cls()
 
     def once(self, key: tuple, make: Callable, *arguments):
         "Return what a function makes of its arguments, at the first use of a key and from then on."
@@ -259,7 +275,6 @@ class Results:
             experiment = load(name, profile, **narrowing)
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
-
     def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study: # as `study`
         """Load a study, or run those of the requested methods and encoders that it has; of a page with several.
 
@@ -268,6 +283,9 @@ class Results:
         asked = {"methods": methods, "encoders": encoders}
         own = {kind: names and [one for one in names if one in experiment.by_name(kind)] for kind, names in asked.items()}
         return self.load(name, profile) if [] in own.values() else self.study(name, profile, **own, **others)
+
+
+_SHARED: ContextVar[Results | None] = ContextVar("results that notebooks share", default=None)
 
 
 def best_settings(

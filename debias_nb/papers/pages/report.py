@@ -1,24 +1,25 @@
 """A page is a notebook of `papers/`, executed on stored records and written as Markdown, with figures and tables next to it."""
-import gc
-import json
 import posixpath
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from ...checks import ConfigError, check_known
 from ...files import project_root
 from .cells import Cell, is_printed, row_name
+from .execution import declared, run_notebook
 from .expected import load_expected
 from .frame import PROFILES, Results, Study, all_experiments, papers, profiles_of
 from .places import STUDIES, is_of_library, page_of
 from .shifts import BASE, changes, predictions
 from .tables import differences, of_replicates
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 
 KINDS = ("text/markdown", "image/svg+xml", "text/plain") # the richest first
@@ -42,63 +43,21 @@ def richest_output(data: dict[str, str], alt: str = "") -> Output: # data: kind 
     raise ValueError(f"nothing of {', '.join(data)} can stand on a page")
 
 
-def run_cells(
-    notebook: Path,
-    parameters: dict[str, object], # and other names, instead of those up to the cell that is tagged `parameters`
-    kinds: Collection[str] | None, # of outputs; None: all
-) -> Iterator[tuple[dict, str, list]]: # each cell, what it printed, what it displayed
-    """Run the code cells of a notebook in this process, in a module that is not the program's `__main__`.
-
-    Raises what a cell raises, with the notebook's name as a note."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from IPython.utils.capture import capture_output
-    from traitlets.config import Config
-    gc.freeze() # what is in memory by then is not searched for garbage again
-    config = Config(HistoryManager=dict(enabled=False))
-    shell = InteractiveShell.instance(config=config, user_module=ModuleType("page"))
-    shell.reset(new_session=False)
-    shell.display_formatter.active_types = list(kinds or shell.display_formatter.format_types)
-    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
-        if cell["cell_type"] != "code":
-            yield cell, "", []
-            continue
-        source = "".join(cell["source"])
-        try:
-            with capture_output() as capture:
-                shell.display_trap.hook = sys.displayhook # a bare last line is captured too
-                result = shell.run_cell(source)
-            result.raise_error()
-        except Exception as error:
-            error.add_note(f"in {notebook.name}: {source.splitlines()[0]}")
-            raise
-        if "parameters" in cell["metadata"].get("tags", []):
-            shell.push(parameters)
-        yield cell, capture.stdout, capture.outputs
-
-
+Keep = Callable[[Path, "NotebookNode"], None] # what is done with a notebook, and it executed
 SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw cell
 
 
-def outputs_of(
-    notebook: Path,
-    parameters: dict[str, object], # as `run_cells`
-    keep: Callable[[Path, list, dict], None] | None = None, # what is done with what each cell printed and displayed, in all forms
-) -> list[Output]:
-    """Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last.
-
-    Raises as `run_cells`."""
-    ran = list(run_cells(notebook, parameters, None if keep else KINDS))
-    if keep:
-        keep(notebook, [(text, displays) for _, text, displays in ran], parameters)
+def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
+    "Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last."
     outputs = []
     is_summary = False
-    for cell, text, displays in ran:
-        is_summary |= cell["cell_type"] == "raw" and SUMMARY in "".join(cell["source"]).splitlines()
-        if cell["cell_type"] == "markdown":
-            outputs.append(Output("text/markdown", "".join(cell["source"])))
-        if text:
-            outputs.append(Output("text/plain", text))
-        outputs += [richest_output(display.data, display.metadata.get("alt", "")) for display in displays]
+    for cell in notebook.cells:
+        is_summary |= cell.cell_type == "raw" and SUMMARY in cell.source.splitlines()
+        if cell.cell_type == "markdown":
+            outputs.append(Output("text/markdown", cell.source))
+        for one in cell.get("outputs", ()):
+            is_printed_text = one.output_type == "stream"
+            outputs.append(Output("text/plain", one.text) if is_printed_text else richest_output(one.data, one.metadata.get("alt", "")))
     return [*outputs[:2], outputs[-1]] if is_summary else outputs
 
 
@@ -255,16 +214,22 @@ def write_notebook(
     name: str,             # of a notebook in `nbs/papers/`
     out: Path,             # folder for the pages, one folder a paper inside
     results: Results,      # that the notebook reads
-    parameters: dict[str, object],
+    parameters: dict[str, object], # of which it takes those that it declares
     beside: dict[str, bytes] | None = None, # further files -> content
-    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
+    keep: Keep | None = None,
 ) -> list[Path]: # what was written
     """Write what a notebook displays as a page.
 
-    Raises as `run_cells`."""
+    Raises as `run_notebook`."""
     notebook = _notebooks() / f"{name}.ipynb"
     page = page_path(name)
-    outputs = outputs_of(notebook, parameters | {"results": results}, keep)
+    names = {}
+    with results.shared():
+        executed = run_notebook(notebook, None, declared(notebook, parameters), names=names)
+    names.clear() # what it has made is not kept for the next page
+    if keep:
+        keep(notebook, executed)
+    outputs = outputs_of(executed)
     for one in outputs:
         if one.kind == "text/markdown":
             one.data = seen_from_page(one.data, name)
@@ -333,7 +298,7 @@ def write_page(
     name: str,            # `paper/experiment`
     out: Path,            # folder for the pages, one folder a paper inside
     results: Results,     # with the records that it shows
-    keep: Callable[[Path, list, dict], None] | None = None, # as `outputs_of`
+    keep: Keep | None = None,
 ) -> list[Path]: # what was written
     "Write one page with its figures and tables."
     paper = name.partition("/")[0]

@@ -13,6 +13,7 @@ from ...checks import ConfigError, check_injected, check_known
 from ...files import project_root
 from .answers import OF_CLAIMS, from_to
 from .comparisons import DECISIONS, PAIR, SIGNS, Evidence, Line, add_claim_verdicts, as_claimed, count_words, overall
+from .execution import run_notebook
 from .frame import PROFILES, Results, Study, only
 from ...runs.pairing import bracket
 from .printed import Fact, PrintedCells, describe, in_part, in_unit, printed_verdict, truths
@@ -493,8 +494,8 @@ def _notebook(paper: str, name: str) -> Path:
     return project_root() / "nbs" / "papers" / paper / f"{name}.ipynb"
 
 
-def _cells(paper: str, name: str, kind: str) -> list[dict]: # kind: of cell
-    """Return the cells of a notebook.
+def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
+    """Return what the headings of a notebook say.
 
     Raises `ConfigError` if it is none."""
     path = _notebook(paper, name)
@@ -502,25 +503,13 @@ def _cells(paper: str, name: str, kind: str) -> list[dict]: # kind: of cell
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{path}: no notebook ({e})") from None
-    return [cell for cell in cells if cell["cell_type"] == kind]
-
-
-def _headings(paper: str, name: str) -> dict[str, list[str]]: # id -> title, first paragraph, rest
-    "Return what the headings of a notebook say."
-    matches = [HEADING.match("".join(cell["source"])) for cell in _cells(paper, name, "markdown")]
+    matches = [HEADING.match("".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown"]
     return {match["id"]: match.groups()[1:] for match in matches if match}
 
 
 def _execute(paper: str, name: str, results: Results) -> Ledger: # what it calls `book`
-    "Run the code of a notebook, with these results as page makers hand them on."
+    "Execute a notebook on these results."
     names = {}
-    for cell in _cells(paper, name, "code"):
-        source = "".join(cell["source"])
-        try:
-            exec(compile(source, f"{name}.ipynb", "exec"), names)
-        except Exception as e:
-            e.add_note(f"in {name}.ipynb: {source.splitlines()[0]}")
-            raise
-        if "parameters" in cell["metadata"].get("tags", []):
-            names["results"] = results
+    with results.shared():
+        run_notebook(_notebook(paper, name), None, {}, names=names)
     return names["book"]

@@ -1,0 +1,180 @@
+"""A notebook of `nbs/papers/` is executed by papermill, in a kernel of its own or, as pages are, in this process.
+
+Papermill by itself mentions a parameter that it does not know in a warning, and runs the notebook without it; here
+parameters are checked before a cell runs.
+"""
+import ast
+import atexit
+import gc
+import logging
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ...checks import ConfigError, RunnerError, check_known
+from ...runs.config import typed
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+
+class NotebookFailed(RuntimeError):
+    "A notebook that was begun and failed."
+
+
+SINGLE = (int, float, str, bool)
+TYPES = {kind.__name__: kind for kind in SINGLE} | {f"list[{kind.__name__}]": list[kind] for kind in SINGLE}
+
+
+def parameter_types(template: Path) -> dict[str, object]:
+    """Read the parameters of a template, lines `name: type = literal` of its cell that is tagged `parameters`.
+
+    Raise `RunnerError` for another form."""
+    from papermill import inspect_notebook
+    from papermill.iorw import load_notebook_node
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    try:
+        cells = load_notebook_node(str(template)).cells
+        (source,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+        parameters = inspect_notebook(str(template))
+        types = {}
+        for name, parameter in parameters.items():
+            kind = TYPES[parameter["inferred_type_name"]]
+            types[name] = kind | None if ast.literal_eval(parameter["default"]) is None else kind
+        lines = ast.parse(source).body
+        if len(lines) != len(types):
+            raise ValueError(f"{len(types)} of {len(lines)} lines are `name: type = literal`")
+    except Exception as e:
+        raise RunnerError(f"{template}: no notebook with one cell of parameters ({e})") from None
+    return types
+
+
+def check_parameters(template: Path, parameters: dict[str, object]) -> dict[str, object]:
+    "Give parameters their declared types. Raise `RunnerError` for an unknown name or a wrong type."
+    types = parameter_types(template)
+    for name in parameters:
+        check_known(f"parameter in {template.stem} called", name, types, RunnerError)
+    try:
+        return {name: typed(name, value, types[name]) for name, value in parameters.items()}
+    except ConfigError as e:
+        raise RunnerError(f"{template.stem}: {e}") from None
+
+
+def declared(template: Path, parameters: dict[str, object]) -> dict[str, object]:
+    "Keep the parameters that a template declares. Raise `RunnerError` as `parameter_types`."
+    types = parameter_types(template)
+    return {name: value for name, value in parameters.items() if name in types}
+
+
+def _kernel_manager():
+    "Return a class of kernel managers whose kernels are the Python that runs this, talk encrypted, and end without an alarm."
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
+    class ThisPython(AsyncKernelManager):
+        transport_encryption = "auto"
+        shutdown_wait_time = 2.
+
+        @property
+        def kernel_spec(self): # a kernel that somebody has named `python3` may be another Python
+            return KernelSpecManager(kernel_dirs=[]).get_kernel_spec("python3")
+
+        async def _async_interrupt_kernel(self):
+            if not self.shutting_down:
+                await super()._async_interrupt_kernel()
+
+    return ThisPython
+
+
+SLEEPING_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _shell(names: dict[str, object]):
+    "Return a shell whose cells define these names, in a module that is not the program's `__main__`."
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+    config = Config(HistoryManager=dict(enabled=False))
+    InteractiveShell.instance(config=config, user_module=ModuleType("page")) # the one that `display` asks for; in a kernel it is there
+    names["__name__"] = "page"
+    shell = InteractiveShell(config=config, user_ns=names)
+    atexit.unregister(shell.atexit_operations) # which would keep it until the end
+    return shell
+
+
+def _run_cell(shell, source: str) -> list["NotebookNode"]:
+    "Run a cell, and return what it printed, then what it displayed. Raise what it raises."
+    from IPython.utils.capture import capture_output
+    from nbformat.v4 import new_output
+    with capture_output() as capture:
+        shell.display_trap.hook = sys.displayhook # a bare last line is captured too
+        result = shell.run_cell(source)
+    result.raise_error()
+    printed = [new_output("stream", text=capture.stdout)] if capture.stdout else []
+    return printed + [new_output("display_data", one.data, metadata=one.metadata) for one in capture.outputs]
+
+
+@cache
+def _this_process() -> str:
+    "Register an engine with papermill that needs no kernel: what one notebook imports is there for the next. Return its name."
+    from papermill.engines import Engine, papermill_engines
+
+    class ThisProcess(Engine):
+        @classmethod
+        def execute_managed_notebook(cls, nb_man, kernel_name, *, names, input_path, **_):
+            gc.freeze() # what is in memory by then is not searched for garbage again
+            shell = _shell(names)
+            for index, cell in enumerate(nb_man.nb.cells):
+                if cell.cell_type != "code":
+                    continue
+                nb_man.cell_start(cell, index)
+                try:
+                    cell.outputs = _run_cell(shell, cell.source)
+                except Exception as error:
+                    nb_man.cell_exception(cell, index)
+                    error.add_note(f"in {Path(input_path).name}: {cell.source.splitlines()[0]}")
+                    raise
+                nb_man.cell_complete(cell, index)
+
+    papermill_engines.register(ThisProcess.__name__, ThisProcess)
+    return ThisProcess.__name__
+
+
+def run_notebook(
+    template: Path,
+    output: Path | None,        # the executed copy; None: none is written
+    parameters: dict[str, object],
+    cwd: Path | None = None,    # where it is executed; None: here
+    names: dict[str, object] | None = None, # what a notebook that is executed in this process defines; None: it has a kernel
+) -> "NotebookNode":
+    """Check parameters, then execute a template with papermill, and return the executed notebook.
+
+    Raise `RunnerError` before a cell runs. After that raise `NotebookFailed` where it has a kernel, and in this process what
+    the cell raises, with the notebook's name as a note."""
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+    parameters = check_parameters(template, parameters)
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL) # a cell that Ctrl-C stopped is an error that nobody asks for
+    if names is None:
+        where = {"kernel_manager_class": _kernel_manager()}
+        for name, value in SLEEPING_THREADS.items():
+            os.environ.setdefault(name, value)
+    else:
+        where = {"engine_name": _this_process(), "names": names}
+    try:
+        if output:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        return papermill.execute_notebook(
+            template, output, parameters=parameters, kernel_name="python3", language="python", cwd=cwd,
+            progress_bar=False, log_output=False, stderr_file=None, **where)
+    except (PapermillExecutionError, DeadKernelError) as e:
+        name = getattr(e, "ename", type(e).__name__)
+        raise NotebookFailed(f"{name}: {getattr(e, 'evalue', e)}".strip()) from None
+    except OSError as e: # a disk that is full, a folder that is read-only
+        if output is None:
+            raise
+        raise RunnerError(f"{output}: not executed: {e.strerror or e}") from None
