@@ -179,7 +179,7 @@ def test_a_wrong_number_is_refused_by_the_command():
     ["diagnose-scores", "--test", "n={table}"]])
 def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
     (tmp_path / "t.csv").write_text("one,two,three\na,b,c\n")
-    program = "import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert 'torch' not in sys.modules and 'scipy' not in sys.modules"
+    program = "import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
     words = [word.format(table=tmp_path / "t.csv") for word in words]
     done = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
     assert done.returncode in (0, 2) and "AssertionError" not in done.stderr, done.stderr

@@ -107,7 +107,7 @@ def make(name: str, folder: Path) -> None:
     "The model of a case trained, its page and twin written."
     from debias_nb.encoders.loading import load_encoder
     from debias_nb.diagnosis.diagnose import diagnose
-    from debias_nb.diagnosis.page import write_whole
+    from debias_nb.diagnosis.targets import write_whole
     from debias_nb.papers.settings.pairs import PairsCorpus
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     case = CASES[name]
@@ -169,7 +169,7 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
 
 def reword(name: str) -> None:
     "Write a case's page and twin again as templates and sentences are now; no number changes."
-    from debias_nb.diagnosis.page import write_whole
+    from debias_nb.diagnosis.targets import write_whole
     found = from_twin(json.loads((OUT / f"{name}.json").read_text("utf-8")), CASES[name].corpus)
     write_whole(OUT / f"{name}.html", found.html())
     write_whole(OUT / f"{name}.json", found.json())

@@ -23,12 +23,15 @@ def end(message: str, code: int = 1):
 
 
 def is_for_users(error: Exception) -> bool:
-    "Decide whether a user can act on an error's message. Modules are loaded only then: `--help` waits for none."
+    "Decide whether a user can act on an error's message. A module is loaded only where the error may be of it."
+    if isinstance(error, (RunnerError, ConfigError, EncoderError, OSError, MemoryError)): # OSError: a disk is full, a file may not be read
+        return True
     from ..data.registry import DataError
+    if isinstance(error, DataError):
+        return True
     from ..runs.records import WorkerLost
     from ..runs.schema import RecordError
-    # OSError: a disk that is full, a file that may not be read
-    return isinstance(error, (RunnerError, ConfigError, EncoderError, RecordError, DataError, WorkerLost, OSError, MemoryError))
+    return isinstance(error, (RecordError, WorkerLost))
 
 
 OWN = "Your own pairs"

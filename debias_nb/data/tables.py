@@ -1,6 +1,8 @@
 """Any source as one data frame, whose index is the line, and what its cells must be.
 
 A check is a mask and a sentence; what cannot be read is refused with file, line and column."""
+from __future__ import annotations # which name pandas before it is loaded
+
 import csv
 import gzip
 import json
@@ -14,13 +16,19 @@ from decimal import Decimal
 from io import StringIO
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ..checks import ConfigError, closest, counted, nearest, quoted, visible
+from ..deferred import Deferred
 from ..files import check_regular, each_key_once
 from .registry import DataError, bad_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Deferred("pandas")
 
 LINES = ".txt" # of a table between signs, or of texts, one a line
 TAB = "\t"
@@ -31,6 +39,7 @@ MOST_UNPACKED = 200 # times what is packed, of texts
 JSON_LINE = re.compile(r'\s*(\{\s*"|\[\s*["\[{])')
 NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
+FIRST_CELLS = 1000 # of a column, which show what it holds
 UNREADABLE = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
 VISIBLE = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]") # has width on paper
 NUMBER = re.compile(r"[-+]?(?=[0-9]|\.[0-9])[0-9]*\.?[0-9]*(e[-+]?[0-9]{1,3})?") # 1, 1.00 or 1.000e+00
@@ -149,15 +158,37 @@ def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     return others.count(header) / len(others) if others and header > 1 else 0
 
 
-def _read_delimited(path: Path, _split: str | None) -> pd.DataFrame:
-    "Read the cells between the sign by which header and first rows have equally many."
+def _usual_delimiter(path: Path) -> str:
+    return "," if ending(path) == ".csv" else TAB
+
+
+def _delimited_text(path: Path) -> tuple[str, str]:
+    "Return the text of a file, and the sign by which its header and first rows have equally many cells."
     text = read_text(path)
-    usual = "," if ending(path) == ".csv" else TAB
     sep = SEP.match(text)
     if sep:
-        delimiter, text = sep[1], text[sep.end():]
-    else:
-        delimiter = max((usual, *DELIMITERS), key=lambda sign: _agreement(path, text, sign)) # of equals the first
+        return text[sep.end():], sep[1]
+    signs = (_usual_delimiter(path), *DELIMITERS) # of equals the first
+    return text, max(signs, key=lambda sign: _agreement(path, text, sign))
+
+
+def first_cells(path: Path) -> dict[str, list[str]]: # empty where no second row is there, rows differ in length, or columns share a name
+    "Return the first cells of each column of a file with cells between signs; whether they can be read is not checked."
+    text, delimiter = _delimited_text(path)
+    rows = []
+    with suppress(DataError): # raised again when all rows are read
+        for _, row in islice(_rows_between(path, text[:FIRST_CHARACTERS], delimiter), FIRST_CELLS):
+            rows.append(row)
+    if len(text) > FIRST_CHARACTERS: # within a row
+        rows.pop()
+    header, *others = rows or [[]]
+    columns = dict(zip(map(str.strip, header), map(list, zip(*others))))
+    return columns if {len(columns)} == {*map(len, rows)} else {}
+
+
+def _read_delimited(path: Path, _split: str | None) -> pd.DataFrame:
+    "Read the cells between the sign by which header and first rows have equally many."
+    text, delimiter = _delimited_text(path)
     sign = DELIMITERS.get(delimiter, quoted(delimiter))
     rows = pd.Series(dict(_rows_between(path, text, delimiter)), dtype=object)
     if len(rows) < 2:
@@ -167,7 +198,7 @@ def _read_delimited(path: Path, _split: str | None) -> pd.DataFrame:
     advice = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL" if delimiter == TAB else ""
     refuse(path, rows, rows.map(len) != len(header), lambda row: counted(len(row), expectation), advice)
     frame = pd.DataFrame(rows.tolist(), rows.index, header, dtype=object)
-    if delimiter != usual:
+    if delimiter != _usual_delimiter(path):
         frame.attrs["note"] = f"{sign} stand between its cells"
     return frame
 
@@ -373,11 +404,17 @@ def describe_values(cells: pd.Series) -> str:
     return f" ({values})" if len(counts) <= min(FEW, len(cells) - 1) else ""
 
 
+def column_and_value(name: str, header: list[str], where: str) -> tuple[str, str]: # where: COLUMN=VALUE
+    "Return the column of a table and its value that choose rows."
+    column, _, value = where.partition("=")
+    if header.count(column) != 1:
+        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, header)}")
+    return column, value
+
+
 def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
     "Return the rows in which a column has a value."
-    column, _, value = where.partition("=")
-    if [*frame].count(column) != 1:
-        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, frame.columns)}")
+    column, value = column_and_value(name, [*frame], where)
     rows = frame[frame[column].map(str).str.strip() == value.strip()]
     if rows.empty:
         raise DataError(f"{name}: no row where {where}{describe_values(frame[column])}")

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
 from .registry import DataError, MissingData
@@ -29,7 +27,6 @@ def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: 
     return path, None
 
 
-@pd.option_context("mode.string_storage", "python")
 def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `texts_file`
     "Read texts without labels; lines with nothing to be seen are left out. Raises `DataError` naming the file."
     path, column = texts_file(source)
@@ -37,6 +34,13 @@ def read_texts_file(source: str | os.PathLike) -> list[str]: # source: as of `te
         text = read_text(path)
         check_lines(f"texts of {path}", text)
         return [line for line in LINE_END.split(text) if VISIBLE.search(line)]
+    import pandas as pd
+    with pd.option_context("mode.string_storage", "python"):
+        return _column_of_texts(path, column)
+
+
+def _column_of_texts(path: Path, column: str) -> list[str]:
+    "Read a column of a table. Raises `DataError`."
     table = read_table(path)
     if isinstance(table, dict): # of a file with a corpus
         raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in a column")

@@ -11,8 +11,9 @@ from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_shown
 from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite, Prompts, Sample, Seed, Tests
-from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, folder, names_of, number, texts_of, two_prompts
+from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, columns_by_name, folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
+from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
 
 if TYPE_CHECKING:
     from .files.pairs_file import PairFile
@@ -60,21 +61,38 @@ def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--
 
 
 def _read_files(
-    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False, validation: list[str] | None = None, **rules,
+    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False, validation: list[str] | None = None,
+    group: str | None = None, where: str | None = None, **match_rules,
 ) -> "dict[str, PairFile]": # `train` first if there is one
-    "Read the files of a command. Raise `ConfigError` and `DataError`."
-    from .files.pairs_file import VALIDATION, check_file, columns_by_name, named_tests, read_named_files
-    named = named_tests(tests)
+    "Read the files of a command; headers are checked before pandas is loaded. Raise `ConfigError` and `DataError`."
+    from ..data.tables import check_file
+    from .files.forms import VALIDATION, arguments_by_file, check_header, options_from
+    paths = named_tests(tests)
     for name, path in named_tests(validation or [], "--validation").items():
-        named[VALIDATION + name] = path
+        paths[VALIDATION + name] = path
     if train is not None:
         check_file(Path(train))
-    return read_named_files(train, named, columns_by_name(columns or []), has_scores, is_shown(None), **rules)
+    by_name = columns_by_name(columns or [])
+    sources = paths if train is None else paths | {"train": train}
+    for name, arguments in arguments_by_file([*sources], by_name, has_scores, group, where).items():
+        check_header(sources[name], options_from(**arguments, **match_rules))
+    from .files.pairs_file import read_named_files
+    return read_named_files(train, paths, by_name, has_scores, is_shown(None), group, where, **match_rules)
+
+
+def _read_pool(path: str, columns: str | None) -> "PairFile":
+    "Read pairs that are to be labeled. Raise `DataError`."
+    from ..data.tables import check_file
+    from .files.forms import check_header, options_from
+    options = {"columns": columns, "form": "retrieval"}
+    check_file(path)
+    check_header(path, options_from(**options))
+    from .files.pairs_file import read_pairs_file
+    return read_pairs_file(path, name="pool", **options)
 
 
 def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClear` or `Comparison`
     "Print the answer, and write its files also if nobody reads it to its end."
-    from .page import write_whole
     pages = result.files() if out else {}
     try:
         echo(repr(result))
@@ -88,7 +106,6 @@ def _answer(result, out: Path | None) -> None: # result: a `Diagnosis`, `AllClea
 
 def _check_free(out: Path | None, files, overwrite: bool) -> None: # files: names
     "Check that no file of the answer would be written over."
-    from .page import check_targets
     if out is not None and out.is_dir():
         check_targets([out / name for name in files], overwrite)
 
@@ -118,11 +135,10 @@ def diagnose(
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
     both_prompts = two_prompts(prompts)
     new_texts = texts and texts_of(texts)
+    _check_free(out, DIAGNOSIS, overwrite)
     files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
     from . import diagnose as diagnosing
-    from .diagnosis import FILES
     from .models import load_model
-    _check_free(out, FILES, overwrite)
     places = names_of(devices)
     models = [name if places is None else load_model(name, places) for name in (base, tuned)]
     diagnosis = diagnosing.diagnose(
@@ -145,14 +161,13 @@ def diagnose_scores(
 ):
     "Report whether and where scores got worse, of cross-encoders, APIs or searches: no models."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
-    from .files.run_files import named_runs
-    runs = named_runs(scores or []) or None
     new_texts = texts and texts_of(texts)
+    _check_free(out, DIAGNOSIS, overwrite)
     files = _read_files(
         train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
+    from .files.run_files import named_runs
+    runs = named_runs(scores or []) or None
     from . import external_scores
-    from .diagnosis import FILES
-    _check_free(out, FILES, overwrite)
     training = files.pop("train", None)
     diagnosis = external_scores.diagnose_scores(
         files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample, texts=new_texts, seed=seed)
@@ -169,9 +184,8 @@ def diagnose_results(
 ):
     "Report what fine-tuning did to public tasks, kind by kind, from results of mteb."
     check_numbers(margin=margin)
+    _check_free(out, DIAGNOSIS, overwrite)
     from . import published
-    from .diagnosis import FILES
-    _check_free(out, FILES, overwrite)
     _end(published.diagnose_results(base, tuned, names_of(trained), margin), out, fail_on, verdict_words)
 
 
@@ -190,8 +204,8 @@ def diagnose_texts(
     check_numbers(seed=seed)
     both_prompts = two_prompts(prompts)
     new_texts = texts_of(texts)
-    from . import all_clear
     _check_free(out, ["report.json"], overwrite)
+    from . import all_clear
     found = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
     _answer(found, out)
     raise Exit(fail_on == "unsure" and not found.is_clear)
@@ -219,9 +233,9 @@ def label(
         raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
     if columns is not None and pool is None:
         raise ConfigError("--columns: they are of a pool")
-    from .files.pairs_file import read_pairs_file
-    pairs = None if pool is None else read_pairs_file(pool, columns, name="pool", form="retrieval")
+    check_new_table(Path(out))
     new_texts = texts and texts_of(texts)
+    pairs = None if pool is None else _read_pool(pool, columns)
     from . import label as labeling
     candidates = labeling.Pool(pairs, new_texts, folder)
     echo(repr(labeling.label(base, tuned, candidates, n, out, prompts=both_prompts, seed=seed)))
@@ -233,9 +247,8 @@ def demo(
     overwrite: Overwrite = False,
 ):
     "Diagnose a small encoder that took a planted shortcut: no data, no download."
+    _check_free(out, DIAGNOSIS, overwrite)
     from . import demo as demonstrating
-    from .diagnosis import FILES
-    _check_free(out, FILES, overwrite)
     diagnosis = demonstrating.demo()
     _answer(diagnosis, out)
     echo(diagnosis.decision.verdict())
@@ -278,12 +291,11 @@ def compare(
     check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
     both_prompts = two_prompts(prompts)
     new_texts = texts and texts_of(texts)
+    _check_free(out, COMPARISON, overwrite)
     files = _read_files(
         train, test, columns, validation=validation, where=where, match=match, match_from=match_from, other_to=other_to)
     from . import compare as comparing
-    from .comparison import FILES
-    from .files.pairs_file import VALIDATION
-    _check_free(out, FILES, overwrite)
+    from .files.forms import VALIDATION
     training = files.pop("train")
     held = {name.removeprefix(VALIDATION): file for name, file in files.items() if name.startswith(VALIDATION)}
     tests = {name: file for name, file in files.items() if not name.startswith(VALIDATION)}

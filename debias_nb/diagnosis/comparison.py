@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE, points
-from .files.pairs_file import VALIDATION
+from .files.forms import VALIDATION
 from .test_sets import TITLES, figures, level
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
@@ -19,6 +19,7 @@ from .page import Section, csv_text, file_notes, filled, json_text, made_section
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice
+from .targets import COMPARISON as FILES
 from ..data.sentences import GENERAL_TEXTS
 from ..runs.settings import TrainConfig
 from ..files import package_file
@@ -26,7 +27,6 @@ from ..measures.prediction import range_at
 from ..measures.several import DRAWS, outside_of_best, paired_together, shared_errors, step_down
 from ..measures.stats import judge
 
-FILES = ("index.html", "report.json", "scores.csv", "differences.csv")
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
 CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with

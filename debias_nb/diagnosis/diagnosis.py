@@ -9,15 +9,16 @@ from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
 from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
-from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture, write_whole
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
 from .recommendation import trade_points
 from .recommendations import GENERAL
 from .scores import threshold_sentence
+from .targets import DIAGNOSIS as FILES
+from .targets import write_whole
 
 SCHEMA = 3 # of report.json
 NO_TRAINING = "Was any of this trained on? With the pairs of training (--train) overlap is counted."
 SEED = "A second training run: this is one seed." # what nobody looked at
-FILES = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
 
 
 NAMED = 8 # words

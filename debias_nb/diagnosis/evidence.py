@@ -294,10 +294,10 @@ def doubts(test: Test, shared: int, cosines=()) -> list[str]: # shared: comparis
 def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame: # suspects: rows of training
     "Count what is wrong with the data, a row a finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
-    training = {} # pair -> its labels
+    training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts
     for _, file, _ in files:
         for pair, label in zip(folded_pairs(file), file.labels > 0):
-            training.setdefault(pair, set()).add(label)
+            training[pair] = label if training.get(pair, label) == label else None
     texts = set().union(*training)
     table = []
     files += [(test.name, test.file, test.suspects()) for test in tests]
@@ -310,11 +310,12 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progr
             "labels that both models find wrong": suspicious,
         }
         if training and file is not train:
-            other_label = [training.get(pair, {label}) != {label} for pair, label in zip(pairs, is_match)]
+            other_label = [training.get(pair, label) != label for pair, label in zip(pairs, is_match)]
+            shares_text = [not texts.isdisjoint(pair) for pair in pairs]
             findings |= {
                 OF_TRAINING: np.flatnonzero(pairs.isin(training)),
                 f"{OF_TRAINING} with another label there": np.flatnonzero(other_label),
-                "pairs with a text of the training file": np.flatnonzero(pairs.map(texts.intersection)),
+                "pairs with a text of the training file": np.flatnonzero(shares_text),
             }
         for what, rows in findings.items():
             examples = file.frame.iloc[rows[:EXAMPLES]][PAIR_COLUMNS].to_dict("records")

@@ -5,7 +5,8 @@ from ..bars import is_shown
 from .diagnose import diagnose as diagnose_models
 from .external_scores import diagnose_scores
 from .diagnosis import Diagnosis
-from .files.pairs_file import VALIDATION, PairFile, check_names, read_named_files
+from .files.forms import VALIDATION
+from .files.pairs_file import PairFile, check_names, read_named_files
 from ..data.registry import DataError
 from .former import FILE_OPTIONS, READ_FIRST, refuse_others, warn
 from .devices import check_devices

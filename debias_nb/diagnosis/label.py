@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.random import default_rng
 
-from ..checks import ConfigError
 from .files.judgments import read_unjudged
 from ..data.pairs import fold
 from .files.pairs_file import PairFile, Source, read_pairs_file, unjudged_file
@@ -25,8 +24,9 @@ from ..bars import is_shown
 from .former import accepts_former
 from .inputs import load_pair
 from .models import Model, Scorer, pair_scores, search_corpus
-from .page import check_targets, command_line, write_whole
+from .page import command_line
 from .ranges import check_numbers
+from .targets import check_new_table, check_targets, write_whole
 from .test_sets import FEWEST_UNITS
 from ..files import fingerprint
 from ..measures.strata import LOOK, sampling_order, strata_of
@@ -219,8 +219,7 @@ def label(
     """
     check_numbers(n=n, seed=seed)
     path = Path(out)
-    if path.suffix != ".csv" or path.exists():
-        raise ConfigError(f"{path}: a new file that ends in .csv is expected; labels that are there are never overwritten")
+    check_new_table(path)
     check_targets([path, sidecar_of(path)])
     source = pool if isinstance(pool, Pool) else Pool.pairs(pool)
     scorers = load_pair(base, tuned, prompts)

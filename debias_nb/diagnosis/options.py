@@ -47,6 +47,29 @@ def names_of(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
+def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
+    "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
+    from ..data.tables import check_file, named_values
+    tests = named_values(option, arguments, "NAME=PATH")
+    for path in tests.values():
+        check_file(path)
+    return tests
+
+
+def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: # of `a,b,c` or `NAME=a,b,c`
+    "Return columns by the name of a file, and by None those of all others. Raises `ConfigError`."
+    from ..data.tables import named_values
+    form = "names separated by commas, or NAME=names"
+    values = named_values("--columns", arguments, form, needs_name=False)
+    by_name = {}
+    for name, names in values.items():
+        columns = tuple(map(str.strip, names.split(",")))
+        if len(columns) < 2 or not all(columns):
+            raise ConfigError(f"--columns wants {form}, got {names!r}")
+        by_name[name or None] = columns
+    return by_name
+
+
 Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(

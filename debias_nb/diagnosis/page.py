@@ -1,12 +1,10 @@
 """A diagnosis as HTML that needs nothing else, and its twin as JSON."""
 import json
-import os
 import platform
 import re
 import shlex
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -14,8 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 from pydantic_core import to_json
 
-from .. import __version__, files
-from ..checks import ConfigError, counted, visible
+from .. import __version__
+from ..checks import counted, visible
 from .changes import points, side_of
 from .files.pairs_file import PairFile
 from .test_sets import TITLES
@@ -270,38 +268,3 @@ def command_line(
                 text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
                 parts += [f"--{option.replace('_', '-')}", f"{name}={text}" if name else text]
     return shlex.join(parts)
-
-
-OURS = re.compile( # how each file begins that is written here
-    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
-    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
-    rb'|test,kind,slice,cases,matches,|task,test,base,tuned,', re.DOTALL)
-
-
-def is_ours(path: Path) -> bool:
-    "Decide whether a file was written by a command of this package."
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return OURS.match(file.read(2000)) is not None
-
-
-def write_whole(path: Path, text: str) -> None:
-    "Write a file whole, or leave what was there and raise `ConfigError`. A link stays one."
-    try:
-        files.write_whole(path, text)
-    except OSError as e:
-        raise ConfigError(f"{path}: not written: {e.strerror}") from None
-
-
-def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwrite: whether files of ours may be there
-    """Check, before the work begins, that files can be written and that nothing is lost.
-
-    A file that was not written here, as one that is read, is never written over. Raise `ConfigError`."""
-    for path in paths:
-        if not os.access(path.parent, os.W_OK):
-            raise ConfigError(f"{path}: there is no folder {path.parent} that may be written to")
-        if path.exists() and not is_ours(path):
-            raise ConfigError(f"{path}: the file exists, and is no page of debias-nb; give another name")
-        if path.exists() and not overwrite:
-            raise ConfigError(f"{path}: the file exists; remove it, give another name, or add --overwrite")

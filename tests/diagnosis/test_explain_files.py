@@ -19,7 +19,9 @@ from debias_nb.data.sentences import GENERAL_TEXTS
 from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.methods import general_notes, without_tests
-from debias_nb.diagnosis.files.pairs_file import named_tests, read_pairs_file
+from debias_nb.diagnosis.files.forms import check_header, options_from
+from debias_nb.diagnosis.files.pairs_file import read_pairs_file
+from debias_nb.diagnosis.options import named_tests
 from debias_nb.files import sha256_file
 from debias_nb.losses.regularizers import OutReg
 
@@ -267,24 +269,63 @@ def test_tests_need_names(tests):
         compare("no model", FRAME, {"new": FRAME}, validation=tests)
 
 
-BEFORE_TORCH = """
+BEFORE_PANDAS = """
 import sys
 from debias_nb.commands.cli import app
 for command in sys.argv[1:]:
     print(app(command.split(), standalone_mode=False))
-print("torch" in sys.modules)
+print("pandas" in sys.modules or "torch" in sys.modules)
 """
 
 
-def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path):
+def test_a_file_that_is_not_there_is_told_before_pandas_is_loaded(tmp_path):
     path = written(tmp_path, "csv")
     question = f"--base ./none --train {path} --test new={tmp_path}/pair.csv"
     commands = [f"diagnose {question} --tuned ./none", f"compare {question}"]
     commands.append(f"compare --base ./none --train {path} --test new={path} --validation kept={tmp_path}/pair.csv")
     commands.append(f"compare --base ./none --train {path} --test new={path} --texts {tmp_path}/pair.csv:left")
-    done = subprocess.run([sys.executable, "-c", BEFORE_TORCH, *commands], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", BEFORE_PANDAS, *commands], capture_output=True, text=True)
     assert done.stdout.split() == ["2", "2", "2", "2", "False"], done.stderr
     assert done.stderr.count("pair.csv: no such file; did you mean 'pairs.csv'?") == 4
+
+
+HEADERS = { # further words of a command -> how its refusal begins
+    "": "wrong.csv: neither two texts with a label nor an anchor with its positive",
+    "--columns one,two,label": "wrong.csv: one column 'label' is expected, found 0 among",
+    "--group kind": "wrong.csv: neither two texts with a label",
+    "--columns one,two,three --group kind": "wrong.csv: one column 'kind' is expected, found 0 among",
+    "--columns one,two,three --where four=a": "wrong.csv: where: COLUMN=VALUE is expected, got 'four=a'",
+    "--columns old=one,two,three": "columns: there is no file called 'old'",
+}
+
+
+def test_headers_and_folders_are_refused_before_pandas_is_loaded(tmp_path):
+    path, page = tmp_path / "wrong.csv", tmp_path / "index.html"
+    path.write_text("one,two,three\nan egg,eggs,1\na mole,planes,0\n")
+    page.write_text("mine")
+    question = f"diagnose --base none --tuned none --test new={path}"
+    commands = [f"{question} {words}" for words in HEADERS] + [f"{question} --out {tmp_path}", f"label --base a --tuned b --pool {path} --out {path}"]
+    done = subprocess.run([sys.executable, "-c", BEFORE_PANDAS, *commands], capture_output=True, text=True)
+    assert done.stdout.split() == ["2"] * len(commands) + ["False"], done.stderr
+    *headers, out, table = done.stderr.splitlines()
+    assert all(said in line for said, line in zip(HEADERS.values(), headers, strict=True))
+    assert "index.html: the file exists, and is no page of debias-nb" in out and "labels that are there are never overwritten" in table
+
+
+@pytest.mark.parametrize("text", ["one,two,three\na,b,c\n", "a,b,a\n1,2,3\n", "left,right,label\na,b\n", "left,right,label\na,b,1\nc,d,0\n", "left\tright\n", ""])
+def test_a_header_is_refused_as_its_file_is(text, tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text(text)
+
+    def refusal(function):
+        try:
+            function(str(path))
+        except DataError as e:
+            return str(e)
+
+    early = refusal(lambda path: check_header(path, options_from()))
+    assert early in (None, refusal(read_pairs_file))
+    assert (early is None) == (not text.startswith("one"))
 
 
 def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():

@@ -12,7 +12,8 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from debias_nb.checks import ConfigError, counted
-from debias_nb.diagnosis.files.pairs_file import columns_by_name, named_tests, read_named_files, read_pairs_file
+from debias_nb.diagnosis.files.pairs_file import read_named_files, read_pairs_file
+from debias_nb.diagnosis.options import columns_by_name, named_tests
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.data.tables import FORMATS
 from debias_nb.data.texts import read_texts_file

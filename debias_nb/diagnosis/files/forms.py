@@ -1,17 +1,26 @@
 "The forms of a test: which columns make each, by their names or as a user names them, and how its rows are read."
+from __future__ import annotations # which name pandas before it is loaded
+
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ...checks import check_known, counted, quoted, visible
 from ...data.registry import DataError
-from ...data.tables import FEW, FORMATS, UNREADABLE, check, describe_values, finite, groups_in, is_text, number_of, texts_in
+from ...data.tables import FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite, first_cells
+from ...data.tables import groups_in, is_text, number_of, path_and_part, texts_in
+from ...deferred import Deferred
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Deferred("pandas")
 
 # names of columns, folded
 LEFT = ("left", "sentence1", "question1", "text1", "premise", "sentencea", "1string")
@@ -26,7 +35,9 @@ LABEL = (
 LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
 POSITIVE_BEGIN = re.compile(r"pos|positives?(?!scores?)[a-z]*") # as in positive_ctxs: next to negatives these are the matches
 NEGATIVE = re.compile(r"(hard)?neg(s|atives?(?!scores?)[a-z]*)?\d*") # as in hard_negative_ctxs
-ROW_ID = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
+NUMBER_OF_ROW = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
+ROW_ID = "sample_id" # a column of a table of pairs to label
+VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 JUDGMENTS = "queries, corpus and judgments"
 MODELS = ("base", "tuned")
 MOST = 10**6 # of a grade
@@ -113,6 +124,35 @@ class Options:
         return f"a match {rule}{counts}"
 
 
+def options_from(
+    columns: tuple[str, ...] | str | None = None, group: str | None = None, form: str | None = None, match=None, match_from: float | None = None,
+    other_to: float | None = None, scores: tuple[str, str] | None = None, where: str | None = None,
+) -> Options:
+    "Return the arguments of `read_pairs_file` as options."
+    names = columns.split(",") if isinstance(columns, str) else columns
+    return Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
+
+
+def arguments_by_file(
+    names: Iterable[str],     # of files, `train` among them
+    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # of all files, or by name, of None those of all others
+    has_scores: bool = False, # whether of five columns the last two are scores
+    group: str | None = None, where: str | None = None, # of tests
+) -> dict[str, dict]: # as `read_pairs_file` takes them
+    "Return what a command's options say of each file. Raise `DataError` for columns of a file that is none."
+    by_name = columns if isinstance(columns, dict) else {None: columns}
+    for name in by_name.keys() - {None, *names}:
+        raise DataError(f"columns: there is no file called {name!r}")
+    arguments = {}
+    for name in names:
+        roles, scores = by_name.get(name, by_name.get(None)), None
+        if has_scores and roles is not None and len(roles) == 5:
+            roles, scores = roles[:3], tuple(roles[3:])
+        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
+        arguments[name] = {"columns": roles, **of_test}
+    return arguments
+
+
 @dataclass(frozen=True)
 class Rows:
     "Content of a source."
@@ -160,7 +200,7 @@ def _header(columns: list[str]) -> Header:
     names = {fold_name(name): name for name in columns}
     labels = labels_among(names.values())
     negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
-    others = {low: name for low, name in names.items() if name not in labels and not ROW_ID.fullmatch(low)}
+    others = {low: name for low, name in names.items() if name not in labels and not NUMBER_OF_ROW.fullmatch(low)}
     beside = [low for low in names if negatives and POSITIVE_BEGIN.fullmatch(low)]
     matches = [((names[left],), (names[right],)) for left in ANCHOR for right in beside or POSITIVE if {left, right} <= names.keys()]
     usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
@@ -182,16 +222,10 @@ def roles(columns: list[str], form: str | None = None) -> list[Columns]: # sever
 
 def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "Return the roles of columns: as they were named, else by their names."
-    header = list(frame.columns)
-    there = ", ".join(map(visible, header[:8]))
-    columns = None if options.columns else _only_way(name, frame, options, there)
+    columns = None if options.columns else _only_way(name, frame, options)
     if columns is not None:
         columns = _with_texts_alone(name, frame, columns)
-    for column in dict.fromkeys([*(columns.names if columns else ()), *options.names]):
-        if UNREADABLE.search(column):
-            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
-        if header.count(column) != 1:
-            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {there}")
+    _check_names(name, [*frame], [*(columns.names if columns else ()), *options.names])
     if columns is None:
         return _assign(name, frame, options)
     if columns.form == "retrieval" and options.form is None:
@@ -202,6 +236,37 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     return columns
 
 
+def _first_names(header: Iterable[str]) -> str:
+    return ", ".join(map(visible, [*header][:8]))
+
+
+def _check_names(name: str, header: list[str], names: Iterable[str]) -> None:
+    "Check that a table has one column of each name, which can be printed."
+    for column in dict.fromkeys(names):
+        if UNREADABLE.search(column):
+            raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
+        if header.count(column) != 1:
+            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {_first_names(header)}")
+
+
+def check_header(path: str, options: Options) -> None:
+    """Check the names of columns of a file with cells between signs, by its first rows. Raise `DataError` as `columns_of` does.
+
+    What takes all rows is checked when they are read, and so is a table of `debias-nb label`, whose columns have names of their own."""
+    place, part = path_and_part(path)
+    if place.is_dir() or ending(place) not in (".csv", ".tsv", LINES):
+        return
+    table = first_cells(place)
+    if not table or ROW_ID in table:
+        return
+    where = part or options.where
+    if where:
+        column_and_value(path, [*table], where)
+    if not options.columns:
+        _only_way(path, table, options)
+    _check_names(path, [*table], options.names)
+
+
 def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
     "Tell whether cells are lists of candidates, the match among most of them."
     if not len(cells) or not cells.map(lambda cell: isinstance(cell, list)).all():
@@ -209,9 +274,10 @@ def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
     return sum(any(match in cell for match in (own if isinstance(own, list) else [own])) for cell, own in zip(cells, matches)) > len(cells) / 2
 
 
-def _holds_texts(cells: pd.Series) -> bool:
+def _holds_texts(cells: Sequence) -> bool:
     "Tell whether most cells are texts that are no numbers, or lists."
-    return bool(len(cells)) and cells.map(lambda cell: isinstance(cell, list) or is_text(cell) and number_of(cell) is None).mean() > .5
+    texts = [cell for cell in cells if isinstance(cell, list) or is_text(cell) and number_of(cell) is None]
+    return len(texts) > len(cells) / 2
 
 
 def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Columns:
@@ -225,10 +291,10 @@ def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Colum
     return replace(columns, left=left, right=right)
 
 
-def _has_few_values(cells: pd.Series) -> bool:
+def _has_few_values(cells: Sequence) -> bool:
     "Tell whether a column has values that come again and again, as names of sources do."
-    values = cells.map(str).nunique()
-    return len(cells) >= 2 * MANY_ROWS and values < len(cells) / MANY_ROWS
+    values = {*map(str, cells)}
+    return len(cells) >= 2 * MANY_ROWS and len(values) < len(cells) / MANY_ROWS
 
 
 def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None) -> bool:
@@ -240,15 +306,15 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
     return is_equal.any() and not is_equal.all() and labels.nunique() == 2 and labels.groupby(is_equal).nunique().max() == 1
 
 
-def _example(frame: pd.DataFrame, options: Options) -> str:
+def _example(frame: Mapping[str, Sequence], options: Options) -> str: # frame: a data frame, or the first cells of each column
     "Name columns of this file, two of texts and, of tables that are no pool, one of labels or further texts, as an option has them."
     columns = [column for column in frame if column != options.group and [*frame].count(column) == 1 and not _numbers_rows(column, frame[column])]
     texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
     sides = _header(columns).sides
     if sides:
         texts = [sides[0][0][0], sides[0][1][0]]
-    values = {column: frame[column].map(str).nunique() for column in columns if column not in texts}
-    others = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame) // 2)), key=values.get)
+    values = {column: len({*map(str, frame[column])}) for column in columns if column not in texts}
+    others = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
     if len(texts) < 2:
         return ""
     if options.form == "retrieval":
@@ -256,7 +322,7 @@ def _example(frame: pd.DataFrame, options: Options) -> str:
     return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + others[:1])
 
 
-def _only_way(name: str, frame: pd.DataFrame, options: Options, available: str) -> Columns:
+def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Columns:
     "Return the roles by names. Raises `DataError` where there are none, or several."
     ways = roles([column for column in frame if column != options.group], options.form)
     if len(ways) == 1:
@@ -270,7 +336,7 @@ def _only_way(name: str, frame: pd.DataFrame, options: Options, available: str) 
     if example:
         advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
-    raise DataError(f"{name}: {problem} among the columns {available}; a file needs a header; {advice}")
+    raise DataError(f"{name}: {problem} among the columns {_first_names(frame)}; a file needs a header; {advice}")
 
 
 def _unused_columns(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
@@ -280,11 +346,13 @@ def _unused_columns(frame: pd.DataFrame, columns: Columns, options: Options) -> 
     return [cells for column, cells in frame.items() if column not in role_names and not _numbers_rows(column, cells)]
 
 
-def _numbers_rows(column: str, cells: pd.Series) -> bool:
+def _numbers_rows(column: str, cells: Sequence) -> bool:
     "Tell whether a column is called an id, and does not hold two values as `valid` does."
     low = fold_name(column)
-    values = cells.map(str)
-    return bool(ROW_ID.fullmatch(low)) and (not low.endswith("id") or values.is_unique or values.nunique() != 2)
+    if not NUMBER_OF_ROW.fullmatch(low):
+        return False
+    values = {*map(str, cells)}
+    return not low.endswith("id") or len(values) == len(cells) or len(values) != 2
 
 
 def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> None:

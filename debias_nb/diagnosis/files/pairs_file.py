@@ -10,20 +10,19 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...checks import ConfigError, quoted
+from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import FORMS, Options, Rows, columns_of, describe_unused, roles
+from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, options_from, roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
-from .samples import ROW_ID, Sample, read_sample, sidecar_of, unmarked
-from ...data.tables import check_file, in_memory, is_retrieval, is_text, named_values
+from .samples import Sample, read_sample, sidecar_of, unmarked
+from ...data.tables import check_file, in_memory, is_retrieval, is_text
 from ...data.tables import path_and_part, read_table, rows_where, spread
 from ...bars import with_bar
 
 
 MATCHING = ("match", "match_from", "other_to") # what a match is
-VALIDATION = "validation " # stands before the name of pairs on which strengths and methods are chosen
 READING = ("columns", "group", *MATCHING, "scores", "where") # how a file is read
 
 
@@ -175,8 +174,7 @@ def read_pairs_file(
     """
     if isinstance(source, PairFile):
         return source
-    names = columns.split(",") if isinstance(columns, str) else columns
-    options = Options(tuple(names or ()), group or None, form, match, match_from, other_to, tuple(scores or ()), where)
+    options = options_from(columns, group, form, match, match_from, other_to, scores, where)
     is_path = isinstance(source, (str, os.PathLike))
     file = _read_file(str(source), options) if is_path else _read_table(source, name, options)
     given = {option: getattr(options, option) for option in READING}
@@ -235,24 +233,18 @@ def named_sources(train: Source | None, tests) -> dict[str, Source]: # `train` f
 def read_named_files(
     train: Source | None,
     tests: dict[str, Source],
-    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # of all files, or by name, of None those of all others
-    has_scores: bool = False, # whether of five columns the last two are scores
+    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # as of `arguments_by_file`, and what follows
+    has_scores: bool = False,
     progress: bool = False,
-    group: str | None = None, where: str | None = None, # of tests
+    group: str | None = None, where: str | None = None,
     **match_rules,            # match, match_from, other_to
 ) -> dict[str, PairFile]: # `train` first if there is one
     "Read files with one set of options, as a command has it. Raise as `read_pairs_file` and `named_sources`."
     sources = named_sources(train, tests)
-    by_name = columns if isinstance(columns, dict) else {None: columns}
-    for name in by_name.keys() - {None, *sources}:
-        raise DataError(f"columns: there is no file called {name!r}")
+    arguments = arguments_by_file([*sources], columns, has_scores, group, where)
     files = {}
     for name, source in with_bar(sources.items(), "reading", progress):
-        names, scores = by_name.get(name, by_name.get(None)), None
-        if has_scores and names is not None and len(names) == 5:
-            names, scores = names[:3], tuple(names[3:])
-        of_test = {} if name == "train" else {"group": group, "scores": scores, "where": where}
-        file = read_pairs_file(source, names, name=name, **of_test, **match_rules)
+        file = read_pairs_file(source, name=name, **arguments[name], **match_rules)
         files[name] = replace(file, name=name) if file.path is None else file # of a table that was read without a name
     return files
 
@@ -334,26 +326,3 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
     ids = rows.corpus.index if "query_id" in rows.frame else None
     return PairFile(
         name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None)
-
-
-# ---------------------------------------------------------------- what the command line gives
-
-def named_tests(arguments: list[str], option: str = "--test") -> dict[str, str]: # of `NAME=PATH`
-    "Return existing files and folders by name. Raises `ConfigError` naming the option, and `DataError`."
-    tests = named_values(option, arguments, "NAME=PATH")
-    for path in tests.values():
-        check_file(path)
-    return tests
-
-
-def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: # of `a,b,c` or `NAME=a,b,c`
-    "Return columns by the name of a file, and by None those of all others. Raises `ConfigError`."
-    form = "names separated by commas, or NAME=names"
-    values = named_values("--columns", arguments, form, needs_name=False)
-    by_name = {}
-    for name, names in values.items():
-        columns = tuple(map(str.strip, names.split(",")))
-        if len(columns) < 2 or not all(columns):
-            raise ConfigError(f"--columns wants {form}, got {names!r}")
-        by_name[name or None] = columns
-    return by_name

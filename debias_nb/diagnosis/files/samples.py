@@ -14,8 +14,8 @@ from ...files import check_regular, fingerprint
 from ...data.pairs import fold
 from ...data.registry import DataError
 from ...data.tables import check
+from .forms import ROW_ID
 
-ROW_ID = "sample_id" # the column of ids
 FORMULA = ("=", "+", "-", "@", "\t", "\r") # what begins one in a spreadsheet
 
 
