@@ -72,7 +72,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
-    basis = f"reckoned for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
+    basis = f"estimated for {source.assumptions['device']} from configs/device/costs.yaml, as reports/COST.md does"
     if profile != "paper":
         committed = Store(project_root() / "results")
         papers = {experiment.asked.paper for experiment in experiments}

@@ -183,7 +183,8 @@ def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned �
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
-    names = sides.a.map(_quoted) + " − " + sides.b.map(_quoted)
+    quoted = sides.apply(lambda side: side.map(_quoted, na_action="ignore"))
+    names = (quoted.a + " − " + quoted.b).fillna(measured_rows.comparison) # a sum has one name
     if names.nunique() > 2:
         firsts, others = set(sides.a), set(sides.b)
         first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
