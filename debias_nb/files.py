@@ -71,7 +71,7 @@ class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)
             if key in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} occurs twice", key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -103,7 +103,7 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {quoted(twice)} stands twice")
+        raise ValueError(f"the key {quoted(twice)} occurs twice")
     return values
 
 

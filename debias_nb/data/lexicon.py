@@ -45,7 +45,7 @@ def invent(rng: Generator, n: int) -> list[str]:
     letters = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     words = list(map("".join, letters))
     if n > len(words):
-        raise ValueError(f"{n} words are needed, of only {len(words)} that can be made: lower the parameters that count words or types")
+        raise ValueError(f"{n} words are needed, but only {len(words)} can be made: lower the parameters that count words or types")
     return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/lexicon.ipynb #162e2f31

@@ -396,7 +396,7 @@ def json_rows(path, model, key=None):
     def parse(number, line):
         row = model.model_validate_json(line)
         if key and line_of.setdefault(getattr(row, key), number) != number:
-            raise ValueError(f"the id {getattr(row, key)!r} stands twice, first in line {line_of[getattr(row, key)]}")
+            raise ValueError(f"the id {getattr(row, key)!r} occurs twice, first in line {line_of[getattr(row, key)]}")
         return row
 
     return parsed_lines(path, parse)

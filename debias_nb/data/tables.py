@@ -37,7 +37,7 @@ SEP = re.compile(r'"?sep=(.)"?(?=[\r\n])', re.IGNORECASE) # the first line of a 
 FEW = 5 # values of a column, which are listed
 MOST_UNPACKED = 200 # times what is packed, of texts
 JSON_LINE = re.compile(r'\s*(\{\s*"|\[\s*["\[{])')
-NAME_A_COLUMN = "write one text a line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
+NAME_A_COLUMN = "write one text per line, or give it the ending of a table and name the column, as in texts.csv:COLUMN"
 FIRST_ROWS, FIRST_CHARACTERS = 20, 2**20 # which tell the delimiter
 FIRST_CELLS = 1000 # of a column, which show what it holds
 UNREADABLE = re.compile(r"[\0\ud800-\udfff]") # by a tokenizer: NUL, and half of a character
@@ -85,7 +85,7 @@ def named_values(option: str, arguments: list[str], form: str, needs_name: bool 
         name, sign, value = text.partition("=") if "=" in text else ("", "", text)
         is_wrong = not value or not name and (sign or needs_name)
         if is_wrong or name in values:
-            raise ConfigError(f"{option} wants {form}, each once, got {text!r}")
+            raise ConfigError(f"{option} takes {form}, each once, got {text!r}")
         values[name] = value
     return values
 
@@ -464,7 +464,7 @@ def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
     texts = cells.set_axis(range(len(cells))).explode().dropna()
     texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
     if len(texts) and texts.map(lambda cell: isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)).all():
-        raise DataError(f"{name}: column {cells.name!r} holds ids of documents, such as {texts.iloc[0]}, and no texts: put the texts in their place, or "
+        raise DataError(f"{name}: column {cells.name!r} holds ids of documents, such as {texts.iloc[0]}, not texts: put the texts in their place, or "
                         "give a folder with queries, corpus and qrels")
     check(name, texts.set_axis(cells.index[texts.index]), texts.map(is_text), "a text is expected")
     return texts

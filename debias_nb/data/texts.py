@@ -12,7 +12,7 @@ from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
-    "Return a file of texts that is there, and the column that holds them; None: one text a line. Raises `DataError`."
+    "Return a file of texts that is there, and the column that holds them; None: one text per line. Raises `DataError`."
     before, _, behind = str(source).rpartition(":")
     path, column = Path(source), "text"
     tables = FORMATS.keys() - {LINES}

@@ -53,7 +53,7 @@ def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--
             model, _, path = (value if sign else next(rest, "")).partition("=")
             check_known("--results: model", model, ("base", "tuned"), ConfigError)
             if f"--{model}" in options:
-                raise ConfigError("--results wants base=FOLDER and tuned=FOLDER, each once")
+                raise ConfigError("--results takes base=FOLDER and tuned=FOLDER, each once")
             options += [f"--{model}", path]
         else:
             options.append(arg)

@@ -37,7 +37,7 @@ def two_prompts(text: str | None) -> tuple[str, str] | None:
     if text is None:
         return None
     if "," not in text:
-        raise ConfigError(f"--prompts wants LEFT,RIGHT, got {text!r}; a side without a prompt is left empty")
+        raise ConfigError(f"--prompts takes LEFT,RIGHT, got {text!r}; a side without a prompt is left empty")
     left, right = text.split(",", 1)
     return left, right
 

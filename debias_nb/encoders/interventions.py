@@ -218,7 +218,7 @@ def token_owners(
         own = own[: len(expected_ids)]
         if [number for number, _ in own] != expected_ids:
             why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
-            raise EncoderError(f"{why}; which tokens are those of a word is not known")
+            raise EncoderError(f"{why}; it cannot tell which tokens belong to a word")
         row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for _, (start, end) in own]
     return owner
 

@@ -213,7 +213,7 @@ def check_files(folder: Path, checksums: dict[str, str]) -> None: # checksums: f
             what = f"sha256 is {actual}, expected {expected}; the file is left as it is and is not used"
             raise EncoderError(f"{folder / name}: {what}")
     if others and len(checksums) > 1:
-        raise EncoderError(f"{folder / min(others)}: no file of the encoder that is known by this name")
+        raise EncoderError(f"{folder / min(others)}: not a file of the encoder known by this name")
 
 
 def check_folder(

@@ -99,7 +99,7 @@ def _check_tokenizer(model) -> None:
         return
     first, tokenizer = type(model[0]).__name__, type(model.tokenizer).__name__
     hint = f"; {ROUTER}" if first == "Router" else ""
-    raise EncoderError(f"the tokenizer of this {first} is a {tokenizer}, and that of a transformer is needed{hint}")
+    raise EncoderError(f"the tokenizer of this {first} is a {tokenizer}; a transformer's tokenizer is needed{hint}")
 
 
 def special_ids(model) -> set[int]:
@@ -157,7 +157,7 @@ def several_texts(texts, name: str = "texts") -> list:
     texts = list(texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise ValueError(f"{name}[{i}] is {text!r}, and no text")
+            raise ValueError(f"{name}[{i}] is {text!r}, not text")
     return texts
 
 # %% ../../nbs/encoders/tokens.ipynb #dd1b23df

@@ -146,7 +146,7 @@ class LeastSquares(PairLoss):
 
     def of_pairs(self, fx, fz, labels): # labels: (n,) in [0, 1]
         if labels.dim() != 1:
-            raise ValueError(f"least squares needs a label a pair, got labels of shape {tuple(labels.shape)}")
+            raise ValueError(f"least squares needs one label per pair, got labels of shape {tuple(labels.shape)}")
         if labels.is_cpu or not self.has_checked_labels:
             self.has_checked_labels = True
             if not ((labels >= 0) & (labels <= 1)).all(): # nor may one be no number

@@ -63,7 +63,7 @@ def score_pairs(
     tokens = dict(batch_to_device(tokens, encoder.device)) # DistributedDataParallel looks into no other mapping
     scores, inputs_of_layer = represent(model, tokens)
     if not inputs_of_layer or inputs_of_layer[-1].dim() != 2:
-        raise ValueError("the last linear layer of this CrossEncoder is not given one row a pair")
+        raise ValueError("the last linear layer of this CrossEncoder is not given one row per pair")
     return scores.float().view(len(texts), -1), inputs_of_layer[-1].float()
 
 # %% ../../nbs/losses/scan_loss.ipynb #7f33290b

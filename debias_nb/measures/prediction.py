@@ -140,7 +140,7 @@ def predict(
     refuse(~np.isfinite(change), change, "change", "are not finite")
     for name, side in (("training", training), ("test", test)):
         if len(set(side)) < 2:
-            raise ValueError(f"{name}: two or more are expected, got {side[0]} alone")
+            raise ValueError(f"{name}: two or more are expected, got only {side[0]}")
     indicators = [pd.get_dummies(side, dtype=float) for side in (training, test)]
     kinds = pd.get_dummies(kind, dtype=float)
     errors, basis = np.linalg.eigh(covariance)

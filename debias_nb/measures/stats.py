@@ -26,10 +26,10 @@ LEVEL = .95 # of intervals, where nothing else is said
 
 
 def _values(values, what):
-    "Check that there is one finite number a seed. Raise `ValueError` naming the argument and the seed's position."
+    "Check that there is one finite number per seed. Raise `ValueError` naming the argument and the seed's position."
     v = np.asarray(values, dtype=float)
     if v.ndim != 1 or not v.size:
-        raise ValueError(f"{what}: one number a seed is expected, got shape {v.shape}")
+        raise ValueError(f"{what}: one number per seed is expected, got shape {v.shape}")
     refuse(~np.isfinite(v), v, what, "are not finite")
     return v
 
@@ -100,7 +100,7 @@ def _estimate(v, r, units, seeds=None) -> _Estimate:
     Raise `ValueError` if too many resamples lack a class, or for fewer than two units.
     """
     if units is not None and (units < 2 or units != int(units)):
-        raise ValueError(f"units must be whole and 2 or more, got {units}: one alone says nothing of others")
+        raise ValueError(f"units must be whole and 2 or more, got {units}: a single unit says nothing about others")
     method = "one run, seeds not covered"
     parts = [] # variance and degrees of freedom
     if len(v) > 1:

@@ -107,7 +107,7 @@ class Record(BaseModel):
             for name, value in values.items():
                 is_fraction = FRACTION.fullmatch(name.partition("[")[0])
                 if is_fraction and value is not None and not 0 <= value <= 1:
-                    raise ValueError(f"{test}: {name} is {value:g}, and a fraction lies between 0 and 1")
+                    raise ValueError(f"{test}: {name} is {value:g}, but a fraction lies between 0 and 1")
         return metrics
 
     @model_validator(mode="after")

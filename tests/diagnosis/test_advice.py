@@ -32,7 +32,7 @@ def printable(path):
             yield node.value
 
 
-NOT_ADVICE = {" --columns ", ",", "--columns", "--columns wants "} # parts of others, and names of options
+NOT_ADVICE = {" --columns ", ",", "--columns", "--columns takes "} # parts of others, and names of options
 PRINTABLE = sorted({piece for path in READERS for piece in printable(path)} - NOT_ADVICE)
 
 
@@ -95,7 +95,7 @@ def test_where_too_few_texts_are_no_columns_are_advised(tmp_path):
         read_pairs_file(tmp_path / "a.csv")
     assert "--columns" not in str(e.value) and "two columns of texts are needed" in str(e.value)
     numbers = [{"left": f"{i}", "right": f"{i + 1}", "label": i % 2} for i in range(20)]
-    with pytest.raises(DataError, match="column 'left' holds numbers alone") as e:
+    with pytest.raises(DataError, match="column 'left' holds only numbers") as e:
         read_pairs_file(numbers)
     assert "--columns" not in str(e.value), "of names that are not in the file"
 

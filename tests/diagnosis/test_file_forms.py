@@ -587,7 +587,7 @@ AS_TEXTS |= {"objects": lines(*RECORDS), "lists": lines(*BARE), "anchors": "anch
 @pytest.mark.parametrize("content", AS_TEXTS.values(), ids=AS_TEXTS)
 def test_rows_of_a_table_are_no_texts(tmp_path, content):
     path = placed(tmp_path, {"new.txt": content}) / "new.txt"
-    with pytest.raises(DataError, match="new.txt: its lines look like rows of a table.*write one text a line, or give it the ending of a table"):
+    with pytest.raises(DataError, match="new.txt: its lines look like rows of a table.*write one text per line, or give it the ending of a table"):
         read_texts_file(path)
 
 
@@ -643,7 +643,7 @@ BAD = { # files, what is given, options, words of the message
     "no such split": (BEIR, ":dev", {}, "no split 'dev'; there are test"),
     "several splits": ({"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, "qrels/dev.tsv": QRELS, "qrels/train.tsv": QRELS}, "", {},
                        "there are dev, train: name one of them, e.g. .*set:dev"),
-    "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS.replace('"x"', '"w"')}, "", {}, "corpus.jsonl:4: the id 'd1' stands twice, first in line 1, with another text"),
+    "an id twice": (BEIR | {"corpus.jsonl": CORPUS + CORPUS.replace('"x"', '"w"')}, "", {}, "corpus.jsonl:4: the id 'd1' occurs twice, first in line 1, with another text"),
     "no id": (BEIR | {"queries.jsonl": QUERIES + lines({"text": "t"})}, "", {}, "queries.jsonl:4: column '_id': an id is expected"),
     "no text": (BEIR | {"corpus.jsonl": CORPUS.replace('"x"', '7')}, "", {}, "corpus.jsonl:1: column 'text': a text is expected, found 7"),
     "a relevant text without a letter": (BEIR | {"corpus.jsonl": CORPUS.replace('"y"', '" "')}, "", {}, "test.tsv:4: text 'd2' is not in .*corpus.jsonl, or has nothing to read there"),
@@ -661,7 +661,7 @@ BAD = { # files, what is given, options, words of the message
                                 "a.jsonl:2: column 'pos': a query without a match"),
     "an empty text in a list": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": ["n", ""]})}, "/a.jsonl", {}, "a.jsonl:1: column 'neg'"),
     "no negative at all": ({"a.jsonl": lines({"query": "q", "pos": ["p"], "neg": []})}, "/a.jsonl", {}, "no query with a negative"),
-    "ids of documents": ({"a.jsonl": lines(*({"query": f"q {i}", "pos": [i], "neg": [i + 1]} for i in range(9)))}, "/a.jsonl", {}, "column 'pos' holds ids of documents, such as 0, and no texts"),
+    "ids of documents": ({"a.jsonl": lines(*({"query": f"q {i}", "pos": [i], "neg": [i + 1]} for i in range(9)))}, "/a.jsonl", {}, "column 'pos' holds ids of documents, such as 0, not texts"),
     "names of documents": ({"a.jsonl": lines(*({"query": f"q {i}", "pos": [f"d{i}"], "neg": [f"d{i + 1}"]} for i in range(9)))}, "/a.jsonl", {}, "holds ids of documents, such as 'd0'"),
     "an instruction": ({"a.jsonl": lines({"query": ["find", "q"], "pos": [["find", "p"]], "neg": [["find", "n"]]})}, "/a.jsonl", {}, "column 'query' holds lists, such as of an instruction and a text.*--prompts"),
     "words": ({"a.csv": HEAD + "a,b,yes\nc,d,no\n"}, "/a.csv", {}, "a.csv:2: .*found 'yes'.*they are 'yes' \\(1\\), 'no' \\(1\\): say which one is a match, --match WORD$"),

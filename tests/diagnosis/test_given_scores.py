@@ -277,8 +277,8 @@ def test_a_run_whose_texts_all_have_one_score_goes_by_its_ranks(folder):
 
 
 @pytest.mark.parametrize("asked, why", [
-    (["--scores=base={run}", "--scores=base:new={run}", "--scores=tuned={run}"], "--scores wants .* each once, got 'base:new="),
-    (["--scores=base:new={run}", "--scores=base={run}", "--scores=tuned={run}"], "--scores wants .* each once, got 'base="),
+    (["--scores=base={run}", "--scores=base:new={run}", "--scores=tuned={run}"], "--scores takes .* each once, got 'base:new="),
+    (["--scores=base:new={run}", "--scores=base={run}", "--scores=tuned={run}"], "--scores takes .* each once, got 'base="),
     (["--scores=base:zzz={run}", "--scores=tuned={run}"], r"that is called 'zzz' \(known: 'new'\)"),
     (["--scores=base={run}", "--test=new={pairs}", "--columns=left,right,label,old,mine"], "the scores of pairs are their columns old, mine"),
 ])

@@ -55,7 +55,7 @@ def replaced(old, new):
 DAMAGED_SETTINGS = {
     "an unknown key": (replaced("title:", "titel:"), "titel: unknown key; did you mean 'title'?"),
     "a key that is not there": (replaced("scale: a toy world\n", ""), "scale: "),
-    "a key that stands twice": (lambda text: text + "title: Another\n", "the key 'title' stands twice"),
+    "a key that occurs twice": (lambda text: text + "title: Another\n", "the key 'title' occurs twice"),
     "an unknown key deep inside": (replaced("batch_size: 32", "batchsize: 32"), "did you mean 'batch_size'?"),
     "a word for a number": (replaced("batch_size: 32", "batch_size: many"), "batch_size: "),
     "no number": (replaced("learning_rate: 0.02\n    epochs", "learning_rate: .nan\n    epochs"), "learning_rate: "),
@@ -89,7 +89,7 @@ DAMAGED_CLAIMS = {
     "half a notebook": (lambda text: text[:len(text) // 2], "claims.ipynb: no notebook"),
     "a notebook without cells": (lambda text: '{"nbformat": 4}', "claims.ipynb: no notebook"),
     "a claim without a heading": (replaced("## A1", "A1"), "claims.ipynb: no heading states A1"),
-    "a claim that stands twice": (replaced(IN_JSON, f"{IN_JSON}\\n{IN_JSON}"), "claim A1 stands twice"),
+    "a claim that occurs twice": (replaced(IN_JSON, f"{IN_JSON}\\n{IN_JSON}"), "claim A1 occurs twice"),
     "a cell that is not printed": (replaced('column=\\"IID\\"', 'column=\\"OOF\\"'), "OOF"),
 }
 

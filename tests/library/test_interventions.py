@@ -16,7 +16,7 @@ from made import VOCABULARY, bert, load, table
 TEXTS = ["red kettle", "old lamps with a chair for the table", "new", "why how what ?"]
 WORDS_OF = [text.split() for text in TEXTS]
 LAST = 2**64 - 1
-NUMBERS = {word: i for i, word in enumerate(VOCABULARY)} # a word that stands twice has its last number
+NUMBERS = {word: i for i, word in enumerate(VOCABULARY)} # a word that occurs twice has its last number
 ORDINARY = sorted(NUMBERS.values())[5:]
 
 

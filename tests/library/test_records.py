@@ -220,8 +220,8 @@ ODD = [ # what a file holds, and the beginning of what is said
     (text(small(4)), "the record in it belongs into "),
     *((text(small(3, schema=number)), "schema: ") for number in (True, 10, 0, 1.0, "1")),
     (text(small(3, environment={"commit": "a" * 40, "dirty": None})), "environment: `commit` and `dirty` are known together"),
-    (text(small(3))[:-1] + b', "seconds": 3.0}', "damaged (the key 'seconds' stands twice)"),
-    (text(metric(.5)).replace(b'"auc"', b'"auc": 0.9, "auc"'), "damaged (the key 'auc' stands twice)"),
+    (text(small(3))[:-1] + b', "seconds": 3.0}', "damaged (the key 'seconds' occurs twice)"),
+    (text(metric(.5)).replace(b'"auc"', b'"auc": 0.9, "auc"'), "damaged (the key 'auc' occurs twice)"),
 ]
 
 

@@ -121,7 +121,7 @@ def test_a_setting_stands_once(copy):
     line = re.search(r"  - \{name: margin,.*\n", (copy / "experiments/printed/itvreg.yaml").read_text("utf-8"))[0]
     again = re.sub(r", why: .*", "}", line)
     replaced(copy / "experiments/printed/itvreg.yaml", line, line + again)
-    with pytest.raises(ConfigError, match="'margin' of table02 stands twice"):
+    with pytest.raises(ConfigError, match="'margin' of table02 occurs twice"):
         load_expected("itvreg")
 
 

@@ -241,7 +241,7 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("reddit_pushshift", "RS_2018-01", [{"author": "a", "selftext": "b", "created_utc": 1e300}], "RS_2018-01:1: created_utc"),
     ("reddit_pushshift", "RS_2018-01", '{"author": "a", "body": "b", "created_utc": NaN}\n', "RS_2018-01:1: created_utc"),
     ("amazon2018_reviews", "Books_5.json.gz", [{"reviewerID": "a", "unixReviewTime": 10**17}], "Books_5.json.gz:1: unix"),
-    ("askubuntu_shah", "corpus.tsv.gz", "0\ta\tb\n0\tc\td\n", "corpus.tsv.gz:2: .*'0' stands twice"),
+    ("askubuntu_shah", "corpus.tsv.gz", "0\ta\tb\n0\tc\td\n", "corpus.tsv.gz:2: .*'0' occurs twice"),
     ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n", "train.tsv:1: 2 columns .*'question1'"),
 ])
 def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):

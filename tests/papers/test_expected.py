@@ -94,7 +94,7 @@ def test_blank_doubtful_and_quoted_numbers_are_marked():
 
 MISTAKES = [ # paper, what stands there, what is mistyped, what the error names
     ("itvreg", "value: 22.50", "value: 22,50", "cells.0.50"),
-    ("itvreg", "Amazon1.3M (OOD)", "Amazon131K (IID)", "stands twice"),
+    ("itvreg", "Amazon1.3M (OOD)", "Amazon131K (IID)", "occurs twice"),
     ("itvreg", "paper: itvreg", "paper: arr", "arr"),
 ]
 

@@ -97,7 +97,7 @@ def test_what_a_page_takes_is_what_its_records_took(results):
         assert f"-p profile {profile} -p fresh True" in command and int(runs) == len(records)
         assert float(minutes) == pytest.approx(sum(record["seconds"] for record in records) / 60, rel=.05)
         assert float(memory) == pytest.approx(max(record["peak_memory_bytes"] for record in records) / 2**30, rel=.05)
-    assert "reckoned for a GPU" in lines[-1]
+    assert "estimated for a GPU" in lines[-1]
 
 
 def test_a_part_has_a_title():

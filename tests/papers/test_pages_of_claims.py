@@ -168,7 +168,7 @@ def test_a_page_of_claims_has_a_row_a_claim(here):
 def test_claims_show_their_evidence_below_their_cells(here):
     book = read_ledger("itvreg", Results())
     shown = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
-    assert "**holds**: ITVReg − Finetuned +10.00 (expected: > 0)" in shown
+    assert "**holds**: ITVReg − Finetuned: +10.00 (expected: > 0)" in shown
     assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown and "[more](./demo.ipynb)" in shown, "two experiments, one page"
     assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
 
@@ -188,7 +188,7 @@ def test_words_that_statements_share(statements, count):
 def test_errata_say_what_their_facts_bear_out(here):
     erratum = read_ledger("itvreg", Results()).errata["E-A1"]
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text 3 (expected: 4)." and repr(erratum) == "<erratum E-A1>"
+    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text: 3 (expected: 4)." and repr(erratum) == "<erratum E-A1>"
     assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
     both = [*fact("a", 1., ">"), *fact("b", -1., ">")]
     assert Erratum("E-A3", "inconsistency", both).verdict == "confirmed in 1 of 2"

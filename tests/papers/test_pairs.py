@@ -118,7 +118,7 @@ def test_a_pair_alone_is_encoded_as_in_a_batch(loaded, name):
 @pytest.mark.parametrize("questions, answers, message", [
     (["why", "how"], ["the", ""], "row 1: the answer is empty: ''"),
     (["why", " \t"], ["the", "a"], r"row 1: the question is empty: ' \\t'"),
-    (["why"], [None], r"answers\[0\] is None, and no text"),
+    (["why"], [None], r"answers\[0\] is None, not text"),
 ])
 def test_unusable_pairs_are_refused_and_named(loaded, name, questions, answers, message):
     with pytest.raises(ValueError, match=message):

@@ -90,13 +90,13 @@ class Options:
         if self.form is not None:
             check_known("form", self.form, FORMS, DataError)
         if self.match is not None and self.match_from is not None:
-            raise DataError("match and match_from: one of them says what a match is, got both")
+            raise DataError("match and match_from: give one of them to say what a match is, got both")
         for option in ("match_from", "other_to"):
             value = getattr(self, option)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or value != value):
                 raise DataError(f"{option}: a number is expected, got {quoted(value)}")
         if self.other_to is not None and (self.match_from is None or self.other_to >= self.match_from):
-            raise DataError("other_to: it needs match_from, and must be below it")
+            raise DataError("other_to needs match_from, and must be below it")
         if self.columns and (len(self.columns) < 2 or len({*self.names}) < len(self.names)):
             rule = "three different names are needed, left, right and label, or two, anchor and positive"
             raise DataError(f"columns: {rule}, got {', '.join(self.names)}")
@@ -422,7 +422,7 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
-        raise DataError(f"{name}: column {texts.name!r} holds numbers alone (the first is {first}); {TWO_TEXTS}")
+        raise DataError(f"{name}: column {texts.name!r} holds only numbers (the first is {first}); {TWO_TEXTS}")
     return texts
 
 
@@ -514,7 +514,7 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) ->
     for column in (*columns.right, *columns.negatives):
         texts = texts_in(name, frame[column])
         if len(texts) >= FEW and _all_match(ID_OF_TEXT, texts):
-            raise DataError(f"{name}: column {column!r} holds ids of documents, such as {texts.iloc[0]!r}, and no texts: put the texts in their place, or "
+            raise DataError(f"{name}: column {column!r} holds ids of documents, such as {texts.iloc[0]!r}, not texts: put the texts in their place, or "
                             "give a folder with queries, corpus and qrels")
         parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
     has_match = np.isin(np.arange(len(frame)), parts[0].row)

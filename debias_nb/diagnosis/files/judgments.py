@@ -63,7 +63,7 @@ def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
     first = texts.groupby(level=0)[["line", "text"]].transform("first")
 
     def contradiction(row):
-        return f"the id {row.key!r} stands twice, first in line {row.line}, with another text"
+        return f"the id {row.key!r} occurs twice, first in line {row.line}, with another text"
 
     refuse(name, first.assign(key=texts.index).set_index(texts.line), is_copy & (first.text != texts.text), contradiction)
     unique = texts[~is_copy]

@@ -138,5 +138,5 @@ def named_runs(arguments: list[str]) -> dict: # of `base=FILE` or `base:TEST=FIL
         by_test = runs.setdefault(model, {})
         by_test[test] = path
         if len(by_test) > 1 and "" in by_test:
-            raise ConfigError(f"--scores wants a run for all tests, or one for each, each once, got '{key}={path}'")
+            raise ConfigError(f"--scores takes a run for all tests, or one for each, each once, got '{key}={path}'")
     return {model: by_test.get("", by_test) for model, by_test in runs.items()}

@@ -24,7 +24,7 @@ SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number
 def parse_seeds(text: str) -> list[int]: # e.g. `0,1,2`
     "Read the value of `--seeds`. Raise `RunnerError`."
     if not SEEDS.fullmatch(text):
-        raise RunnerError(f"--seeds wants whole numbers with commas between them, such as 0,1,2; got {text!r}")
+        raise RunnerError(f"--seeds takes whole numbers with commas between them, such as 0,1,2; got {text!r}")
     seeds = [int(part) for part in text.split(",")]
     for seed in seeds:
         check_whole("--seeds", seed, 0, LARGEST_SEED, RunnerError)
@@ -36,7 +36,7 @@ def parse_parameter(text: str) -> tuple[str, object]: # `name=value`
     from ...files import parse_yaml
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
-        raise RunnerError(f"-p wants name=value, got {text!r}")
+        raise RunnerError(f"-p takes name=value, got {text!r}")
     try:
         return name, parse_yaml(value, name)
     except ConfigError:
@@ -72,7 +72,7 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
-    basis = f"reckoned for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
+    basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
     if profile != "paper":
         committed = Store(project_root() / "experiments")
         papers = {experiment.asked.paper for experiment in experiments}

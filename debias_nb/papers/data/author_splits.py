@@ -253,7 +253,7 @@ def _triples(topic, author, n, rng):
     elsewhere = len(topic) - peers - _sizes(author)
     fits = (peers > 0) & (elsewhere > 0)
     if not fits.any():
-        raise ValueError("topic cannot be told from author: no test topic has texts of two authors and other texts")
+        raise ValueError("no test can tell topic from author: no test topic has texts of two authors and other texts")
     first = rng.choice(np.flatnonzero(fits), n)
     place = rng.random(n) * peers[first]
     same = np.searchsorted(topic, topic[first]) + place.astype(int)

@@ -94,7 +94,7 @@ def split_titles(
     column_name = "years" if by == "year" else "categories"
     column = getattr(titles, column_name)
     if column is None:
-        raise ValueError(f"by={by!r}: {titles.name} does not say any")
+        raise ValueError(f"by={by!r}: {titles.name} has none")
     if by == "year":
         check_range("until", until, closed="neither")
     else:

@@ -349,10 +349,8 @@ def key_deviations(
     for one in differing:
         if one.setting.matters:
             rows.setdefault((one.setting.name, in_words(_several(one.setting.value))), {})[one.here[profile]] = None # each once
-    counts = f"{len(differing)} of the {len(comparisons)} settings that the paper prints for this differ at `{profile}`"
-    if not differing:
-        counts = f"No setting that the paper prints for this differs at `{profile}`"
-    which = "; of these may change the answer:" if rows else "."
+    counts = f"Of the {len(comparisons)} settings that the paper prints here, {len(differing) or 'none'} differ{'s' * (len(differing) < 2)} at `{profile}`"
+    which = ". These may change the answer:" if rows else "."
     table = text_table(["setting", "the paper prints", "here"], [[*names, " or ".join(here)] for names, here in rows.items()]) if rows else ""
     return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){which}", table]))
 
@@ -375,7 +373,7 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
             counts[profile] = sum(profile not in one.differing for one in there), len(there)
     word = "Yes" if all(same == total for same, total in counts.values()) else "It depends on the profile"
     ratios = ", ".join(f"{same} of {total} at `{profile}`" for profile, (same, total) in counts.items())
-    return f"**Answer.** {word}: of the printed settings, counted once a table, runs have {ratios}."
+    return f"**Answer.** {word}: of the printed settings, each counted once per table, our runs have {ratios}."
 
 
 def in_short(paper: str) -> str: # a sentence or two

@@ -59,7 +59,7 @@ class Line:
     gain: str = ""               # a column: the sides are curves, compared where both gain as much there
     analogue: str = ""           # where ours is not the paper's situation: in what it differs
     primary: bool = True         # False: shown next to the others, and decides nothing
-    names: tuple[str, str] | tuple[()] = () # what is compared, in plain words, where methods do not say it
+    names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
     def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
         "Describe what is compared: methods, and their place if it is not that of the comparison."
@@ -75,7 +75,8 @@ class Line:
             one = sides[0] # both are looked at in one place
             place = ", ".join(filter(None, (table_title(one.table), one.column, one.metric)))
             words.append(f"{names} ({place})" if place else names)
-        words = list(self.names)[::1 if direction == "above" else -1] or words
+        if self.names:
+            words = [*self.names, "0"][:2][::1 if direction == "above" else -1] # a sum is compared with 0
         end = f", at equal gain in {self.gain}" if self.gain else ""
         return f" {how} ".join(words) + end
 
@@ -107,7 +108,7 @@ def above(
     column="*",                  # a pattern, or several
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method, and `names` of both
-    minus: dict | None = None,   # methods, table, column or metric of a second difference, and `names` of both
+    minus: dict | None = None,   # methods, table, column or metric of a second difference, and `names` of both, or of their sum
     **more,                      # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
 ) -> list[Line]: # one a neighboring pair
     """Compare each method with the next one.

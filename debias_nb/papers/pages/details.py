@@ -138,6 +138,18 @@ def query_counts(records: list[dict], test: str) -> pd.DataFrame: # a row a corp
     return counts.agg(**{"fewest queries": "min", "most queries": "max"}).reset_index()
 
 
+FEW_QUERIES = 30 # with fewer, one query moves a score by more than three points
+
+
+def degenerate_tests(records: list[dict], test: str) -> str: # records: of one table; empty where no test is so small
+    "Say which tests of authors have so few queries that their scores mean little."
+    counts = query_counts(records, test)
+    few = counts[counts["fewest queries"] < FEW_QUERIES]
+    return " ".join(
+        f"The test of {one.corpus} is degenerate: with {one.fewest} queries, one query is {100 / one.fewest:.1f} points of R@8."
+        for one in few.rename(columns={"fewest queries": "fewest"}).itertuples())
+
+
 DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted loss")
 FRESH = ("fresh loss", "fresh loss, shuffled")
 

@@ -36,7 +36,7 @@ class ExpectedTable(Strict):
         for cell in cells:
             place = (*cell.row.items(), cell.column)
             if place in places:
-                raise ValueError(f"the cell {cell.row} × {cell.column!r} stands twice")
+                raise ValueError(f"the cell {cell.row} × {cell.column!r} occurs twice")
             places.add(place)
         return cells
 
@@ -112,7 +112,7 @@ class Expected(Strict):
             for experiment in setting.experiments:
                 place = (setting.name, experiment, *sorted(setting.where.items()))
                 if place in places:
-                    raise ValueError(f"the setting {setting.name!r} of {experiment} stands twice")
+                    raise ValueError(f"the setting {setting.name!r} of {experiment} occurs twice")
                 places.add(place)
         return settings
 

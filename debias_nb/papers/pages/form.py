@@ -129,7 +129,7 @@ def show_picture(
 
 
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
-    "Tabulate how all runs of a page are made again, and what that takes, as their records say; at the paper's own scale as it is reckoned."
+    "Tabulate how all runs of a page are made again, and what that takes, as their records say; at the paper's own scale, an estimate."
     rows = []
     reckoning = Reckoning()
     for profile in PROFILES:
@@ -141,7 +141,7 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
             if runs:
                 minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory, runs.values())) / 2**30
                 took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
-                rows.append([command, f"{len(runs)}, reckoned{' for a GPU' * bool(memory)}", took, two_digits(memory)])
+                rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
             continue
         records = {id: record for one in own for id, record in results.load(one.name, profile).records_by_id.items() if record["status"] == "finished"}
         if records:

@@ -96,10 +96,6 @@ class Fact:
     unit: str = ""     # of the number; empty: percentage points
     number: float | None = None # None: words
 
-    @property
-    def where(self) -> str:
-        return ": ".join(filter(None, (self.label, self.place)))
-
 
 def fact(
     label: str,
@@ -173,7 +169,7 @@ def printed_verdict(facts: list[Fact]) -> str:
 
 def describe(facts: list[Fact], so: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
-    texts = [f"{one.where} {one.found} (expected: {one.asked})" for one in facts if one.holds is so]
+    texts = [f"{one.label}{f' ({one.place})' if one.place else ''}: {one.found} (expected: {one.asked})" for one in facts if one.holds is so]
     if len(texts) > 2:
         texts[2:] = [f"and {len(texts) - 2} more"]
     return "; ".join(texts)

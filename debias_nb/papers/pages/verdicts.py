@@ -180,11 +180,17 @@ def _quoted(name: str) -> str: # of a method
     return f"`{name}`" if " + " in name else name
 
 
+def _in_quotes(comparison: str) -> str: # a sum has one name
+    "Name the two methods of a comparison, those quoted that hold a plus."
+    match = PAIR.match(comparison)
+    return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
+
+
 def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
-    names = sides.a.map(_quoted) + " − " + sides.b.map(_quoted)
+    names = measured_rows.comparison.map(_in_quotes)
     if names.nunique() > 2:
         firsts, others = set(sides.a), set(sides.b)
         first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
@@ -313,7 +319,7 @@ class Ledger:
     ) -> Claims:
         """Give verdicts on a claim and keep its parts, whose comparisons are corrected together.
 
-        Raises `ValueError` for an id that stands twice and for names that nothing has."""
+        Raises `ValueError` for an id that occurs twice and for names that nothing has."""
         if not isinstance(ours or paper_facts, dict):
             paper_facts, ours = {"": paper_facts}, {"": ours}
         paper_facts, ours = dict(paper_facts), dict(ours)
@@ -321,7 +327,7 @@ class Ledger:
         comparisons = []
         for letter in parts:
             if f"{id}{letter}" in self.claims:
-                raise ValueError(f"claim {id}{letter} stands twice")
+                raise ValueError(f"claim {id}{letter} occurs twice")
             try:
                 comparisons.append(self.evidence.compare(ours.get(letter, ())).assign(part=letter))
             except ValueError as e:
@@ -390,10 +396,10 @@ class Ledger:
     def erratum(self, id: str, kind: str, facts: list[Fact] = ()) -> Erratum:
         """Recompute an erratum and keep it.
 
-        Raises `ValueError` for another kind and for an id that stands twice."""
+        Raises `ValueError` for another kind and for an id that occurs twice."""
         check_known("kind of erratum", kind, ERRATA)
         if id in self.errata:
-            raise ValueError(f"erratum {id} stands twice")
+            raise ValueError(f"erratum {id} occurs twice")
         self.errata[id] = Erratum(id, kind, list(facts))
         return self.errata[id]
 
