@@ -87,12 +87,15 @@ reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
 	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) test-notebooks test-python test-types
 
+# Processes of a target of tests: by default one a core; WORKERS=1 where several targets run side by side.
+WORKERS ?=
+
 test-notebooks: $(VENV)/.stamp | .cache # as nbdev_test runs them
-	OMP_NUM_THREADS=1 $(BIN)/python tools/outputs.py
+	OMP_NUM_THREADS=1 $(if $(WORKERS),LOKY_MAX_CPU_COUNT=1) $(BIN)/python tools/outputs.py $(addprefix --workers ,$(WORKERS))
 
 # A file of tests stays in one process, since its fixtures do. Files go in their order: by number of tests, the longest would be last.
 # Files stand side by side already: a test whose trainings may take all cores has one, and trains in its own process.
-PYTEST = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python -m pytest --numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder
 # `make test SELECTED=` runs all of them.
 SELECTED = not slow
 
@@ -104,13 +107,13 @@ test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, whe
 
 # Trials of different lengths: whoever is done takes what is left.
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses $(or $(WORKERS),auto) --dist worksteal
 
 # In clones of the project, each without one leaf: OPTIONS='-k page' narrows them.
 test-leaves: $(VENV)/.stamp | .cache ## test each leaf of the package, and the trunk, in a clone without the other leaf
 	for leaf in diagnosis papers; do \
 	    OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/leaves.py $$leaf \
-	    --numprocesses auto --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS) || exit 1; \
+	    --numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS) || exit 1; \
 	done
 
 # The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
@@ -158,7 +161,7 @@ docs: $(VENV)/.stamp-docs | .cache ## build the pages in _docs/ from the noteboo
 	OMP_NUM_THREADS=1 $(BIN)/python tools/docs.py $(BUILDER)
 
 docs-check: $(VENV)/.stamp-lab docs ## build the pages and look at them in a Chromium; without one these tests are skipped, and with CI=true they fail
-	$(BIN)/python -m pytest tests/site -rs --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest tests/site -rs --numprocesses $(or $(WORKERS),auto) --dist worksteal
 
 bench: $(VENV)/.stamp | .cache ## run every bench, one after the other: ratios of times, nothing is written
 	for bench in $(BENCHES); do $(BIN)/python bench/$$bench.py || exit 1; done

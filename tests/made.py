@@ -10,9 +10,10 @@ import pandas as pd
 import torch
 import transformers
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.cross_encoder import CrossEncoder
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig, RobertaForSequenceClassification
 
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
@@ -45,6 +46,24 @@ def bert(folder, layers=1, seed=0):
     modules = [Transformer(str(work), max_seq_length=40), Pooling(32, pooling_mode="mean")]
     SentenceTransformer(modules=modules, device="cpu").save(str(folder / "bert"), create_model_card=False)
     return folder / "bert"
+
+
+def cross_encoder(folder, labels=1, kind="bert", dropout=.1, width=32):
+    "A random cross-encoder in `folder`."
+    transformers.utils.logging.set_verbosity_error()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
+    shape = dict(
+        vocab_size=len(VOCABULARY), hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=44, num_labels=labels, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout)
+    torch.manual_seed(0)
+    if kind == "bert":
+        BertForSequenceClassification(BertConfig(**shape)).save_pretrained(folder)
+    else:
+        RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(folder)
+    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
+    return CrossEncoder(str(folder), num_labels=labels, device="cpu")
 
 
 def table(folder, seed=0):

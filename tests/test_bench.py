@@ -5,6 +5,7 @@ import json
 import math
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -82,8 +83,24 @@ def test_the_memory_of_a_command_is_its_own_and_in_bytes(tmp_path):
     assert full - plain == pytest.approx(size / 1e9, rel=.01)
 
 
+def run_here(command: list[str], folder: str) -> dict:
+    "Run `python -c PROGRAM ...` in this process, where torch is loaded; what a process takes, `commands.usage` says above."
+    _, option, program, *arguments = command
+    assert option == "-c"
+    heard = signal.getsignal(signal.SIGINT) # by tests
+    with contextlib.chdir(folder), patch.object(sys, "argv", ["-c", *arguments]), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(program, {"__name__": "__main__"})
+        except SystemExit as ended:
+            assert not ended.code, command
+        finally:
+            signal.signal(signal.SIGINT, heard)
+    return {"seconds": 1., "peak_gb": .1}
+
+
 @pytest.mark.slow
-def test_whole_commands_run_beside_their_yardsticks(one_round, capsys):
+def test_whole_commands_run_beside_their_yardsticks(one_round, capsys, monkeypatch):
+    monkeypatch.setattr(commands, "usage", run_here)
     assert commands.run(commands.__file__, "", commands.measure, 1, commands.SIZES, ["--quick"]) == 0
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
     own = {"demo": commands.DEMO, "diagnose": commands.DIAGNOSIS, "retrieval": commands.DIAGNOSIS}

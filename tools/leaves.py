@@ -1,4 +1,7 @@
-"""Test one leaf of the package, and the trunk, where the other leaf is gone: in a clone of the project without its folders.
+"""Test one leaf of the package where the other leaf is gone: in a clone of the project without its folders.
+
+The trunk's own tests run beside the diagnosis, without the papers; no module of the trunk imports one of either leaf, which
+tests/test_packages.py looks up in every line.
 
 python tools/leaves.py diagnosis|papers [OPTION OF PYTEST...]
 """
@@ -13,6 +16,7 @@ from notebooks import ROOT, git_files
 
 OTHER = {"diagnosis": "papers", "papers": "diagnosis"}
 PLACES = ("debias_nb", "nbs", "tests")
+TESTED = {"diagnosis": ("tests/library", "tests/diagnosis"), "papers": ("tests/papers",)}
 
 
 def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one that is left out
@@ -31,7 +35,7 @@ def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one tha
 def main(leaf: str, *options: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy_without(OTHER[leaf], ROOT, Path(folder))
-        command = [sys.executable, "-m", "pytest", "tests/library", f"tests/{leaf}", *options]
+        command = [sys.executable, "-m", "pytest", *TESTED[leaf], *options]
         return subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": folder}).returncode
 
 

@@ -28,7 +28,8 @@ from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
 from test_regularized import OTHERS, PAIR, moved, rows, trained, without_dropout
-from test_scan_training import ANSWERS, LABELS, QUESTIONS, cross_encoder
+from made import cross_encoder
+from test_scan_training import ANSWERS, LABELS, QUESTIONS
 
 pytestmark = pytest.mark.slow
 TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ

@@ -1,7 +1,6 @@
 "SCAN as a loss of CrossEncoderTrainer: its terms by hand, what is trained, what is saved, and refusals."
 import copy
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,35 +11,16 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast, RobertaConfig
-from transformers import RobertaForSequenceClassification
 
 import made
+from made import cross_encoder
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import HEADS, ScanHead, contrastive_loss, joint_loss
+from debias_nb.losses.scan_head import contrastive_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
-from debias_nb.runs.config import load_experiment
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
 ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the table", "a", "large small", "lamp lamp"]
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0]
-
-
-def cross_encoder(folder, labels=1, kind="bert", dropout=.1, width=32):
-    transformers.utils.logging.set_verbosity_error()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(made.VOCABULARY) + "\n", "utf-8")
-    shape = dict(
-        vocab_size=len(made.VOCABULARY), hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=44, num_labels=labels, hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout)
-    torch.manual_seed(0)
-    if kind == "bert":
-        BertForSequenceClassification(BertConfig(**shape)).save_pretrained(folder)
-    else:
-        RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(folder)
-    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
-    return CrossEncoder(str(folder), num_labels=labels, device="cpu")
 
 
 @pytest.fixture(params=[("bert", 1), ("bert", 2), ("roberta", 1)], ids=str)
@@ -114,45 +94,6 @@ def test_weights_are_learned_in_training_alone(model):
     np.random.seed(3)
     again = SCAN(model, debias=False)([QUESTIONS, ANSWERS], labels)
     assert torch.equal(first["sw"], again["sw"]), "what is drawn follows from NumPy's generator"
-
-
-@pytest.mark.parametrize("profile", ["planted", "small"])
-def test_what_one_imports_is_what_tables_train(tmp_path, profile):
-    "One batch after another, so that the memory counts, through the loss for a trainer and through the head of the tables."
-    training = pytest.importorskip("debias_nb.papers.tasks.answer_training") # of the leaf, where it is
-    methods = {method.name: method.scan for method in load_experiment("scan/table02", profile).methods}
-    model = cross_encoder(tmp_path / "model", labels=2, dropout=0.)
-    with torch.no_grad():
-        last_layer(model).weight.mul_(50)
-    options = {"SCAN": {"variant": "paper", "class_mass": "free"}, "SCAN, ours": {}}
-    for name, settings in options.items():
-        scan = methods[name]
-        memory = Memory("ema", scan.alpha)
-        loss = SCAN(model, memory=memory, temperature=scan.temperature, **settings)
-        head = ScanHead(32, temperature=scan.temperature, **HEADS[scan.debias]).eval()
-        head.classifier[1].load_state_dict(last_layer(model).state_dict())
-        head.debiasing.load_state_dict(loss.debiasing.state_dict())
-        weigher = training.Weigher(scan, SimpleNamespace(conflicting=None))
-        for step in range(3):
-            rows = torch.arange(8).roll(step)
-            texts = [[texts[row] for row in rows] for texts in (QUESTIONS, ANSWERS)]
-            labels = torch.tensor(LABELS)[rows]
-            np.random.seed(step)
-            mine = loss(texts, labels)
-            np.random.seed(step)
-            weigher.generator = torch.Generator().manual_seed(int(np.random.randint(2**62, dtype=np.int64)))
-            seen = {}
-            with last_layer(model).register_forward_pre_hook(lambda _, inputs, seen=seen: seen.update(features=inputs[0])):
-                model(model.preprocess(list(zip(*texts))))
-            terms = head(seen["features"], labels, weigher(seen["features"], labels, rows))
-            assert mine.keys() == terms.keys()
-            assert all(torch.isclose(mine[term], terms[term], atol=1e-6) for term in terms)
-            body = list(model.model.bert.parameters())
-            slopes = [torch.autograd.grad(total, body, allow_unused=True) for total in (sum(mine.values()), joint_loss(terms))]
-            for one, other in zip(*slopes):
-                assert one is other is None or torch.allclose(one, other, atol=1e-5)
-        assert torch.allclose(loss.memory.weights, weigher.memory.weights, atol=1e-5)
-        assert loss.memory.weights.std() > 0
 
 
 def test_the_memory_is_the_printed_one_by_default(model):

@@ -265,6 +265,8 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     missing["toy-s1"] = "a file is missing"
     done = shell("batch", "--runs")
     assert done.exit_code == 1 and "not run: a file is missing" in done.stderr and "not one run at profile planted" in done.stderr
+    monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({"toy-s0": {}}, missing, {}, []))
+    assert shell("batch", "--runs").exit_code == 1, "synthetic data need nothing that another machine has"
     for args, name in (
         (["--profile", "small"], "small"), (["--profile", "plantd"], "'planted'"), (["toy/d"], "'toy/d'"),
         (["--seeds", "0,two"], "'0,two'"),

@@ -22,6 +22,8 @@ from debias_nb.papers.pages.cells import COMPLETE
 from debias_nb.encoders.loading import encoder_cards
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.runs.runner import narrow
+from debias_nb.runs.tasks import lacking as lacking_of, task_of
+from debias_nb.settings import EncoderConfig
 
 ROOT = project_root(Path(__file__).parent)
 PROFILES = ("planted", "small")
@@ -319,6 +321,17 @@ def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_
             with pytest.raises(ConfigError) as e:
                 check_range("share", value, 2, 3, closed)
             assert str(e.value) == f"share must lie in {ends}, got {value}"
+
+
+def test_every_run_on_synthetic_data_has_its_encoder_on_any_machine(monkeypatch, tmp_path):
+    "It is trained here: nothing is looked for."
+    for variable in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    runs = [run for paper in papers() for one in all_experiments(paper) if one.profile == "planted" for run in narrow(one, seeds=[0]).runs()]
+    needs = {need for run in runs for need in task_of(run).needs(run) if isinstance(need[1], EncoderConfig)}
+    told = {lacking_of(*need) for need in needs}
+    assert {"answers", "authors", "pairs", "titles"} == {run.task for run in runs} and told <= {None}
 
 
 def test_every_encoder_that_a_configuration_names_has_a_card():
