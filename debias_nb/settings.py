@@ -254,6 +254,10 @@ class EncoderConfig(Settings):
     def display(self) -> str: # the name in tables
         return self.label or self.name
 
+    @property
+    def has_files(self) -> bool: # planted and `learned` ones are made here
+        return self.pretrain is None and self.name != "learned"
+
     def rules(self):
         recipe = self.world is not None and self.pretrain is not None
         is_learned = self.name == "learned"

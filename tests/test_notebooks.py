@@ -6,13 +6,14 @@ import re
 import struct
 import symtable
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 import lab
-from notebooks import ROOT, notebooks
+from notebooks import ROOT, notebooks, settings
 from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
 from debias_nb.papers.pages.tables import show
@@ -75,6 +76,22 @@ def test_no_cell_is_longer_than_two_screens(path):
 def test_lines_of_code_are_counted():
     assert code_lines('#| export\ndef one():\n    """Return 1.\n\n    Always."""\n    return 1 # one\n') == 2
     assert code_lines("x = 1\n" * 91) > LONGEST
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nbs/read").glob("*.ipynb")), ids=named)
+def test_a_notebook_to_read_installs_the_project_only_where_it_is_not(path, monkeypatch, tmp_path):
+    first = code(path)[0]
+    calls = []
+    monkeypatch.setattr("subprocess.run", lambda command, check: calls.append(command))
+    monkeypatch.chdir(tmp_path)
+    exec(first, {})
+    assert calls == [] and Path.cwd() == tmp_path
+    (tmp_path / "debias-nb").mkdir() # as the clone would be
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(first, {})
+    clone, install = calls
+    assert clone[:2] == ["git", "clone"] and clone[-1] == settings()["git_url"]
+    assert Path.cwd() == tmp_path / "debias-nb" and install[1:4] == ["-m", "pip", "install"] and install[-1] == ".[repro]"
 
 
 LIBRARY = [path for path in NOTEBOOKS if any(re.search(r"^#\|\s*default_exp", source, re.M) for source in code(path))]

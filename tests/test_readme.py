@@ -189,6 +189,6 @@ def test_what_tables_take_on_synthetic_data_is_what_their_records_took():
     page = (ROOT / "reports/COST.md").read_text("utf-8")
     minutes = sorted(map(float, re.findall(r"--profile planted --full` \| [\d,]+ \| ([\d.]+) \|", page)))
     long, tables, least, most, others = map(int, re.search(
-        r"On synthetic data (\d+) of (\d+) take (\d+) to (\d+) minutes, others at most (\d+)\.", TEXT.replace("data six", "data 6")).groups())
+        r"on synthetic data (\d+) of (\d+) take (\d+) to (\d+) minutes, others at most (\d+)\.", TEXT.replace("data six", "data 6")).groups())
     assert tables == len(minutes)
     assert [others, least, most] == [minutes[-long - 1], minutes[-long], minutes[-1]]

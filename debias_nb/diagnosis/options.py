@@ -65,7 +65,7 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
     for name, names in values.items():
         columns = tuple(map(str.strip, names.split(",")))
         if len(columns) < 2 or not all(columns):
-            raise ConfigError(f"--columns wants {form}, got {names!r}")
+            raise ConfigError(f"--columns takes {form}, got {names!r}")
         by_name[name or None] = columns
     return by_name
 

@@ -6,6 +6,7 @@ since a hub that does not answer takes half a minute to say so.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Task:
 
     To add a task, write a subclass that has the five methods which raise here, with an instance of it called `TASK`; write its
     settings in a module that loads no model, and name these among the entry points `debias_nb.tasks` of pyproject.toml.
-    `test`, `is_stale` and `lacks` follow.
+    `test`, `is_stale` and `lacks` follow. One whose model is no sentence-transformers encoder has a `save` of its own.
     """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:
@@ -54,6 +55,16 @@ class Task:
         Raise `TrainingFailed`, `MissingData`, `EncoderError` or `ConfigError`.
         """
         raise NotImplementedError
+
+    def save(self, model, folder: Path) -> None:
+        "Write the weights of what `train` returned, as a folder that sentence-transformers loads where it is an encoder."
+        model.save(str(folder), create_model_card=False)
+
+    def load_saved(self, run: RunConfig, folder: Path):
+        "Load what `save` wrote of a run, as `test` takes it. Raise `EncoderError`."
+        from ..encoders.loading import best_device
+        from ..encoders.safe_folders import check_folder, load_safely
+        return load_safely(check_folder(folder), best_device())
 
     def test_set(self, run: RunConfig, name: str) -> tuple[Callable, tuple]:
         "Return the function that loads one evaluation set, and its arguments."
@@ -182,7 +193,7 @@ def lacking(load, *what) -> str | None:
 
 
 def encoder_files(encoder: EncoderConfig) -> None:
-    "Look for the files of an encoder. Raise `EncoderError`; planted ones need none."
+    "Look for the files of an encoder, if it has any. Raise `EncoderError`."
     from ..encoders.loading import find_folder
-    if not encoder.pretrain:
+    if encoder.has_files:
         find_folder(encoder)

@@ -163,7 +163,7 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
     assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
 
 
-OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"], "publish": ["itvreg/table03"]}
+OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"], "weights": ["itvreg/table03", "--out", "."], "publish": ["itvreg/table03"]}
 
 
 @pytest.mark.parametrize("command", OF_A_CLONE)

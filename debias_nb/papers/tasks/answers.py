@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
+from safetensors.torch import load_model, save_model
 
 from .answer_training import AnswerModel, AnswerTokens, answer_model, answer_scores, answer_tokens
 from .answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
 from ...encoders.loading import best_device, find_folder
+from ...encoders.safe_folders import WEIGHTS
 from ...measures.metrics import rank_metrics
 from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
 from ..data.answers import shared_words
@@ -146,11 +149,20 @@ def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.nda
 
 
 def encoder_files(encoder: EncoderConfig) -> None:
-    "Look for the files of an encoder. Raise `EncoderError`; planted and `learned` ones need none."
+    "Look for the files of an encoder, if it has any. Raise `EncoderError`."
     from .pair_encoders import transformer_folder
-    if not encoder.pretrain and encoder.name != "learned":
+    if encoder.has_files:
         find = transformer_folder if encoder.kind == "cross" else find_folder
         find(encoder)
+
+
+def _untrained(run: RunConfig, data: dict[str, Answers]) -> AnswerModel:
+    "Return the model that a run begins with."
+    words = None
+    if run.encoder.name == "learned":
+        texts = [data[part].questions + data[part].answers for part in ("train", "transfer") if part in data]
+        words = list(chain.from_iterable(texts))
+    return answer_model(run, words)
 
 
 class AnswersTask(Task):
@@ -173,11 +185,7 @@ class AnswersTask(Task):
         if not run.method.trained:
             return Trained(None, "none: words are counted")
         data, about = self.data(run)
-        words = None
-        if run.encoder.name == "learned":
-            texts = [data[part].questions + data[part].answers for part in ("train", "transfer") if part in data]
-            words = list(chain.from_iterable(texts))
-        model = answer_model(run, words)
+        model = _untrained(run, data)
         identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
         validate = None # the last epoch is kept
         if "dev" in data:
@@ -201,6 +209,16 @@ class AnswersTask(Task):
         if last.scores:
             extra["development MAP"] = [round(x, 5) for x in last.scores]
         return Trained(model, identity, curve_summary(last.history), about, extra)
+
+    def save(self, model: AnswerModel, folder: Path) -> None:
+        folder.mkdir()
+        save_model(model, str(folder / WEIGHTS))
+
+    def load_saved(self, run: RunConfig, folder: Path) -> AnswerModel:
+        data, _ = self.data(run)
+        model = _untrained(run, data).to(best_device())
+        load_model(model, folder / WEIGHTS)
+        return model
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return (counts, (run.data,)) if name == "counts" else (evaluation_answers, (name, run.data))

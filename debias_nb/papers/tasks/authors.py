@@ -13,11 +13,14 @@ some target of its author among the first eight.
 import copy
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.random import default_rng
+from sentence_transformers import SentenceTransformer
 
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
@@ -373,6 +376,16 @@ def _about(texts: Texts) -> dict:
     return {"fingerprint": texts.fingerprint, "counts": whole}
 
 
+@dataclass(frozen=True)
+class PartVectors:
+    "Vectors of the texts of each part of a split, by an encoder."
+    encoder: SentenceTransformer
+    run: RunConfig
+
+    def __call__(self, part: str): # -> (n, d)
+        return _vectors(self.encoder, self.run, part)
+
+
 class AuthorsTask(Task): # its models are functions: part of the split -> rows
     "Task of texts by authors on topics, which asks who wrote a text."
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
@@ -405,7 +418,13 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
             summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
             values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
             extra = extra | {"history": values, "steps": len(history)}
-        return Trained(lambda part: _vectors(model, run, part), identity, curve, about, extra)
+        return Trained(PartVectors(model, run), identity, curve, about, extra)
+
+    def save(self, model: PartVectors, folder: Path) -> None:
+        super().save(model.encoder, folder)
+
+    def load_saved(self, run: RunConfig, folder: Path) -> PartVectors:
+        return PartVectors(super().load_saved(run, folder), run)
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return author_split, (run.data,)

@@ -1,0 +1,75 @@
+"Tuned encoders of recorded runs: the same bits twice, folders that load, and metrics that tell another encoder apart."
+import re
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from typer.testing import CliRunner
+
+from debias_nb.commands.cli import app
+from debias_nb.encoders.safe_folders import WEIGHTS
+from debias_nb.papers import weights
+from debias_nb.runs.runner import finished, load, store_for
+
+TABLES = {"pairs": "itvreg/table05", "authors": "arr/table02", "answers": "scan/table06"}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    "Of each task the planted run that took the shortest time, and its folder."
+    out = tmp_path_factory.mktemp("weights")
+    made = {}
+    for task, table in TABLES.items():
+        runs = [run for run in load(table, "planted").runs if run.training]
+        records = finished(runs, store_for("small"))
+        run = min((run for run in runs if run.id in records), key=lambda run: records[run.id]["seconds"])
+        made[task] = run, weights.save(run, out)
+    return made
+
+
+@pytest.mark.parametrize("task", TABLES)
+def test_a_folder_gives_the_metrics_of_the_record(saved, task):
+    result = weights.check(*saved[task])
+    assert len(result.differences) > 5 and not result.differences["apart"].any()
+    assert re.fullmatch("[0-9a-f]{64}", result.sha256)
+
+
+@pytest.mark.parametrize("task", ["pairs", "authors"])
+def test_weights_made_twice_are_the_same(saved, task, tmp_path):
+    run, folder = saved[task]
+    assert weights.check(run, weights.save(run, tmp_path)).sha256 == weights.check(run, folder).sha256
+
+
+@pytest.mark.parametrize("task", ["pairs", "authors"])
+def test_sentence_transformers_loads_a_folder(saved, task):
+    _, folder = saved[task]
+    vectors = SentenceTransformer(str(folder)).encode(["a text", "another text"])
+    assert len(vectors) == 2 and np.isfinite(vectors).all()
+
+
+def test_a_folder_with_other_weights_is_told_apart(saved, tmp_path):
+    run, folder = saved["pairs"]
+    other = shutil.copytree(folder, tmp_path / run.id)
+    state = load_file(other / WEIGHTS)
+    save_file({name: -weight.flip(0) for name, weight in state.items()}, other / WEIGHTS)
+    assert weights.check(run, other).differences["apart"].any()
+    done = CliRunner().invoke(app, ["weights", TABLES["pairs"], "--out", str(tmp_path), "--only", run.id])
+    assert done.exit_code == 1 and run.id in done.stderr and "sha256" in done.stdout
+
+
+def test_what_is_listed_are_runs_with_records():
+    rows = weights.listed_rows()
+    assert rows.run.is_unique and set(rows.profile) == {"small"} and set(rows.table.str.partition("/")[0]) == {"itvreg", "arr", "scan"}
+    for name in rows.table.unique():
+        runs = weights.runs_of(name, "small")
+        assert [run.id for run in runs] == rows[rows.table == name].run.tolist()
+        assert all(map(weights.record_of, runs))
+
+
+def test_a_run_that_is_none_is_refused(tmp_path):
+    done = CliRunner().invoke(app, ["weights", "itvreg/table05", "--out", str(tmp_path), "--only", "none"])
+    assert done.exit_code == 2 and "has no run 'none' that trains" in done.stderr
+    done = CliRunner().invoke(app, ["weights", "itvreg/table05", "--out", str(tmp_path)])
+    assert done.exit_code == 2 and "itvreg/table02 --profile small" in done.stderr
