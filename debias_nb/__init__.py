@@ -71,8 +71,8 @@ def _hint(name: str) -> str:
 
 def __getattr__(name: str):
     if name in _FORMER:
-        why = "it is no longer among the promised names"
-        warnings.warn(f"from debias_nb import {name}: {why}; import it from {_FORMER[name]}", FutureWarning, stacklevel=2)
+        reason = "it is no longer among the promised names"
+        warnings.warn(f"from debias_nb import {name}: {reason}; import it from {_FORMER[name]}", FutureWarning, stacklevel=2)
         return getattr(importlib.import_module(_FORMER[name]), name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")

@@ -180,7 +180,7 @@ def _remark_on_depths(test: RetrievalTest, placements: dict[str, pd.DataFrame], 
         if not depth.all():
             remarks.warnings.append(f"{test.name}: {(depth == 0).sum():,} of {len(depth):,} queries have no text in {name}, and count as 0.")
         levels = test.scores[model]
-        ties = levels.query[(levels.tied > levels.right) & (levels.above < NOWHERE)]
+        ties = levels.query[(levels.tied > levels.right) & (levels.n_better < NOWHERE)]
         if len(ties):
             remarks.notes.append(f"{test.name}: in {name} another text has the score of a relevant one for {len(set(ties)):,} queries. A metric is the "
                                  "mean over all orders of equal scores; trec_eval and what is built on it take one, by ids.")

@@ -318,8 +318,8 @@ def first_rank(levels: rankings.Levels) -> np.ndarray: # (queries,)
 
     It is the mean over all orders of ties, and infinity where no relevant text is ranked."""
     best = np.searchsorted(levels.query, np.arange(len(levels.texts)))
-    rank = levels.above[best] + (levels.tied[best] + 1) / (levels.right[best] + 1)
-    return np.where(levels.above[best] < rankings.NOWHERE, rank, math.inf)
+    rank = levels.n_better[best] + (levels.tied[best] + 1) / (levels.right[best] + 1)
+    return np.where(levels.n_better[best] < rankings.NOWHERE, rank, math.inf)
 
 
 class QueryTest(Test):

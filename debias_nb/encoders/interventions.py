@@ -39,7 +39,7 @@ def hide_tokens(tokens, chosen):
 def close_gaps(tokens):
     "Move the tokens that are seen to the front."
     order = (~tokens.mask).long().argsort(dim=1, stable=True)
-    return tokens.each(lambda column: column.gather(1, order))
+    return tokens.map(lambda column: column.gather(1, order))
 
 # %% ../../nbs/encoders/interventions.ipynb #54010f60
 def _table_importance(model, part: Tokens) -> torch.Tensor:
@@ -49,29 +49,29 @@ def _table_importance(model, part: Tokens) -> torch.Tensor:
     """
     part = part.to(device_of(model))
     vectors = table_vectors(model, part)
-    whole = vectors.sum(1)
-    square = (whole**2).sum(1, keepdim=True)                             # v·v
-    along = (vectors @ whole[:, :, None])[..., 0]                        # v·v_j
-    own = (vectors**2).sum(2)                                            # v_j·v_j
-    rest = (square - 2 * along + own).clamp(min=0)                       # |v - v_j|²
-    both = square * rest
-    length = both.sqrt().clamp(min=1e-30)
-    cosine = (square - along) / length
-    cosine = torch.where(both > 0, cosine, 0.)
+    text_vector = vectors.sum(1)
+    square = (text_vector**2).sum(1, keepdim=True)                          # v·v
+    dot_products = (vectors @ text_vector[:, :, None])[..., 0]              # v·v_j
+    token_squares = (vectors**2).sum(2)                                     # v_j·v_j
+    reduced_square = (square - 2 * dot_products + token_squares).clamp(min=0)# |v - v_j|²
+    product = square * reduced_square
+    length = product.sqrt().clamp(min=1e-30)
+    cosine = (square - dot_products) / length
+    cosine = torch.where(product > 0, cosine, 0.)
     return torch.where(part.ordinary, 1 - cosine, float("nan"))
 
 
 def _variant_importance(model, part: Tokens, kind: str, dtype: str):
     "Return row, column and importance of every ordinary token, each from a forward pass without it."
     row, column = part.ordinary.nonzero(as_tuple=True)
-    each = part[row] # cut to the longest of these texts
-    length = each.ids.shape[1]
+    copies = part[row] # cut to the longest of these texts
+    length = copies.ids.shape[1]
     places = torch.arange(length, device=column.device)
     is_left_out = places == column[:, None]
-    variants = intervene(model, each, is_left_out, kind)
-    whole = embed(model, part, dtype)
-    without = embed(model, variants, dtype)
-    cosine = (whole[row] * without).sum(1)
+    variants = intervene(model, copies, is_left_out, kind)
+    embeddings = embed(model, part, dtype)
+    reduced_embeddings = embed(model, variants, dtype)
+    cosine = (embeddings[row] * reduced_embeddings).sum(1)
     return row, column, 1 - cosine
 
 # %% ../../nbs/encoders/interventions.ipynb #27f6d905
@@ -102,9 +102,13 @@ class Importance:
     @cached_property
     def spelled(self) -> list[list[tuple[str, float]]]:
         "Of each text its ordinary tokens, as the tokenizer writes them, with their importance."
-        one = getattr(self.tokenizer, "convert_ids_to_tokens", None) or self.tokenizer.id_to_token
+        spell = getattr(self.tokenizer, "convert_ids_to_tokens", None) or self.tokenizer.id_to_token
         columns = zip(self.tokens.ids.cpu(), self.tokens.ordinary.cpu(), self.values)
-        return [list(zip(map(one, ids[own].tolist()), of_text[own].tolist())) for ids, own, of_text in columns]
+        spelled = []
+        for ids, is_ordinary, of_text in columns:
+            pieces = map(spell, ids[is_ordinary].tolist())
+            spelled.append(list(zip(pieces, of_text[is_ordinary].tolist())))
+        return spelled
 
     def frame(self) -> pd.DataFrame:
         "Return a data frame with one row per token: number of the text, token, importance."
@@ -212,14 +216,14 @@ def token_owners(
     owner = np.full(tokens.ids.shape, -1)
     for row, of_text, piece, ids, ordinary in zip(owner, places, pieces, tokens.ids.cpu(), tokens.ordinary.cpu()):
         expected_ids = ids[ordinary].tolist()
-        own = [(number, span) for number, span in zip(*piece) if number not in special]
+        text_pieces = [(number, span) for number, span in zip(*piece) if number not in special]
         if from_the_left:
-            own = own[len(own) - len(expected_ids) :]
-        own = own[: len(expected_ids)]
-        if [number for number, _ in own] != expected_ids:
-            why = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
-            raise EncoderError(f"{why}; it cannot tell which tokens belong to a word")
-        row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for _, (start, end) in own]
+            text_pieces = text_pieces[len(text_pieces) - len(expected_ids) :]
+        text_pieces = text_pieces[: len(expected_ids)]
+        if [number for number, _ in text_pieces] != expected_ids:
+            reason = "the encoder cuts texts otherwise than its tokenizer does, as with a chat template"
+            raise EncoderError(f"{reason}; it cannot tell which tokens belong to a word")
+        row[ordinary.numpy()] = [of_text[end - 1] if end > start else -1 for _, (start, end) in text_pieces]
     return owner
 
 
@@ -422,12 +426,12 @@ def intervene(
     if kind == "random":
         vocabulary = ordinary_vocabulary(model)
         bits = _token_bits(tokens, seed, epoch, rows, stream=1)
-        others = torch.from_numpy(vocabulary[bits % len(vocabulary)]).to(tokens.ids.device)
-        return replace(tokens, ids=torch.where(chosen, others, tokens.ids))
+        substitutes = torch.from_numpy(vocabulary[bits % len(vocabulary)]).to(tokens.ids.device)
+        return replace(tokens, ids=torch.where(chosen, substitutes, tokens.ids))
     static = is_static(model)
     if kind == "mask" and not static:
         return mask_tokens(tokens, chosen, mask_id(model))
-    without = hide_tokens(tokens, chosen)
+    hidden = hide_tokens(tokens, chosen)
     if kind == "pad" or static:
-        return without
-    return close_gaps(without)
+        return hidden
+    return close_gaps(hidden)

@@ -28,8 +28,8 @@ def is_static(model) -> bool:
 
 def is_plain_table(model) -> bool:
     "Return whether a text's vector is a mean of rows of a table, with at most a normalization after it."
-    after = {type(module).__name__ for module in list(unwrap(model))[1:]}
-    return is_static(model) and after <= {"Normalize"}
+    later_kinds = {type(module).__name__ for module in list(unwrap(model))[1:]}
+    return is_static(model) and later_kinds <= {"Normalize"}
 
 
 def leaves_prompts_out(model) -> bool:
@@ -45,25 +45,25 @@ def has_template(model) -> bool:
 def check_no_template(model) -> None:
     "Raise `EncoderError` for an encoder with a chat template: its words are not those of the text."
     if has_template(model):
-        what = "this encoder writes each text into a chat template, and the words of both cannot be told apart"
-        how = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
-        raise EncoderError(f"{what}: no token can be changed; {how}")
+        problem = "this encoder writes each text into a chat template, and the words of both cannot be told apart"
+        remedy = "where it was trained without the template, leave that out: del model[0].modality_config['message']"
+        raise EncoderError(f"{problem}: no token can be changed; {remedy}")
 
 # %% ../../nbs/encoders/kinds.ipynb #efb8d07b
-def check_apart(one, other) -> None:
+def check_apart(first, second) -> None:
     "Raise `ValueError` if two models share a part's `forward`: a function in its place is not copied."
-    for (name, part), theirs in zip(one.named_modules(), other.modules()):
+    for (name, part), twin in zip(first.named_modules(), second.modules()):
         forward = vars(part).get("forward")
-        if forward is not None and forward is vars(theirs).get("forward"):
-            how = "write model.compile() instead of model.forward = torch.compile(model.forward)"
-            raise ValueError(f"{name or 'the model'}: its forward is a function that a copy shares: {how}")
+        if forward is not None and forward is vars(twin).get("forward"):
+            remedy = "write model.compile() instead of model.forward = torch.compile(model.forward)"
+            raise ValueError(f"{name or 'the model'}: its forward is a function that a copy shares: {remedy}")
 
 
 def deep_copy(model):
     "Return a deep copy. Raise `ValueError` as `check_apart` does."
-    other = copy.deepcopy(model)
-    check_apart(model, other)
-    return other
+    duplicate = copy.deepcopy(model)
+    check_apart(model, duplicate)
+    return duplicate
 
 
 def check_same_make(base, model) -> None:
@@ -71,11 +71,11 @@ def check_same_make(base, model) -> None:
     check_apart(base, model)
     if base.tokenizer.get_vocab() != model.tokenizer.get_vocab():
         raise ValueError("base and tuned encoder have different tokenizers: the same id is not the same token")
-    shapes = [{name: tuple(value.shape) for name, value in one.state_dict().items()} for one in (base, model)]
+    shapes = [{name: tuple(value.shape) for name, value in encoder.state_dict().items()} for encoder in (base, model)]
     for name in shapes[0] | shapes[1]:
-        here, there = (by_name.get(name) for by_name in shapes)
-        if here != there:
-            raise ValueError(f"base and tuned encoder differ in make: {name} is {here} and {there}")
+        base_shape, model_shape = (by_name.get(name) for by_name in shapes)
+        if base_shape != model_shape:
+            raise ValueError(f"base and tuned encoder differ in make: {name} is {base_shape} and {model_shape}")
 
 
 def device_of(model) -> torch.device:

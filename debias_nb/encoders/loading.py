@@ -51,7 +51,7 @@ def encoder_cards() -> dict[str, EncoderCard]:
     Raise `ConfigError` for an unknown key, and for a card of your own with a name of the package's.
     """
     cards = load_config(package_file("encoders.yaml"), dict[str, EncoderCard], "debias_nb/encoders.yaml")
-    return with_own(cards, "DEBIAS_NB_MODELS", "encoders.yaml", lambda own: load_config(own, dict[str, EncoderCard]))
+    return with_own(cards, "DEBIAS_NB_MODELS", "encoders.yaml", lambda path: load_config(path, dict[str, EncoderCard]))
 
 
 def package_folder(package: str) -> Path | None:
@@ -84,8 +84,8 @@ def _hub_folder(hub: str | None, revision: str | None, download: bool, places: l
     if not hub:
         places.append("the hub (no id is known for this name)")
     elif not revision:
-        how = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
-        places.append(f"the hub's {hub} (not asked: no revision is pinned; {how})")
+        remedy = f"name a commit: {hub}@COMMIT in a command, `revision` in a configuration"
+        places.append(f"the hub's {hub} (not asked: no revision is pinned; {remedy})")
     elif not download:
         places.append(f"the hub's {hub} (not asked)")
     else:
@@ -97,8 +97,8 @@ def _hub_folder(hub: str | None, revision: str | None, download: bool, places: l
                 etag_timeout=5, local_files_only=is_offline))
         except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
             is_refusal = type(e).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled") # of the client, which did not ask
-            why = "no connection" if is_offline and is_refusal else f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
-            places.append(f"the hub's {hub} at {revision} ({why})")
+            reason = "no connection" if is_offline and is_refusal else f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
+            places.append(f"the hub's {hub} at {revision} ({reason})")
     return None
 
 
@@ -126,8 +126,8 @@ def find_folder(
     advice = f"Name a folder that `model.save` wrote, or put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
-        where = f"--local-dir \"$DEBIAS_NB_MODELS/{short}\""
-        advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files} {where}"
+        target = f"--local-dir \"$DEBIAS_NB_MODELS/{short}\""
+        advice += f": hf download {hub} --revision {revision or 'COMMIT'} {files} {target}"
     elif config.name not in cards:
         advice += nearest(config.name, [*cards, "tiny", "tiny-static"])
     raise EncoderError(f"encoder {config.name!r} was not found. Looked in: {'; '.join(places)}. {advice}")
@@ -147,8 +147,8 @@ def find_model(source: str) -> Path: # a folder, a name of `encoders.yaml`, or a
     try:
         config = EncoderConfig(name=names_by_hub.get(name, name), kind="transformer", revision=revision or None)
     except ValueError: # a name of `settings` alone, such as tiny-static
-        what = f"encoder {name!r} is made here and lies in no folder"
-        raise EncoderError(f"{what}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
+        problem = f"encoder {name!r} is made here and lies in no folder"
+        raise EncoderError(f"{problem}: load_encoder({name!r}).save(FOLDER), then name the folder") from None
     try:
         return find_folder(config, plain=True)
     except EncoderError:

@@ -62,15 +62,15 @@ class ConceptInfoNCE(torch.nn.Module):
     def forward(self, sentence_features, labels): # labels: (n,) ids of the pairs' concepts
         n = len(labels)
         sides = [from_features(self.model, features) for features in sentence_features]
-        both = encode_tokens(self.model, stack(*sides))
-        left, right = both.split(n)
+        embeddings = encode_tokens(self.model, stack(*sides))
+        left, right = embeddings.split(n)
         logits = left @ right.T / self.temperature
-        same = labels[:, None] == labels
-        same.fill_diagonal_(False)
-        logits = logits.masked_fill(same, float("-inf"))
+        is_same_concept = labels[:, None] == labels
+        is_same_concept.fill_diagonal_(False)
+        logits = logits.masked_fill(is_same_concept, float("-inf"))
         target = torch.arange(n, device=labels.device)
-        both = F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)
-        return both / 2
+        loss = F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)
+        return loss / 2
 
 # %% ../../nbs/encoders/planted.ipynb #f84a68d2
 def pretraining_rows(config: EncoderConfig, catalogue: Catalog) -> dict[str, list]: # columns `left`, `right`, `label`

@@ -30,11 +30,11 @@ WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore
 
 # ---------------------------------------------------------------- what a file may say
 
-def _refused(why: str):
+def _refused(message: str):
     "Return the type of what must not be there."
     def check(value):
         if value is not None:
-            raise ValueError(why)
+            raise ValueError(message)
 
     return Annotated[Any, AfterValidator(check)]
 
@@ -169,8 +169,8 @@ def _check_numbers(place: Path) -> None:
     for name, kind in kinds.items():
         is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
         if kind not in FLOATS and (is_weight or kind not in WHOLE):
-            how = "their scale is not read here; save the weights as float32 or float16"
-            raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {how}")
+            remedy = "their scale is not read here; save the weights as float32 or float16"
+            raise EncoderError(f"{place}: {name[:200]} is quantized ({str(kind)[:20]}): {remedy}")
 
 
 def _check_module(module: _Entry, place: Path) -> None:
@@ -178,18 +178,19 @@ def _check_module(module: _Entry, place: Path) -> None:
     adapter = place / "adapter_config.json"
     if module.kind == "Transformer" and adapter.is_file():
         merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(place)!r}).merge_and_unload()"
-        how = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
-        raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {how}")
+        remedy = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
+        raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {remedy}")
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
     has_weights = (place / WEIGHTS).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
     if not has_weights and (pickles or module.kind in WITH_WEIGHTS):
-        others = sorted({path.relative_to(place).as_posix() for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")})
-        if others and not pickles:
-            raise EncoderError(f"{place}: only {', '.join(others[:3])}, which are weights of another runtime; where they are from there are safetensors, or give "
+        paths = {path for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")}
+        foreign_weights = sorted(path.relative_to(place).as_posix() for path in paths)
+        if foreign_weights and not pickles:
+            raise EncoderError(f"{place}: only {', '.join(foreign_weights[:3])}, which are weights of another runtime; where they are from there are safetensors, or give "
                                "scores in place of the model (score_pairs, --scores)")
-        what = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        how = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
-        raise EncoderError(f"{place}: {what}; {how}")
+        problem = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
+        remedy = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
+        raise EncoderError(f"{place}: {problem}; {remedy}")
     if module.kind == "Dense" and (place / "config.json").is_file():
         _read(place / "config.json", _DENSE)
     _check_numbers(place)
@@ -206,14 +207,14 @@ def check_files(folder: Path, checksums: dict[str, str]) -> None: # checksums: f
 
     Where more than the weights have a checksum, nothing may be added. Raise `EncoderError` naming the file.
     """
-    others = folder_files(folder) if checksums else {}
+    extra_files = folder_files(folder) if checksums else {}
     for name, expected in checksums.items():
-        actual = others.pop(name, "that of no file")
+        actual = extra_files.pop(name, "that of no file")
         if actual != expected:
-            what = f"sha256 is {actual}, expected {expected}; the file is left as it is and is not used"
-            raise EncoderError(f"{folder / name}: {what}")
-    if others and len(checksums) > 1:
-        raise EncoderError(f"{folder / min(others)}: not a file of the encoder known by this name")
+            problem = f"sha256 is {actual}, expected {expected}; the file is left as it is and is not used"
+            raise EncoderError(f"{folder / name}: {problem}")
+    if extra_files and len(checksums) > 1:
+        raise EncoderError(f"{folder / min(extra_files)}: not a file of the encoder known by this name")
 
 
 def check_folder(
@@ -263,15 +264,15 @@ def _check_whole(model, folder: Path) -> None:
                 local_files_only=True, trust_remote_code=False, **SAFE)
         finally:
             hf_logging.set_verbosity(verbosity)
-        lacking = sorted(report["missing_keys"])
+        missing = sorted(report["missing_keys"])
         ways = part.modality_config.values()
         is_unused = all(way["method_output_name"] == "last_hidden_state" for way in ways)
-        if is_unused and all(name.startswith("pooler.") for name in lacking):
-            for name in lacking:
+        if is_unused and all(name.startswith("pooler.") for name in missing):
+            for name in missing:
                 torch.nn.init.zeros_(transformer.get_parameter(name))
-        elif lacking:
-            some = ", ".join(lacking[:5])
-            raise EncoderError(f"{place}: lacks {len(lacking)} weights ({some}), which would be drawn at random")
+        elif missing:
+            names = ", ".join(missing[:5])
+            raise EncoderError(f"{place}: lacks {len(missing)} weights ({names}), which would be drawn at random")
         left_out = sorted(name for name in report["unexpected_keys"] if OF_LAYER.search(name))
         if left_out:
             raise EncoderError(f"{place}: the number of layers in config.json leaves out {len(left_out)} weights ({left_out[0]})")
@@ -299,8 +300,8 @@ def _check_reads(model, folder: Path) -> None:
     vectors = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
     shape = (2, model.get_embedding_dimension())
     if not shape[1] or vectors.shape != shape:
-        what = f"gives vectors of {vectors.shape[-1]} numbers, and its settings say {shape[1]}"
-        raise EncoderError(f"{folder}: {what} (two texts: a tensor of shape {tuple(vectors.shape)})")
+        problem = f"gives vectors of {vectors.shape[-1]} numbers, and its settings say {shape[1]}"
+        raise EncoderError(f"{folder}: {problem} (two texts: a tensor of shape {tuple(vectors.shape)})")
     if not vectors.isfinite().all():
         raise EncoderError(f"{folder}: gives vectors that are not finite")
 

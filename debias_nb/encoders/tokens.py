@@ -65,27 +65,27 @@ class Tokens:
     def __getitem__(self, rows): # rows: index or slice; trailing columns that hold no token are cut
         used = self.mask[rows].any(0).nonzero()
         width = int(used.max()) + 1 if len(used) else 1
-        return self.each(lambda column: column[rows][:, :width])
+        return self.map(lambda column: column[rows][:, :width])
 
     def to(self, device):
-        return self.each(lambda column: column.to(device))
+        return self.map(lambda column: column.to(device))
 
-    def each(self, change):
+    def map(self, change):
         "Return the same texts, with a change of each column."
         return Tokens(*map(change, self.columns), prompt=self.prompt)
 
 # %% ../../nbs/encoders/tokens.ipynb #5fcb5fac
 def stack(*parts: Tokens) -> Tokens:
     "Stack token rectangles for one forward pass. Raise `ValueError` for prompts of several lengths that pooling leaves out."
-    first, *others = {part.prompt for part in parts}
-    if others:
+    prompts = {part.prompt for part in parts}
+    if len(prompts) > 1:
         raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")
     width = max(part.ids.shape[1] for part in parts)
 
     columns_of_all = []
     for columns in zip(*(part.columns for part in parts)):
         columns_of_all.append(torch.cat([F.pad(column, (0, width - column.shape[1])) for column in columns]))
-    return Tokens(*columns_of_all, prompt=first)
+    return Tokens(*columns_of_all, prompt=prompts.pop())
 
 # %% ../../nbs/encoders/tokens.ipynb #e18e0e97
 STATIC_SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "<pad>", "<s>", "</s>")
@@ -204,8 +204,8 @@ def tokenize(
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.long)
         return as_tokens(model, *_flat_to_padded(flat, lengths.cumsum(0) - lengths))
     if not texts: # which a tokenizer of transformers does not take
-        nothing = torch.zeros(0, 1, dtype=torch.long)
-        return as_tokens(model, nothing, nothing)
+        no_tokens = torch.zeros(0, 1, dtype=torch.long)
+        return as_tokens(model, no_tokens, no_tokens)
     features = _transformer_features(model, texts, max_length, prompt)
     tokens = as_tokens(model, features["input_ids"], features["attention_mask"])
     length = features.get("prompt_length")
@@ -224,15 +224,15 @@ def _transformer_features(model, texts: list[str], max_length: int | None, promp
     if getattr(first, "can_flatten_inputs", False):
         meanwhile["can_flatten_inputs"] = False
     if max_length: # sentence-transformers 5 takes it in no call
-        own = getattr(first, "processing_kwargs", {})
-        meanwhile["processing_kwargs"] = own | {"text": own.get("text", {}) | {"max_length": max_length}}
-    before = {name: getattr(first, name) for name in meanwhile if hasattr(first, name)}
+        settings = getattr(first, "processing_kwargs", {})
+        meanwhile["processing_kwargs"] = settings | {"text": settings.get("text", {}) | {"max_length": max_length}}
+    original = {name: getattr(first, name) for name in meanwhile if hasattr(first, name)}
     try:
         for name, value in meanwhile.items():
             setattr(first, name, value)
         features = model.preprocess(texts, prompt=prompt or None)
     finally:
-        for name, value in before.items():
+        for name, value in original.items():
             setattr(first, name, value)
     if "input_ids" not in features or "attention_mask" not in features:
         raise EncoderError(f"the encoder makes {', '.join(features)} of texts, and padded tokens are needed: {PADDING_HINT}")
@@ -312,8 +312,8 @@ def encode_tokens(
 def _table_dropout(model, tokens: Tokens, share: float) -> torch.Tensor:
     "Embed texts with a static embedding model after setting entries of its token vectors to 0, (n, d)."
     vectors = F.dropout(F.embedding(tokens.ids, unwrap(model)[0].embedding.weight), share)
-    there = vectors * tokens.mask[..., None]
-    total = there.sum(1)
+    masked = vectors * tokens.mask[..., None]
+    total = masked.sum(1)
     if is_plain_table(model): # the sum points where the mean does
         return total
     count = tokens.mask.sum(1, keepdim=True).clamp(min=1)
@@ -357,12 +357,12 @@ def _batches(lengths, order, batch_tokens):
 @contextmanager
 def evaluating(model):
     "Put a model in evaluation mode inside the block; afterwards each of its parts is as it was."
-    before = [(part, part.training) for part in model.modules()]
+    modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        for part, training in before:
+        for part, training in modes:
             part.training = training
 
 
@@ -375,7 +375,7 @@ def _without_left_padding(tokens: Tokens) -> Tokens:
     columns = torch.arange(length, device=first.device)
     origins = columns + first
     places = origins % length # padding goes behind the text
-    return tokens.each(lambda column: column.gather(1, places))
+    return tokens.map(lambda column: column.gather(1, places))
 
 # %% ../../nbs/encoders/tokens.ipynb #de0bf370
 @torch.no_grad()
@@ -457,12 +457,12 @@ def embed_texts(
 @contextmanager
 def single_thread(threads: int = 1):
     "Set the number of threads inside the block, since sums depend on it."
-    before = torch.get_num_threads()
+    original = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(original)
 
 # %% ../../nbs/encoders/tokens.ipynb #7514d218
 def weights_hash(model): # a hashlib object

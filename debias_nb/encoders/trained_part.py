@@ -40,11 +40,11 @@ def layers_of(model, count: int, setting: str) -> torch.nn.ModuleList:
     if is_static(model):
         raise EncoderError(f"`{setting}` belongs to transformers, and a static embedding model has no layers")
     transformer = unwrap(model)[0].auto_model
-    there = transformer.config.num_hidden_layers
-    if count > there:
-        raise EncoderError(f"`{setting}` is {count}, and the encoder has {there} layers")
+    total = transformer.config.num_hidden_layers
+    if count > total:
+        raise EncoderError(f"`{setting}` is {count}, and the encoder has {total} layers")
     lists = (part for part in transformer.modules() if isinstance(part, torch.nn.ModuleList))
-    layers = next((part for part in lists if len(part) == there), None)
+    layers = next((part for part in lists if len(part) == total), None)
     if layers is None:
         raise EncoderError(f"`{setting}`: a {type(transformer).__name__} keeps no list of its layers")
     return layers

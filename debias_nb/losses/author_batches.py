@@ -51,10 +51,10 @@ def _by_author(labels, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray
     """Order texts by author, shuffled; where each author of several begins, and how many texts each wrote.
 
     Raises as `author_pairs`."""
-    _, who = np.unique(np.asarray(labels), return_inverse=True)
-    n = len(who)
-    order = np.lexsort([rng.random(n), who])
-    starts = np.flatnonzero(np.diff(who[order], prepend=-1))
+    _, author = np.unique(np.asarray(labels), return_inverse=True)
+    n = len(author)
+    order = np.lexsort([rng.random(n), author])
+    starts = np.flatnonzero(np.diff(author[order], prepend=-1))
     sizes = np.diff(starts, append=n)
     several = sizes > 1
     count = several.sum()
@@ -191,7 +191,7 @@ def authors_of(
     return labels.repeat(columns)
 
 
-def _whole(authors):
+def _author_tensor(authors):
     "Convert author ids to a tensor. Raises `ValueError` for what is no whole number."
     ids = np.asarray(authors)
     if ids.dtype.kind not in "iu":
@@ -210,7 +210,7 @@ class AuthorCollator(BaseDataCollator):
     ):
         super().__init__(preprocess_fn=None)
         self.tokens = tokens
-        self.labels = _whole(labels)
+        self.labels = _author_tensor(labels)
         n = len(self.labels)
         if len(tokens) != n:
             raise ValueError(f"{n} labels for {len(tokens)} texts")
@@ -258,7 +258,7 @@ class NumberedTexts:
         self.topics = normalize(rows)
         self.authors = None
         if authors is not None:
-            self.authors = _whole(authors)
+            self.authors = _author_tensor(authors)
             if len(self.authors) != len(self):
                 raise ValueError(f"{len(self.authors)} authors for topics of {len(self)} texts: not of the same texts")
 
@@ -272,9 +272,10 @@ class NumberedTexts:
         if "row" not in column:
             raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
         rows = column["row"].cpu()
-        outside = (rows < 0) | (rows >= len(self))
-        if outside.any():
-            raise IndexError(f"row {rows[outside][0]} is outside the table of {len(self)} texts, made from other texts")
+        is_outside = (rows < 0) | (rows >= len(self))
+        if is_outside.any():
+            row = rows[is_outside][0]
+            raise IndexError(f"row {row} is outside the table of {len(self)} texts, made from other texts")
         return rows
 
     def cosines(self,
@@ -283,9 +284,10 @@ class NumberedTexts:
     ) -> torch.Tensor: # (n, n) of the topic model, on the device of the authors
         "Compute the cosines of a batch. Raises `ValueError` for a row with another author than the table's."
         if self.authors is not None:
-            other = self.authors[rows] != authors.cpu()
-            if other.any():
-                raise ValueError(f"row {rows[other][0]} has another author in the batch than in the table: other texts")
+            is_different = self.authors[rows] != authors.cpu()
+            if is_different.any():
+                row = rows[is_different][0]
+                raise ValueError(f"row {row} has another author in the batch than in the table: other texts")
         return sparse_cosines(self.topics[rows.numpy()]).to(authors.device)
 
 
@@ -293,7 +295,7 @@ def _keys(tokens: Tokens) -> list[bytes]:
     "Return a key for each text: its tokens without padding, special tokens and prompt."
     ids = tokens.ids.int().cpu().numpy()
     ordinary = tokens.ordinary.cpu().numpy()
-    return [row[own].tobytes() for row, own in zip(ids, ordinary)]
+    return [row[is_ordinary].tobytes() for row, is_ordinary in zip(ids, ordinary)]
 
 
 class TokenizedTexts(NumberedTexts):
@@ -327,9 +329,9 @@ class TokenizedTexts(NumberedTexts):
         for key in keys:
             if key not in self.place:
                 text = self.model.tokenizer.decode(np.frombuffer(key, np.int32).tolist())
-                how = "give it all that it is trained or evaluated on, with a prompt that cuts them in front of each"
-                what = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
-                raise ValueError(f"{what}: {how}")
+                remedy = "give it all that it is trained or evaluated on, with a prompt that cuts them in front of each"
+                problem = f"{text[:60]!r}, as its tokens read, is none of the texts that the loss was given"
+                raise ValueError(f"{problem}: {remedy}")
         return torch.tensor([self.place[key] for key in keys])
 
 

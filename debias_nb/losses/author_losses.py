@@ -61,8 +61,8 @@ def same_author(
     "Mark pairs of different texts of one author. Raises `ValueError` for labels that are no vector, or of another length."
     if labels.dim() != 1 or n not in (None, len(labels)):
         raise ValueError(f"labels of shape {tuple(labels.shape)} for {n} texts: one author id a text is needed")
-    same = labels[:, None] == labels
-    return same & ~diagonal(labels)
+    matches = labels[:, None] == labels
+    return matches & ~diagonal(labels)
 
 
 def supervised_contrastive(
@@ -139,9 +139,10 @@ class AuthorLoss(torch.nn.Module):
         if self.has_warned or left_over or same_author(authors).any():
             return
         self.has_warned = True
-        what = f"no author has two texts in this batch of {n}, which says nothing about authors"
-        how = "in the training arguments set batch_sampler=AuthorPairSampler (debias_nb), and an even batch size from 4 on"
-        warnings.warn(f"{what}: {how}", stacklevel=3)
+        problem = f"no author has two texts in this batch of {n}, which says nothing about authors"
+        batch_size = "an even batch size from 4 on"
+        remedy = f"in the training arguments set batch_sampler=AuthorPairSampler (debias_nb), and {batch_size}"
+        warnings.warn(f"{problem}: {remedy}", stacklevel=3)
 
 # %% ../../nbs/losses/author_losses.ipynb #3f4af3b6
 def gram(z: torch.Tensor) -> torch.Tensor: # (n, d) unit rows -> (n, n)

@@ -60,12 +60,12 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
     refuse_adapters("tuned", tuned)
     check_same_make(base, tuned)
     start = base.state_dict()
-    between = {}
+    weights = {}
     for name, end in tuned.state_dict().items():
-        between[name] = end # whole numbers are the tuned encoder's
+        weights[name] = end # whole numbers are the tuned encoder's
         if end.is_floating_point():
             base_weight = start[name].to(end.device)
-            between[name] = torch.lerp(base_weight.float(), end.float(), share).to(end.dtype)
+            weights[name] = torch.lerp(base_weight.float(), end.float(), share).to(end.dtype)
     encoder = deep_copy(tuned)
-    encoder.load_state_dict(between)
+    encoder.load_state_dict(weights)
     return encoder.eval()

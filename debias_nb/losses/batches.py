@@ -68,8 +68,8 @@ def embeddings_by_column(
             continue
         for start in range(0, len(embeddings), n): # two columns may have the same texts, and both are found
             rows = slice(start, start + n)
-            same = [place for place, column in enumerate(columns) if _same_texts(features, rows, column)]
-            for place in [place for place in same if place not in by_column][:1]:
+            matches = [place for place, column in enumerate(columns) if _same_texts(features, rows, column)]
+            for place in [place for place in matches if place not in by_column][:1]:
                 by_column[place] = embeddings[rows]
     return by_column
 
@@ -184,9 +184,9 @@ class View:
     @property
     def fx(self) -> torch.Tensor: # (k, d)
         "f(X), shared with the loss."
-        return self._own(self.batch.embeddings[self.place])
+        return self._select(self.batch.embeddings[self.place])
 
-    def _own(self, embeddings: torch.Tensor) -> torch.Tensor:
+    def _select(self, embeddings: torch.Tensor) -> torch.Tensor:
         "Select the rows of this view from the embeddings of its column."
         return embeddings if self.whole else embeddings[self.rows]
 
@@ -195,7 +195,7 @@ class View:
         "f0(X), computed once for all regularizers that see all rows."
         base_embeddings = self.batch.base_embeddings
         if self.place in base_embeddings:
-            return self._own(base_embeddings[self.place])
+            return self._select(base_embeddings[self.place])
         embeddings = self.at_base(self.tokens)
         if self.whole:
             base_embeddings[self.place] = embeddings
@@ -225,8 +225,8 @@ class View:
             return self.f0x, self.at_base(tokens)
         rows = torch.cat([self.rows, self.rows])
         texts = stack(self.tokens, tokens)
-        both = self.batch.at_base(self.column, texts, rows)
-        f0x, f0_other = both.split(len(tokens))
+        embeddings = self.batch.at_base(self.column, texts, rows)
+        f0x, f0_other = embeddings.split(len(tokens))
         if self.whole:
             base_embeddings[self.place] = f0x
         return f0x, f0_other
@@ -239,10 +239,10 @@ class TextStream:
     """
     def __init__(
         self,
-        one, # a regularizer with `texts`
+        regularizer, # a regularizer with `texts`
     ):
-        self.one = one
-        self.order = np.random.default_rng(one.seed).permutation(len(one.texts))
+        self.regularizer = regularizer
+        self.order = np.random.default_rng(regularizer.seed).permutation(len(regularizer.texts))
         self.column = None # of all texts, on the CPU
         self.cache = {}    # texts of a block, and its place -> (k, d) f0, on the CPU
 
@@ -251,13 +251,13 @@ class TextStream:
         from sentence_transformers.util import batch_to_device
         encoder = batch.encoder
         if self.column is None:
-            features = encoder.preprocess(self.one.texts, prompt=default_prompt(encoder) or None)
+            features = encoder.preprocess(self.regularizer.texts, prompt=default_prompt(encoder) or None)
             self.column = read_column(encoder, batch_to_device(features, "cpu"))
         n = len(self.order)
-        size = min(self.one.texts_per_batch or batch.size, n)
-        together = size * (processes() if is_distributed() else 1)
-        block = batch.draws.block(math.ceil(n / together), self.one.seed)
-        places = block * together + rank() * size + np.arange(size)
+        size = min(self.regularizer.texts_per_batch or batch.size, n)
+        total = size * (processes() if is_distributed() else 1)
+        block = batch.draws.block(math.ceil(n / total), self.regularizer.seed)
+        places = block * total + rank() * size + np.arange(size)
         rows = torch.from_numpy(self.order[places % n])
         tokens = self.column.tokens[rows]
         features = batch_to_device(self.column.features(tokens, rows), encoder.device)
@@ -354,14 +354,14 @@ class Batch:
         rows = self.draws.some_rows(n, share)
         return [View(self, self.columns[place], place, rows) for place in places]
 
-    def texts_of(self, one) -> list[View]:
+    def texts_of(self, regularizer) -> list[View]:
         "Return the texts of a regularizer, sampled once per step."
-        if id(one) in self.texts:
-            return self.texts[id(one)]
-        texts = [stream.next(self) for stream in self.streams if stream.one is one]
+        if id(regularizer) in self.texts:
+            return self.texts[id(regularizer)]
+        texts = [stream.next(self) for stream in self.streams if stream.regularizer is regularizer]
         if not texts:
-            texts = self.views(one.columns, one.rows)
-        self.texts[id(one)] = texts
+            texts = self.views(regularizer.columns, regularizer.rows)
+        self.texts[id(regularizer)] = texts
         return texts
 
     @torch.no_grad()
@@ -476,16 +476,14 @@ class Regularizer:
     def term(self, text: View) -> torch.Tensor: # scalar, not weighted
         raise NotImplementedError
 
-    def beside(self, batch: Batch) -> list[Tokens]:
+    def extra_texts(self, batch: Batch) -> list[Tokens]:
         "Return texts that a static embedding model can embed in the pass of the loss."
         return []
 
     def of_batch(self, batch: Batch) -> torch.Tensor: # scalar, not weighted
         "Compute the mean of the term over its columns."
-        first, *others = [self.term(text) for text in batch.texts_of(self)]
-        if others:
-            return torch.stack([first, *others]).mean()
-        return first
+        terms = [self.term(text) for text in batch.texts_of(self)]
+        return torch.stack(terms).mean()
 
 # %% ../../nbs/losses/batches.ipynb #072841d2
 class Changing:
@@ -520,7 +518,7 @@ class Intervening(Regularizer):
         if self.intervention == "mask":
             mask_id(model)
 
-    def beside(self, batch):
+    def extra_texts(self, batch):
         if self.texts is not None: # they have a pass of their own
             return []
         return [self.changed(text)[0] for text in batch.texts_of(self)]
@@ -529,6 +527,6 @@ class Intervening(Regularizer):
         "Return texts after an intervention, and which rows count; the same ones in each call of a step."
         if text.changed is None:
             batch = text.batch
-            how = (self.mask_share, self.intervention, text.rows, text.place)
-            text.changed = batch.draws.intervention(batch.encoder, text.tokens, *how)
+            arguments = (self.mask_share, self.intervention, text.rows, text.place)
+            text.changed = batch.draws.intervention(batch.encoder, text.tokens, *arguments)
         return text.changed

@@ -12,14 +12,14 @@ from typing import Literal, get_args
 import torch
 
 from ..checks import check_known
-from .scan_weights import beside, class_shares, covariance, dependence, moment
+from .scan_weights import class_shares, covariance, dependence, moment, with_memory
 
 # %% ../../nbs/losses/decorrelation.ipynb #4fda0f25
 def matched(u, w): # (n, d, m), (n,) -> (m, d, d)
     "Compute the printed covariances, the k-th function with the k-th."
     wu = w[:, None, None] * u
-    apart = wu - wu.mean(0)
-    return torch.einsum("nik,njk->kij", apart, apart) / (len(u) - 1)
+    centered = wu - wu.mean(0)
+    return torch.einsum("nik,njk->kij", centered, centered) / (len(u) - 1)
 
 # %% ../../nbs/losses/decorrelation.ipynb #f933d334
 Form = Literal["moment", "paper", "matched"]
@@ -93,9 +93,9 @@ class Decorrelation:
         if self.form != "moment":
             return self.as_printed(weights)
         p = weights / weights.sum()
-        each = self.moment(p)
-        value = p @ each
-        slope = (each - value) / weights.sum()
+        contributions = self.moment(p)
+        value = p @ contributions
+        slope = (contributions - value) / weights.sum()
         half = value / 2
         return half, slope
 
@@ -106,10 +106,10 @@ class DirectDecorrelation(Decorrelation):
         super().__init__(u, form)
         self.across = self.z.mT.contiguous() # (m, d, n)
         _, d, m = u.shape
-        same = torch.eye(d)
+        diagonal = torch.eye(d)
         if form == "paper":
-            same = same.repeat(m, m)
-        self.apart = 1 - same.to(u) # pairs of different features
+            diagonal = diagonal.repeat(m, m)
+        self.off_diagonal = 1 - diagonal.to(u) # pairs of different features
 
     def moment(self, p):
         "Return the (n,) contributions of the samples, whose mean under p is the sum of squares; p has sum 1."
@@ -117,21 +117,21 @@ class DirectDecorrelation(Decorrelation):
         mean = mean.view_as(self.z[:, 0]) # (m, d)
         column = mean[:, :, None]
         row = mean[:, None]
-        apart = torch.baddbmm(column * row, self.across * p, self.z, beta=-1)
-        apart.mul_(self.apart)
-        towards = apart @ column
-        along = torch.baddbmm(towards.mT, self.z, apart, beta=-2)
-        along.mul_(self.z)
+        cross_covariance = torch.baddbmm(column * row, self.across * p, self.z, beta=-1)
+        cross_covariance.mul_(self.off_diagonal)
+        towards = cross_covariance @ column
+        contributions = torch.baddbmm(towards.mT, self.z, cross_covariance, beta=-2)
+        contributions.mul_(self.z)
         constant = (row @ towards).sum()
-        return along.sum((0, 2)) + constant
+        return contributions.sum((0, 2)) + constant
 
     def as_printed(self, weights):
         u = center(self.z, weights)
         covariance = u.mT @ u / self.freedom
-        apart = covariance * self.apart
-        squares = apart.square()
+        cross_covariance = covariance * self.off_diagonal
+        squares = cross_covariance.square()
         half = squares.sum() / 2
-        contributions = u @ apart * self.z
+        contributions = u @ cross_covariance * self.z
         slope = contributions.sum((0, 2))
         return half, 2 * slope / self.freedom
 
@@ -157,20 +157,20 @@ class GramDecorrelation(Decorrelation):
         a = (self.stacked @ p).view(-1, self.n) # (m, n)
         c = a @ p
         weighted = (a * p).flatten()
-        each = self.squared @ p
-        each -= 2 * weighted @ self.stacked
-        each += 2 * c @ a
-        each -= a.square().sum(0)
-        each = each + (a.square() @ p - c.square()).sum()
+        contributions = self.squared @ p
+        contributions -= 2 * weighted @ self.stacked
+        contributions += 2 * c @ a
+        contributions -= a.square().sum(0)
+        contributions = contributions + (a.square() @ p - c.square()).sum()
 
         # without the variances
         mean = p @ self.wide
         of_mean = mean.square()
         variance = p @ self.squares - of_mean
-        each -= self.squares @ variance
+        contributions -= self.squares @ variance
         shift = variance * mean
-        each += 2 * self.wide @ shift
-        return each - variance @ of_mean
+        contributions += 2 * self.wide @ shift
+        return contributions - variance @ of_mean
 
     def as_printed(self, weights):
         n = self.n - 1
@@ -178,13 +178,13 @@ class GramDecorrelation(Decorrelation):
         left -= left.mean(-1, keepdim=True)
         deviations = left * weights[:, None]
         deviations -= deviations.mean(-2, keepdim=True)
-        of_itself, own = self._with_itself(weights)
+        of_itself, self_slope = self._with_itself(weights)
 
         squares = deviations.square()
         of_all = squares.sum() / n**2
         value = of_all - of_itself
         slope = (left * deviations).sum((0, 2))
-        slope = 2 * slope / n**2 - 2 * own / n
+        slope = 2 * slope / n**2 - 2 * self_slope / n
         half = value / 2
         return half, slope
 
@@ -195,16 +195,16 @@ class GramDecorrelation(Decorrelation):
             u = center(z, weights)
             squares = (u * u).sum(1)
             covariance = squares / self.freedom # (m, d): each function with itself
-            own = (z * u) @ covariance[..., None]
+            self_slope = (z * u) @ covariance[..., None]
         else:
             z = self.of_feature
             u = center(z, weights)
             products = u.mT @ u
             covariance = products / self.freedom # (d, m, m)
-            own = z * (u @ covariance)
-        own = own.sum((0, 2))
+            self_slope = z * (u @ covariance)
+        self_slope = self_slope.sum((0, 2))
         squares = covariance.square()
-        return squares.sum(), own
+        return squares.sum(), self_slope
 
 # %% ../../nbs/losses/decorrelation.ipynb #a3074c03
 def decorrelation(
@@ -221,8 +221,9 @@ def decorrelation(
     if d * m <= PLAIN:
         return PlainDecorrelation(u, form)
     columns = d * m if form == "paper" else d # of a covariance
-    most = max(d, d**2 / 4) if form == "moment" else columns # by measurement: n × n matrices also win up to a quarter of d²
-    way = GramDecorrelation if n < most else DirectDecorrelation
+    # by measurement: n × n matrices also win up to a quarter of d²
+    limit = max(d, d**2 / 4) if form == "moment" else columns
+    way = GramDecorrelation if n < limit else DirectDecorrelation
     return way(u, form)
 
 # %% ../../nbs/losses/decorrelation.ipynb #ddb25881
@@ -230,7 +231,7 @@ def own_slope(theta, member, memory, loss, uniform, penalty): # (n,), (n, c), (N
     "Compute the gradient of `own_objective` at theta."
     share = class_shares(theta, member)
     w = share @ member.sum(0)
-    _, slope = loss.with_slope(beside(w, memory))
+    _, slope = loss.with_slope(with_memory(w, memory))
     g = slope[: len(w)] / uniform
     g += 2 * penalty / len(w) * w
     of_class = share.T @ g

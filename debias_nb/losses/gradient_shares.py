@@ -29,7 +29,7 @@ class Terms(dict):
     def items(self):
         return {**self, **self.shares}.items()
 
-    def _no_number(self, other):
+    def _no_number(self, operand):
         "Refuse arithmetic, which only a loss around `Regularized` tries. Raises `ValueError`."
         raise ValueError(OUTSIDE)
 
@@ -78,7 +78,7 @@ class Watch:
         self.batches = 0
         self.steps = 0        # of the optimizer, that of this batch included
         self.shares = {}      # name -> share in the gradient when it was last measured
-        self.most = {}        # name -> its largest share so far
+        self.largest_shares = {}        # name -> its largest share so far
         self.largest = {}     # name of a regularizer -> its largest term so far
         self.warned = set()   # names
 
@@ -92,15 +92,15 @@ class Watch:
         parameters = [weight for weight in batch.encoder.parameters() if weight.requires_grad]
         self.batches += 1
         if self.batches == 1 and batch.at_once is not None:
-            what = f"the loss has a gradient cache: no {SHARE} of its regularizers is logged"
-            warnings.warn(f"{what}, so choose their weight (lambda) on validation pairs", stacklevel=7)
+            problem = f"the loss has a gradient cache: no {SHARE} of its regularizers is logged"
+            warnings.warn(f"{problem}, so choose their weight (lambda) on validation pairs", stacklevel=7)
         self.steps += all(weight.grad is None for weight in parameters)
         for name, term in raw.items():
             self.largest[name] = term.detach().clamp(min=self.largest.get(name, 0.))
         if self.is_measured() and batch.at_once is None: # a gradient cache has no gradient yet
             self.shares = gradient_shares(terms, parameters)
             for name, share in self.shares.items():
-                self.most[name] = share.clamp(min=self.most.get(name, 0.))
+                self.largest_shares[name] = share.clamp(min=self.largest_shares.get(name, 0.))
         if self.steps - 1 in WEAK:
             self._warn(self.steps - 1)
 
@@ -108,16 +108,16 @@ class Watch:
         "Warn once of each term without effect."
         reasons = {}
         for name in [name for name in self.largest if name not in self.warned]:
-            most = float(self.most.get(name, 0.))
+            largest_share = float(self.largest_shares.get(name, 0.))
             if float(self.largest[name]) < ZERO_TERM:
                 reasons[name] = f"{name!r} was 0"
-            elif 0 < most < WEAK[steps]: # 0: of weight 0, or not measured
-                reasons[name] = f"{name!r} had at most {100 * most:.2g}% of the gradient"
+            elif 0 < largest_share < WEAK[steps]: # 0: of weight 0, or not measured
+                reasons[name] = f"{name!r} had at most {100 * largest_share:.2g}% of the gradient"
         if reasons:
             self.warned.update(reasons)
-            how = "raise its weight (lambda), which belongs to the scale of the loss, or the learning rate"
-            what = f"in the first {steps} steps {', '.join(reasons.values())}, which regularizes next to nothing"
-            warnings.warn(f"{what}: {how}", stacklevel=7) # the place in a training that called the loss
+            remedy = "raise its weight (lambda), which belongs to the scale of the loss, or the learning rate"
+            problem = f"in the first {steps} steps {', '.join(reasons.values())}, which regularizes next to nothing"
+            warnings.warn(f"{problem}: {remedy}", stacklevel=7) # the place in a training that called the loss
 
 # %% ../../nbs/losses/gradient_shares.ipynb #a7c0e5d2
 SHARE = "_gradient_share" # ends the names under which shares are logged

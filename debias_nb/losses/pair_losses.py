@@ -68,21 +68,21 @@ def hinge(
     check_hinge(margin, hardest, temperature)
     if relevant.dtype != torch.bool or relevant.shape != (len(fx), len(fz)):
         need = "an (n, n) bool matrix that says which items are relevant to which queries"
-        what = f"{relevant.dtype} labels of shape {tuple(relevant.shape)}"
-        raise ValueError(f"the hinge needs {need}, got {what}: labels of single pairs go with least squares, `mse`")
+        actual = f"{relevant.dtype} labels of shape {tuple(relevant.shape)}"
+        raise ValueError(f"the hinge needs {need}, got {actual}: labels of single pairs go with least squares, `mse`")
     scores = fx @ fz.T
-    others = scores.masked_fill(relevant, float("-inf"))
+    negative_scores = scores.masked_fill(relevant, float("-inf"))
     hardest = min(hardest, len(fz))
-    negative = others.topk(hardest, dim=1).values
-    there = negative > float("-inf")
-    own = scores.diagonal()[:, None]
-    excess = (margin + negative - own).clamp(min=0)
-    excess = excess.masked_fill(~there, 0)
+    negative = negative_scores.topk(hardest, dim=1).values
+    is_negative = negative > float("-inf")
+    positive = scores.diagonal()[:, None]
+    excess = (margin + negative - positive).clamp(min=0)
+    excess = excess.masked_fill(~is_negative, 0)
     if temperature is None:
-        w = there.float()
+        w = is_negative.float()
     else: # no gradient: the loss must not fall through w
-        logits = negative.detach().masked_fill(~there, -2) / temperature
-        w = logits.softmax(1) * there
+        logits = negative.detach().masked_fill(~is_negative, -2) / temperature
+        w = logits.softmax(1) * is_negative
     total = w.sum(1).clamp(min=1e-9)
     by_query = (excess * w).sum(1) / total
     return by_query.mean()
@@ -196,9 +196,9 @@ class Hinge(PairLoss):
         self.settings = {"margin": margin, "hardest": hardest, "temperature": temperature}
 
     def of_pairs(self, fx, fz, labels): # labels: (n, n) bool
-        why = "its negatives are those of a batch, and no process knows what is relevant in another one's"
-        how = "take MultipleNegativesRankingLoss(model, gather_across_devices=True) instead of Hinge"
-        refuse_several("the hinge", f"{why}; train in one, or {how}")
+        reason = "its negatives are those of a batch, and no process knows what is relevant in another one's"
+        remedy = "take MultipleNegativesRankingLoss(model, gather_across_devices=True) instead of Hinge"
+        refuse_several("the hinge", f"{reason}; train in one, or {remedy}")
         return hinge(fx, fz, labels, **self.settings)
 
     def get_config_dict(self) -> dict:

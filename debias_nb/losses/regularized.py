@@ -85,7 +85,7 @@ class Regularized(torch.nn.Module):
         self.watch = Watch() # None: no monitoring
         self.base_check = None # a `BaseCheck`, from the first batch on
         self.terms = named_terms(regularizers)
-        self.streams = [TextStream(one) for one in regularizers if one.texts is not None]
+        self.streams = [TextStream(regularizer) for regularizer in regularizers if regularizer.texts is not None]
         self.has_own_base = base is not None
         base, self.memory = base_of(model, base, regularizers)
         self.__dict__["base"] = base # no submodule: no optimizer sees it
@@ -96,7 +96,7 @@ class Regularized(torch.nn.Module):
         batch = self._batch(list(sentence_features), labels)
         terms = self._base_terms(batch)
         self._check_width(batch)
-        raw = {name: one.of_batch(batch) for name, one in self.terms.items()}
+        raw = {name: regularizer.of_batch(batch) for name, regularizer in self.terms.items()}
         weighted = self.weighted(batch, terms, raw)
         return Terms(weighted, self._gradient_shares(batch, raw, weighted), terms | raw)
 
@@ -136,20 +136,20 @@ class Regularized(torch.nn.Module):
         if self.base is not None and self.has_own_base:
             check_same_make(self.base, encoder)
         elif self.base is not None and encoder_fingerprint(encoder) != encoder_fingerprint(self.base):
-            what = "the trainer trains another model than the one Regularized was made with, and with other weights"
-            raise ValueError(f"{what}: pass one object to both, or the model from before training as `base`")
+            problem = "the trainer trains another model than the one Regularized was made with, and with other weights"
+            raise ValueError(f"{problem}: pass one object to both, or the model from before training as `base`")
         tell_prompts(encoder)
         self.watch = Watch()
         self.__dict__["encoder"] = encoder
 
     def _base_terms(self, batch: Batch) -> dict:
         "Compute the loss itself, and record its precision for the base encoder."
-        beside = []
+        extra_texts = []
         if batch.static and isinstance(self.loss, PairLoss): # intervened texts are part of the same pass
-            beside = [tokens for one in self.terms.values() for tokens in one.beside(batch)]
+            extra_texts = [tokens for regularizer in self.terms.values() for tokens in regularizer.extra_texts(batch)]
         is_base_used = batch.base is not None and (batch.memory is None or self.streams)
         with record_precision(batch.encoder) if is_base_used else nullcontext() as contexts:
-            terms = base_terms(self.loss, batch, beside)
+            terms = base_terms(self.loss, batch, extra_texts)
         if contexts:
             batch.precision = contexts[0]
         return terms
@@ -168,7 +168,7 @@ class Regularized(torch.nn.Module):
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."
-        settings = {"loss": self.loss, "regularizers": [card_of(one) for one in self.regularizers]}
+        settings = {"loss": self.loss, "regularizers": [card_of(regularizer) for regularizer in self.regularizers]}
         if self.base is not None:
             name = self.base.model_card_data.base_model or "the model"
             settings["base"] = f"{name} as it was before training (sha256 {encoder_fingerprint(self.base)[:12]})"
@@ -177,4 +177,4 @@ class Regularized(torch.nn.Module):
     @property
     def citation(self) -> str:
         "The papers of the regularizers."
-        return "".join(dict.fromkeys(one.citation for one in self.regularizers))
+        return "".join(dict.fromkeys(regularizer.citation for regularizer in self.regularizers))

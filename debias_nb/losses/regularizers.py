@@ -55,9 +55,9 @@ class ITVReg(Intervening):
     about = "the importance of each token stays near the base's"
 
     def term(self, text):
-        other, counts = self.changed(text)
-        each = itvreg(text.fx, text.encode(other), *text.both_at_base(other))
-        return mean_of_rows(each, counts)
+        changed, counts = self.changed(text)
+        penalties = itvreg(text.fx, text.encode(changed), *text.both_at_base(changed))
+        return mean_of_rows(penalties, counts)
 
 # %% ../../nbs/losses/regularizers.ipynb #ff21d6bd
 @dataclass
@@ -94,8 +94,8 @@ class MaskReg(Intervening):
     about = "a text without some tokens stays near the text"
 
     def term(self, text):
-        other, counts = self.changed(text)
-        return mean_of_rows(maskreg(text.fx, text.encode(other)), counts)
+        changed, counts = self.changed(text)
+        return mean_of_rows(maskreg(text.fx, text.encode(changed)), counts)
 
 # %% ../../nbs/losses/regularizers.ipynb #eb11df03
 @dataclass
@@ -281,8 +281,8 @@ class WordDropout(Changing):
     def change(self, batch: Batch) -> None:
         "Replace the texts of a batch by shorter ones."
         for text in batch.views(self.columns, self.rows):
-            how = (self.share, "delete", text.rows, text.place)
-            shorter, _ = batch.draws.intervention(batch.encoder, text.tokens, *how)
+            arguments = (self.share, "delete", text.rows, text.place)
+            shorter, _ = batch.draws.intervention(batch.encoder, text.tokens, *arguments)
             if not text.whole: # the other rows stay as they are
                 n = len(text.column.tokens)
                 place = torch.arange(n, device=text.rows.device)

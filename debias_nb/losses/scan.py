@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from ..checks import check_features, check_known, check_range, check_whole
 from .decorrelation import decorrelation, own_slope
-from .scan_weights import Weights, beside, descend, draw, functions, move, own_objective, released_functions
-from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes
+from .scan_weights import Weights, descend, draw, functions, move, own_objective, released_functions
+from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes, with_memory
 
 # %% ../../nbs/losses/scan.ipynb #0af88934
 FunctionKind = Literal["cos+sin", "released"]
@@ -36,9 +36,9 @@ def random_features(
     check_known("kinds", kinds, FUNCTION_KINDS)
     if r < 1:
         raise ValueError(f"r must be at least 1 function for each feature, got {r}")
-    how = functions if kinds == "cos+sin" else released_functions
+    compute = functions if kinds == "cos+sin" else released_functions
     frequency, phase = draw(z.shape[1], r, generator)
-    return how(z, frequency.to(z), phase.to(z))
+    return compute(z, frequency.to(z), phase.to(z))
 
 # %% ../../nbs/losses/scan.ipynb #bbbe46da
 def detached(features: torch.Tensor | ArrayLike) -> torch.Tensor:
@@ -132,8 +132,8 @@ class Learner(NamedTuple):
     def beside_memory(self, theta, member, memory): # -> (n + N,)
         "Return the weights of the batch, and of the memory behind it."
         if self.joint:
-            return beside(theta, memory).softmax(0)
-        return beside(self.weights(theta, member), memory)
+            return with_memory(theta, memory).softmax(0)
+        return with_memory(self.weights(theta, member), memory)
 
     def kept(self, theta, member): # -> (n,)
         "Return what a memory keeps of the weights."
@@ -273,7 +273,7 @@ def learn_weights(
     everything = features
     memory_weights = features[:0, 0]
     if memory is not None and memory.features is not None:
-        everything = beside(features, memory.features.to(features))
+        everything = with_memory(features, memory.features.to(features))
         memory_weights = memory.weights.to(features)
     learner = LEARNERS[variant]
     member = member_of(labels if class_mass == "keep" else None, features)

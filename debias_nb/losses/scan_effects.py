@@ -29,9 +29,9 @@ def shuffle_within_classes(
     "Shuffle weights within each class."
     out = weights.clone()
     for c in labels.unique():
-        own = (labels == c).nonzero().flatten()
-        dealt = torch.randperm(len(own), generator=generator)
-        out[own] = weights[own[dealt.to(own.device)]]
+        members = (labels == c).nonzero().flatten()
+        dealt = torch.randperm(len(members), generator=generator)
+        out[members] = weights[members[dealt.to(members.device)]]
     return out
 
 # %% ../../nbs/losses/scan_effects.ipynb #21af5a2c
@@ -90,13 +90,13 @@ def diagnose_weights(
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
 
-    among = torch.zeros_like(w) if labels is None else labels
-    control_weights = shuffle_within_classes(w, among, generator)
+    classes = torch.zeros_like(w) if labels is None else labels
+    control_weights = shuffle_within_classes(w, classes, generator)
     z = standardize(features)
     losses = np.zeros(3)
     for _ in range(draws):
         loss = decorrelation(random_features(z, r, generator))
-        losses += [float(loss(each)) for each in (torch.ones_like(w), w, control_weights)]
+        losses += [float(loss(vector)) for vector in (torch.ones_like(w), w, control_weights)]
     uniform, mine, control = losses
     varies = (z != 0).any(0)
     if varies.sum() < 2 or uniform <= 0: # no two features to decorrelate: what remains is rounding
@@ -129,6 +129,6 @@ def oracle_weights(
 
     Under these weights the shortcut says nothing about the label.
     """
-    both = labels * (attribute.max() + 1) + attribute
-    w = labels.bincount()[labels] / both.bincount()[both]
+    group = labels * (attribute.max() + 1) + attribute
+    w = labels.bincount()[labels] / group.bincount()[group]
     return w / w.mean()

@@ -43,14 +43,14 @@ def entropies(scores, y, class_weights=None): # (n, classes), or (n, 1) log-odds
     return F.cross_entropy(scores, y, class_weights, reduction="none") # Eq. 10, 15
 
 # %% ../../nbs/losses/scan_head.ipynb #4e208dfe
-def weighted_entropy(each, w): # (n,) entropies and weights -> scalar
+def weighted_entropy(sample_entropies, w): # (n,) entropies and weights -> scalar
     "Average under weights of mean 1."
-    return (w * each).mean() # Eq. 9
+    return (w * sample_entropies).mean() # Eq. 9
 
 
-def mean_entropy(each): # (n,) -> scalar
+def mean_entropy(sample_entropies): # (n,) -> scalar
     "Average without weights."
-    return each.mean() # Eq. 16
+    return sample_entropies.mean() # Eq. 16
 
 # %% ../../nbs/losses/scan_head.ipynb #074585fc
 def joint_loss(terms, cl=1.): # of `joint_terms`; weight of the contrastive term, which 0 switches off -> scalar
@@ -68,8 +68,8 @@ def weighted_terms(terms, ce=1., cl=1.): # weights of the second and third, >= 0
 
 def joint_terms(H, scores, y, w, branch, classify, tau=1., class_weights=None): # w: (n,) or None -> scalars by name
     "Compute the terms from representations, their scores, a branch (or None) and the classifier of what is left."
-    each = entropies(scores, y, class_weights)
-    terms = {"sw": mean_entropy(each) if w is None else weighted_entropy(each, w)}
+    sample_entropies = entropies(scores, y, class_weights)
+    terms = {"sw": mean_entropy(sample_entropies) if w is None else weighted_entropy(sample_entropies, w)}
     if branch is not None:
         H_d, H_bias = branch(H)
         terms["ce"] = mean_entropy(entropies(classify(H_d), y, class_weights))

@@ -38,8 +38,8 @@ def last_layer(
     last = layers[-1]
     for part in model.modules():
         if hasattr(part, "base_layer") and any(inner is last for inner in part.modules()):
-            how = "leave it out of `target_modules`, and train it as a whole (`modules_to_save`)"
-            raise ValueError(f"the last linear layer has an adapter, which changes its weights: {how}")
+            remedy = "leave it out of `target_modules`, and train it as a whole (`modules_to_save`)"
+            raise ValueError(f"the last linear layer has an adapter, which changes its weights: {remedy}")
     return last
 
 # %% ../../nbs/losses/scan_loss.ipynb #9ee0eb19
@@ -91,8 +91,8 @@ def classes_of(
 def in_single_precision(debiasing: LanguageDebiasing):
     "Return a branch that gives H^d and H^bias in single precision, whatever it computes in."
     def branch(hidden):
-        own = next(debiasing.parameters()).dtype # half precision if the loss was moved as a whole
-        debiased, bias = debiasing(hidden.to(own))
+        dtype = next(debiasing.parameters()).dtype # half precision if the loss was moved as a whole
+        debiased, bias = debiasing(hidden.to(dtype))
         return debiased.float(), bias.float()
 
     return branch
@@ -303,9 +303,9 @@ class SCAN(_Resumable):
             broadcast_weights(self.debiasing)
         now = last_layer(self.encoder).weight.detach()
         if not torch.equal(start.to(now), now):
-            how = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
-            what = "the model was trained since SCAN was made, and SCAN's own weights begin again"
-            warnings.warn(f"{what}: {how}", stacklevel=3)
+            remedy = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
+            problem = "the model was trained since SCAN was made, and SCAN's own weights begin again"
+            warnings.warn(f"{problem}: {remedy}", stacklevel=3)
 
     def get_config_dict(self) -> dict:
         "Return the settings of the loss for the model card."

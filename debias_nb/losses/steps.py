@@ -124,33 +124,33 @@ def _refusals(model, loss, regularizers):
     encoder = unwrap(model)
     listed = isinstance(regularizers, (list, tuple))
     yield not listed, f"regularizers must be a list, such as [OutReg(0.1)], got {regularizers!r}"
-    what = f"model is a {type(encoder).__name__} and no SentenceTransformer"
-    yield not isinstance(encoder, SentenceTransformer), f"{what}: regularizers compare embeddings of single texts"
+    problem = f"model is a {type(encoder).__name__} and no SentenceTransformer"
+    yield not isinstance(encoder, SentenceTransformer), f"{problem}: regularizers compare embeddings of single texts"
     yield isinstance(loss, type), f"base_loss is a class: pass an instance, {getattr(loss, '__name__', loss)}(model)"
     parts = chain(loss)
     twice = any(hasattr(part, "regularizers") for part in parts)
     yield twice, "base_loss is Regularized already: put all regularizers into one list"
-    others = []
+    foreign_parts = []
     for part in parts: # BatchHardTripletLoss and its like have a name of their own for the model
         embedder = getattr(part, "model", None) or getattr(part, "sentence_embedder", None)
         if embedder not in (None, model):
-            others.append(type(part).__name__)
-    yield others, f"{', '.join(others)} was made for another model than the one that is regularized"
-    why = "its backward pass sends gradients to the other processes before those of a regularizer are there"
+            foreign_parts.append(type(part).__name__)
+    yield foreign_parts, f"{', '.join(foreign_parts)} was made for another model than the one that is regularized"
+    reason = "its backward pass sends gradients to the other processes before those of a regularizer are there"
     several = processes() > 1 and mini_batch(loss)
-    yield several, f"{type(loss).__name__} (gradient cache) cannot be regularized in {processes()} processes: {why}"
-    odd = [one for one in regularizers if not isinstance(one, (Regularizer, Changing))]
+    yield several, f"{type(loss).__name__} (gradient cache) cannot be regularized in {processes()} processes: {reason}"
+    odd = [regularizer for regularizer in regularizers if not isinstance(regularizer, (Regularizer, Changing))]
     yield odd, f"regularizers must be objects such as OutReg(0.1), got {odd}"
     yield not regularizers, "regularizers is empty: train with the loss itself"
 
 
 def check_parts(model, loss, regularizers) -> None:
     "Check a loss and its regularizers. Raises `ValueError` for the first of `_refusals`, or as a regularizer does."
-    for wrong, why in _refusals(model, loss, regularizers):
+    for wrong, message in _refusals(model, loss, regularizers):
         if wrong:
-            raise ValueError(why)
-    for one in regularizers:
-        one.check(unwrap(model))
+            raise ValueError(message)
+    for regularizer in regularizers:
+        regularizer.check(unwrap(model))
 
 # %% ../../nbs/losses/steps.ipynb #31608966
 def base_of(
@@ -165,7 +165,7 @@ def base_of(
         base = base.model
     if base is model:
         raise ValueError("`base` is the model itself, which training will change: leave it out, or pass a deep copy")
-    if not any(one.needs_base for one in regularizers):
+    if not any(regularizer.needs_base for regularizer in regularizers):
         return None, memory
     if base is None:
         return deep_copy(model).requires_grad_(False).eval(), memory
@@ -213,8 +213,8 @@ def store_fingerprint(optimizer, fingerprint: str) -> None:
         return
     if fingerprints and not hasattr(optimizer, FINGERPRINTS): # from a checkpoint, which has no attributes
         began = f"another base encoder (sha256 {fingerprints[0][:12]}) than it has now ({fingerprint[:12]})"
-        how = "make Regularized with the model from before training, not with that of the checkpoint"
-        raise ValueError(f"this training was begun with {began}: {how}")
+        remedy = "make Regularized with the model from before training, not with that of the checkpoint"
+        raise ValueError(f"this training was begun with {began}: {remedy}")
     first[FINGERPRINTS] = [*fingerprints, fingerprint]
     setattr(optimizer, FINGERPRINTS, first[FINGERPRINTS])
 
@@ -222,13 +222,13 @@ def store_fingerprint(optimizer, fingerprint: str) -> None:
 def of_pairs(
     loss: PairLoss,
     batch: Batch,
-    beside: list[Tokens], # further texts of the same pass
+    extra_texts: list[Tokens], # further texts of the same pass
 ):
     "Compute a loss of pairs, and store its embeddings in the batch."
     x, z = (batch.columns[place].tokens for place in range(len(batch.features)))
-    fx, fz, *others = loss.embed(x, z, *beside)
+    fx, fz, *extra_embeddings = loss.embed(x, z, *extra_texts)
     batch.embeddings = {0: fx, 1: fz}
-    batch.prepared = {id(tokens): embeddings for tokens, embeddings in zip(beside, others)}
+    batch.prepared = {id(tokens): embeddings for tokens, embeddings in zip(extra_texts, extra_embeddings)}
     return loss.of_pairs(fx, fz, batch.labels)
 
 
@@ -254,27 +254,27 @@ def share_calls(loss, batch: Batch, calls: list) -> None:
     by_column = embeddings_by_column(calls, batch.features, batch.size)
     for place in batch.columns:
         if place not in by_column:
-            what = f"has not embedded column {place} with the model, at least not with gradient"
-            raise RuntimeError(f"{type(loss).__name__} {what}: nothing can be shared")
+            problem = f"has not embedded column {place} with the model, at least not with gradient"
+            raise RuntimeError(f"{type(loss).__name__} {problem}: nothing can be shared")
         batch.embeddings[place] = unit_rows(by_column[place].float())
 
 # %% ../../nbs/losses/steps.ipynb #1a360350
 def base_terms(
     loss,
     batch: Batch,
-    beside: list[Tokens], # further texts for the pass of a loss of pairs
+    extra_texts: list[Tokens], # further texts for the pass of a loss of pairs
 ) -> dict: # name -> scalar
     "Compute the terms of a loss. Raises `ValueError` for one column of texts where it needs two."
     try:
         if isinstance(loss, PairLoss):
-            terms = of_pairs(loss, batch, beside)
+            terms = of_pairs(loss, batch, extra_texts)
         else:
             terms = of_columns(loss, batch)
     except (IndexError, ValueError, AssertionError) as e:
         if len(batch.features) > 1:
             raise
-        what = f"{type(loss).__name__} cannot be computed on one column of texts ({type(e).__name__})"
-        raise ValueError(f"{what}: give the data set two, the left and the right text of a pair") from e
+        problem = f"{type(loss).__name__} cannot be computed on one column of texts ({type(e).__name__})"
+        raise ValueError(f"{problem}: give the data set two, the left and the right text of a pair") from e
     return dict(terms) if isinstance(terms, dict) else {"base": terms}
 
 # %% ../../nbs/losses/steps.ipynb #defc6d73
@@ -282,30 +282,30 @@ def read_columns(loss, batch: Batch, regularizers: list) -> None:
     "Read the columns to regularize; in training, apply word dropout and the like to them."
     if isinstance(loss, PairLoss):
         batch.read("all")
-    for one in regularizers:
-        if one.reads_columns and one.texts is None:
-            batch.read(one.columns)
+    for regularizer in regularizers:
+        if regularizer.reads_columns and regularizer.texts is None:
+            batch.read(regularizer.columns)
     if torch.is_grad_enabled():
-        for one in regularizers:
-            if isinstance(one, Changing):
-                one.change(batch)
+        for regularizer in regularizers:
+            if isinstance(regularizer, Changing):
+                regularizer.change(batch)
 
 # %% ../../nbs/losses/steps.ipynb #efee54ad
 def named_terms(regularizers: list) -> dict: # name -> `Regularizer`
     "Return the regularizers that add a term, by the names under which they are logged."
     terms = {}
-    for one in regularizers:
-        if isinstance(one, Regularizer):
-            same = [other for other in terms.values() if other.name == one.name]
-            name = f"{one.name}_{len(same) + 1}" if same else one.name
-            terms[name] = one
+    for regularizer in regularizers:
+        if isinstance(regularizer, Regularizer):
+            namesakes = [term for term in terms.values() if term.name == regularizer.name]
+            name = f"{regularizer.name}_{len(namesakes) + 1}" if namesakes else regularizer.name
+            terms[name] = regularizer
     return terms
 
 # %% ../../nbs/losses/steps.ipynb #cbd383d5
-def card_of(one) -> dict:
+def card_of(regularizer) -> dict:
     "Return the settings of a regularizer for the model card."
-    card = {"name": type(one).__name__} | asdict(one)
-    if one.texts is not None:
-        digest = hashlib.sha256("\n".join(one.texts).encode()).hexdigest()
-        card["texts"] = f"{len(one.texts)} (sha256 {digest[:12]})"
+    card = {"name": type(regularizer).__name__} | asdict(regularizer)
+    if regularizer.texts is not None:
+        digest = hashlib.sha256("\n".join(regularizer.texts).encode()).hexdigest()
+        card["texts"] = f"{len(regularizer.texts)} (sha256 {digest[:12]})"
     return card

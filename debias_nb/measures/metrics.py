@@ -27,23 +27,23 @@ def refuse(
     bad: np.ndarray, # (n,) booleans
     values,          # (n,)
     key: str,        # what they are called
-    why: str,        # what the bad ones are
-    at: str = "",    # what the message begins with
+    fault: str,        # what the bad ones are
+    prefix: str = "",    # what the message begins with
     questions=None,  # (n,) the name of each value's question
 ) -> None:
     "Raise `ValueError` with the first bad value."
     if bad.any():
         i = bad.argmax()
-        whose = "" if questions is None else f" (question {questions[i]!r})"
-        raise ValueError(f"{at}{key}[{i}]{whose} is {values[i]} ({bad.sum()} of {bad.size} {key} {why})")
+        question = "" if questions is None else f" (question {questions[i]!r})"
+        raise ValueError(f"{prefix}{key}[{i}]{question} is {values[i]} ({bad.sum()} of {bad.size} {key} {fault})")
 
 
-def _vectors(at: str, **columns) -> list[np.ndarray]:
+def _vectors(prefix: str, **columns) -> list[np.ndarray]:
     "Return vectors of one length. Raise `ValueError` for others."
     shapes = {key: np.shape(values) for key, values in columns.items()}
     if len(set(shapes.values())) != 1 or len(next(iter(shapes.values()))) != 1:
         got = ", ".join(f"{key} {shape}" for key, shape in shapes.items())
-        raise ValueError(f"{at}vectors of one length are expected, got {got}")
+        raise ValueError(f"{prefix}vectors of one length are expected, got {got}")
     return list(columns.values())
 
 
@@ -54,17 +54,18 @@ def _floats(values) -> np.ndarray:
     return np.asarray(values, float)
 
 
-def _check_scores(at: str, y_true, y_score, questions=None) -> list[np.ndarray]:
+def _check_scores(prefix: str, y_true, y_score, questions=None) -> list[np.ndarray]:
     "Return labels and scores as floats, and questions. Raise `ValueError` naming the first bad position."
     columns = {"y_true": _floats(y_true), "y_score": _floats(y_score)}
     names = None
     if questions is not None:
         columns["groups"] = np.asarray(questions)
         names = columns["groups"].tolist()
-    labels, scores, *rest = _vectors(at, **columns)
-    refuse(~np.isfinite(scores), scores, "y_score", "are not finite", at, names)
-    refuse(~np.isin(labels, (0, 1)), labels, "y_true", "are not 0 or 1", at, names)
-    return [labels, scores, *rest]
+    vectors = _vectors(prefix, **columns)
+    labels, scores = vectors[:2]
+    refuse(~np.isfinite(scores), scores, "y_score", "are not finite", prefix, names)
+    refuse(~np.isin(labels, (0, 1)), labels, "y_true", "are not 0 or 1", prefix, names)
+    return vectors
 
 # %% ../../nbs/measures/metrics.ipynb #9d8e5c6a
 def _corners(weights, side, ends):
@@ -97,10 +98,10 @@ def _area(weights, positive, ends, max_fpr):
     fp = _corners(weights, ~positive, ends)
     rise = np.diff(tp)
     run = np.diff(fp)
-    inside = np.diff(np.minimum(fp, limit))
-    part = over(inside, run, 0.) # share of each segment left of the limit
+    clipped = np.diff(np.minimum(fp, limit))
+    part = over(clipped, run, 0.) # share of each segment left of the limit
     height = tp[:, :-1] + part * rise / 2
-    parts[:, :len(ends)] = inside * height
+    parts[:, :len(ends)] = clipped * height
     total = limit[:, 0] * all_matches
     return over(parts.sum(1), total, np.nan).clip(0, 1)
 
@@ -166,23 +167,23 @@ def auc_at(
     >>> auc_at(y_true, y_score), auc_at(y_true, y_score, max_fpr=1)
     (0.5, 0.75)
     """
-    at = f"{name}: " if name else ""
-    labels, scores = _check_scores(at, y_true, y_score)
+    prefix = f"{name}: " if name else ""
+    labels, scores = _check_scores(prefix, y_true, y_score)
     n = len(scores)
     classes = np.unique(labels).tolist()
     if len(classes) < 2:
-        raise ValueError(f"{at}both classes are needed, got {n} labels, of {classes}")
-    check_range(f"{at}max_fpr", max_fpr, high=1, closed="right")
+        raise ValueError(f"{prefix}both classes are needed, got {n} labels, of {classes}")
+    check_range(f"{prefix}max_fpr", max_fpr, high=1, closed="right")
     rows = np.ones((1, n), np.uint8) if weights is None else np.asarray(weights)
     if rows.ndim != 2 or rows.shape[1] != n:
-        raise ValueError(f"{at}weights must have shape (B, {n}), got {rows.shape}")
+        raise ValueError(f"{prefix}weights must have shape (B, {n}), got {rows.shape}")
     if not (np.isfinite(rows) & (rows >= 0)).all():
-        raise ValueError(f"{at}weights must be finite and not negative")
+        raise ValueError(f"{prefix}weights must be finite and not negative")
 
     order = np.argsort(-scores)
     ends = ends_of_ties(scores[order])
     positive = labels[order] == 1
-    areas = by_resample(lambda some: _area(some.take(order, axis=1), positive, ends, max_fpr), rows)
+    areas = by_resample(lambda block: _area(block.take(order, axis=1), positive, ends, max_fpr), rows)
     return float(areas[0]) if weights is None else areas
 
 # %% ../../nbs/measures/metrics.ipynb #96da0c3c
@@ -210,10 +211,10 @@ def average_precision(
     return by_resample(of_stretch, weights)
 
 # %% ../../nbs/measures/metrics.ipynb #a187301e
-def _members(groups, at=""):
+def _members(groups, prefix=""):
     "Return the names of all groups, in order, and the group of each pair. Raise `ValueError` for a missing group."
     missing = [name is None or name != name for name in groups.tolist()]
-    refuse(np.array(missing, bool), groups, "groups", "are missing", at)
+    refuse(np.array(missing, bool), groups, "groups", "are missing", prefix)
     return np.unique(groups, return_inverse=True)
 
 
@@ -294,8 +295,9 @@ def sampling_units(left: list[str], right: list[str]) -> Units:
         description = f"{n:,} pairs" if units == n else f"{units:,} groups of pairs that share texts"
         return Units(group, description)
     distinct = {side: len(np.unique(of_side)) for side, of_side in sides.items()}
-    fewer = min(distinct, key=distinct.get) # the texts of the side that has fewer of them
-    return Units(sides[fewer], f"{distinct[fewer]:,} {fewer} texts; what pairs share on the other side is not covered")
+    smaller_side = min(distinct, key=distinct.get) # the texts of the side that has fewer of them
+    description = f"{distinct[smaller_side]:,} {smaller_side} texts"
+    return Units(sides[smaller_side], f"{description}; what pairs share on the other side is not covered")
 
 # %% ../../nbs/measures/metrics.ipynb #b2f7f6dd
 def with_itself(
@@ -361,8 +363,8 @@ def evaluate_pairs(
         subset = f"{name}[{key}]"
         mask = np.asarray(mask)
         if mask.shape != scores.shape:
-            each = f"a subset must say of each of {len(scores)} pairs whether it belongs to it"
-            raise ValueError(f"{subset}: {each}, got shape {mask.shape}")
+            need = f"a subset must say of each of {len(scores)} pairs whether it belongs to it"
+            raise ValueError(f"{subset}: {need}, got shape {mask.shape}")
         refuse(~np.isin(mask, (0, 1)), mask, "entries", "are not True or False", f"{subset}: ")
         rows = mask.astype(bool)
         areas[f"auc05[{key}]"] = auc_at(labels[rows], scores[rows], .05, weights[:, rows], subset)
@@ -431,27 +433,27 @@ def rank_metrics(
     >>> means["mrr"], values["p1"].tolist(), ids.tolist()
     (0.75, [1.0, 0.0], ['a', 'b'])
     """
-    at = f"{name}: " if name else ""
+    prefix = f"{name}: " if name else ""
     check_known("unanswered", unanswered, ("error", "exclude"))
-    labels, scores, names = _check_scores(at, y_true, y_score, groups)
+    labels, scores, names = _check_scores(prefix, y_true, y_score, groups)
     if not scores.size:
-        raise ValueError(f"{at}there are no candidates")
-    ids, question = _members(names, at)
+        raise ValueError(f"{prefix}there are no candidates")
+    ids, question = _members(names, prefix)
     gain = labels
     low, high = levels
     if grades is not None:
-        grades, _ = _vectors(at, grades=np.asarray(grades, float), y_score=scores)
-        whole = np.isin(grades, np.arange(low, high + 1))
-        refuse(~whole, grades, "grades", f"are no whole numbers from {low} to {high}", at, names.tolist())
+        grades, _ = _vectors(prefix, grades=np.asarray(grades, float), y_score=scores)
+        is_grade = np.isin(grades, np.arange(low, high + 1))
+        refuse(~is_grade, grades, "grades", f"are no whole numbers from {low} to {high}", prefix, names.tolist())
         gain = grades - low
     empty = np.bincount(question, labels) == 0
     flat = np.bincount(question, gain) == 0
     broken = {f"has a relevant candidate, but all its grades are {low}": flat & ~empty}
     if unanswered == "error" or empty.all():
         broken["has no relevant candidate, see `unanswered`"] = empty
-    for why, bad in broken.items():
+    for fault, bad in broken.items():
         if bad.any():
-            raise ValueError(f"{at}question {ids[bad].tolist()[0]!r} {why} ({bad.sum()} of {bad.size})")
+            raise ValueError(f"{prefix}question {ids[bad].tolist()[0]!r} {fault} ({bad.sum()} of {bad.size})")
 
     rows = ~empty[question]
     gains = {"": gain[rows]}

@@ -77,7 +77,7 @@ class Prediction:
     def sd(self) -> float: # of a new change
         return float(np.sqrt(self.weights @ (self.variances + (self.means - self.mean)**2)))
 
-    def below(
+    def cdf(
         self, change: ArrayLike,
         error: ArrayLike = 0., # standard error of the test that a change is measured on, and SD of what else differs
     ) -> np.ndarray:
@@ -87,17 +87,17 @@ class Prediction:
 
     def interval(
         self, level: float = .95,
-        error: float = 0., # as `below`
+        error: float = 0., # as `cdf`
     ) -> tuple[float, float]:
         "Return the interval of a new change. Raise `ValueError` for a level outside (0, 1)."
         check_range("level", level, high=1, closed="neither")
         reach = 10 * (self.sd + error) / np.sqrt(1 - level) # Chebyshev: beyond it lies less than is looked for
-        outside = (1 - level) / 2
+        tail = (1 - level) / 2
 
         def end(share):
-            return brentq(lambda change: self.below(change, error) - share, self.mean - reach, self.mean + reach)
+            return brentq(lambda change: self.cdf(change, error) - share, self.mean - reach, self.mean + reach)
 
-        return end(outside), end(1 - outside)
+        return end(tail), end(1 - tail)
 
 # %% ../../nbs/measures/prediction.ipynb #603c07f7
 NODES = 20 # values of each SD
@@ -149,8 +149,8 @@ def predict(
     sd, prior = _nodes(nodes, scale)
     of_training = np.repeat(sd, nodes)
     of_test = np.tile(sd, nodes)
-    sds = np.repeat(np.column_stack([of_training, of_test]), [own.shape[1] for own in indicators], axis=1)
-    parts = [_restricted_likelihood(np.maximum(errors, 0) + one**2, sides, values, sds) for one in sd]
+    sds = np.repeat(np.column_stack([of_training, of_test]), [indicator.shape[1] for indicator in indicators], axis=1)
+    parts = [_restricted_likelihood(np.maximum(errors, 0) + of_shift**2, sides, values, sds) for of_shift in sd]
     logs, means, spread = map(np.concatenate, zip(*parts))
     logs = logs + np.log(np.einsum("i,j,k->ijk", prior, prior, prior)).ravel()
     weights = softmax(logs)
@@ -158,7 +158,11 @@ def predict(
     variances = spread + sum(grid**2 for grid in grids)[:, None]
     errors = np.sqrt(weights @ (spread + (means - weights @ means)**2))
     of_sides = [float(weights @ grid) for grid in grids]
-    return {name: Prediction(means[:, own], variances[:, own], weights, float(errors[own]), *of_sides) for own, name in enumerate(kinds)}
+    predictions = {}
+    for column, name in enumerate(kinds):
+        error = float(errors[column])
+        predictions[name] = Prediction(means[:, column], variances[:, column], weights, error, *of_sides)
+    return predictions
 
 # %% ../../nbs/measures/prediction.ipynb #6e3b05d8
 LEAST = .1 # percent: AUC that is as good as 0 or 100 is read as this far from it
@@ -190,10 +194,10 @@ def covariance_of(
     "Estimate the covariance of the errors of mean changes: by seeds from one training set, by resamples of one test."
     total = np.zeros((len(seeds), len(seeds)))
     for name in np.unique(training):
-        own = np.flatnonzero(np.asarray(training) == name)
-        total[np.ix_(own, own)] += np.cov(seeds[own]) / seeds.shape[1]
+        rows = np.flatnonzero(np.asarray(training) == name)
+        total[np.ix_(rows, rows)] += np.cov(seeds[rows]) / seeds.shape[1]
     for name in np.unique(test):
-        own = np.flatnonzero(np.asarray(test) == name)
-        own_resamples = resamples[own]
-        total[np.ix_(own, own)] += np.cov(own_resamples[:, ~np.isnan(own_resamples).any(0)])
+        rows = np.flatnonzero(np.asarray(test) == name)
+        test_resamples = resamples[rows]
+        total[np.ix_(rows, rows)] += np.cov(test_resamples[:, ~np.isnan(test_resamples).any(0)])
     return total

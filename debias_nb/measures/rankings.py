@@ -28,7 +28,7 @@ NOWHERE = 2**40 # texts above one that is not ranked
 class Levels:
     "Ranks of the relevant texts of Q queries: a row for each score that a query's relevant texts have, best first."
     query: np.ndarray # (L,) 0 to Q - 1, each present
-    above: np.ndarray # (L,) texts that score higher
+    n_better: np.ndarray # (L,) texts that score higher
     tied: np.ndarray  # (L,) texts with this score
     right: np.ndarray # (L,) relevant ones among these
     gain: np.ndarray  # (L,) their grades together
@@ -40,8 +40,8 @@ class Levels:
 
 def discounts(places: int) -> np.ndarray: # (places + 1,)
     "Sum the discounts of the first 0, 1, … places: DCG of that many texts of grade 1."
-    each = 1 / np.log2(np.arange(places) + 2)
-    return np.append(0, each.cumsum())
+    by_place = 1 / np.log2(np.arange(places) + 2)
+    return np.append(0, by_place.cumsum())
 
 
 def _ideal(query, grades):
@@ -55,15 +55,15 @@ def _ideal(query, grades):
     return at_place.cumsum(1)
 
 
-def _levels(query, grades, above, tied, texts, first=None, empty=0):
+def _levels(query, grades, n_better, tied, texts, first=None, empty=0):
     "Join relevant texts with the same score, given in any order, to one level."
-    order = np.lexsort((above, query))
-    query, grades, above, tied = (np.asarray(column)[order] for column in (query, grades, above, tied))
-    opens = np.append(True, (query[1:] != query[:-1]) | (above[1:] != above[:-1]))
+    order = np.lexsort((n_better, query))
+    query, grades, n_better, tied = (np.asarray(column)[order] for column in (query, grades, n_better, tied))
+    opens = np.append(True, (query[1:] != query[:-1]) | (n_better[1:] != n_better[:-1]))
     level = np.cumsum(opens) - 1
     right = np.bincount(level)
     gain = np.bincount(level, grades)
-    return Levels(query[opens], above[opens], tied[opens], right, gain, texts, _ideal(query, grades), first, empty)
+    return Levels(query[opens], n_better[opens], tied[opens], right, gain, texts, _ideal(query, grades), first, empty)
 
 # %% ../../nbs/measures/rankings.ipynb #e46dffc9
 def _changes(values):
@@ -87,11 +87,11 @@ def candidate_levels(
     opens = leads | _changes(scores[order])
     start = np.flatnonzero(opens) # of each tie
     tie = np.cumsum(opens) - 1
-    above = start[tie] - np.flatnonzero(leads)[query]
-    above[np.isneginf(scores[order])] = NOWHERE
+    n_better = start[tie] - np.flatnonzero(leads)[query]
+    n_better[np.isneginf(scores[order])] = NOWHERE
     tied = np.diff(start, append=len(query))[tie]
     relevant = grades > 0
-    return _levels(query[relevant], grades[relevant], above[relevant], tied[relevant], texts)
+    return _levels(query[relevant], grades[relevant], n_better[relevant], tied[relevant], texts)
 
 # %% ../../nbs/measures/rankings.ipynb #9087d80d
 DECIMALS = 6 # of scores whose size is about 1
@@ -100,13 +100,13 @@ DECIMALS = 6 # of scores whose size is about 1
 def _count_texts(scores: "Tensor", query, document) -> tuple[np.ndarray, np.ndarray]:
     "Count the texts of a block that score higher than each relevant one, and those that score the same."
     rows = scores.numpy()
-    above = np.empty(len(query), int)
+    n_better = np.empty(len(query), int)
     tied = np.empty(len(query), int)
     for place, (number, text) in enumerate(zip(query, document)): # a row at a time stays in the cache of a core
         row = rows[number]
-        above[place] = np.count_nonzero(row > row[text])
+        n_better[place] = np.count_nonzero(row > row[text])
         tied[place] = np.count_nonzero(row == row[text])
-    return above, tied
+    return n_better, tied
 
 
 def corpus_levels(
@@ -129,7 +129,7 @@ def corpus_levels(
         raise ValueError("scores are not finite")
     scale = 10.**round(math.log10(max(largest, 1e-30)))
     columns = corpus.T
-    above = np.empty(len(query), int)
+    n_better = np.empty(len(query), int)
     tied = np.empty(len(query), int)
     tops = np.empty((len(queries), first), int) # filled in place: pieces that stay would keep freed blocks from being used again
     step = max(1, block_bytes // (16 * len(corpus)))
@@ -139,11 +139,11 @@ def corpus_levels(
             scores.div_(scale)
         scores.mul_(10**DECIMALS).round_()
         if itself is not None:
-            own = torch.tensor(itself[start:start + step])
-            rows = torch.nonzero(own >= 0)[:, 0]
-            scores[rows, own[rows]] = -math.inf
+            excluded = torch.tensor(itself[start:start + step])
+            rows = torch.nonzero(excluded >= 0)[:, 0]
+            scores[rows, excluded[rows]] = -math.inf
         begin, end = np.searchsorted(query, [start, start + len(scores)])
-        above[begin:end], tied[begin:end] = _count_texts(scores, query[begin:end] - start, document[begin:end])
+        n_better[begin:end], tied[begin:end] = _count_texts(scores, query[begin:end] - start, document[begin:end])
         if first:
             tops[start:start + step] = scores.topk(first).indices
         if progress:
@@ -152,7 +152,7 @@ def corpus_levels(
     if itself is not None:
         texts -= itself >= 0
     empty = int((corpus == 0).all(1).sum())
-    return _levels(query, grades, above, tied, texts, tops if first else None, empty)
+    return _levels(query, grades, n_better, tied, texts, tops if first else None, empty)
 
 # %% ../../nbs/measures/rankings.ipynb #32153d7c
 def _sum_by_query(levels: Levels, values) -> np.ndarray:
@@ -172,45 +172,45 @@ def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all text
 
     Ties count half, and relevant texts that are not ranked do not count.
     """
-    ranked = levels.right * (levels.above < NOWHERE)
+    ranked = levels.right * (levels.n_better < NOWHERE)
     relevant = _sum_by_query(levels, ranked)
-    others = levels.texts - _sum_by_query(levels, levels.right)
-    others_above = levels.above - _relevant_above(levels)
+    irrelevant = levels.texts - _sum_by_query(levels, levels.right)
+    others_above = levels.n_better - _relevant_above(levels)
     others_tied = levels.tied - levels.right
     losses = _sum_by_query(levels, ranked * (others_above + others_tied / 2))
     with np.errstate(invalid="ignore"):
-        return 1 - losses / (relevant * others)
+        return 1 - losses / (relevant * irrelevant)
 
 
 def reciprocal_rank(
-    above: np.ndarray,   # (Q,) texts that score higher than the best relevant one
+    n_better: np.ndarray,   # (Q,) texts that score higher than the best relevant one
     tied: np.ndarray,    # (Q,) texts that score the same, itself among them
     right: np.ndarray,   # (Q,) relevant ones among these
     k: float = math.inf, # places that count, at least 1
 ) -> np.ndarray: # (Q,) in [0, 1]
     "Return one over the rank of the first relevant text, 0 if it is beyond k."
-    values = np.where(above + 1 <= k, 1 / (above + 1), 0) # where all of a tie are relevant
+    values = np.where(n_better + 1 <= k, 1 / (n_better + 1), 0) # where all of a tie are relevant
     is_mixed = tied > right
-    kinds, which = np.unique(np.stack([above, tied, right], 1)[is_mixed], axis=0, return_inverse=True)
+    kinds, kind = np.unique(np.stack([n_better, tied, right], 1)[is_mixed], axis=0, return_inverse=True)
     means = []
     for before_tie, size, relevant in kinds:
-        before = np.arange(size - relevant + 1) # others of the tie that come first
-        chance = nhypergeom.pmf(before, size, size - relevant, 1)
-        place = before_tie + before + 1
+        ahead = np.arange(size - relevant + 1) # others of the tie that come first
+        chance = nhypergeom.pmf(ahead, size, size - relevant, 1)
+        place = before_tie + ahead + 1
         means.append((chance / place)[place <= k].sum())
-    values[is_mixed] = np.array(means)[which.ravel()]
+    values[is_mixed] = np.array(means)[kind.ravel()]
     return values
 
 
 def mrr(levels: Levels, k: float = CUTOFF) -> np.ndarray: # (Q,) in [0, 1]; with k = 1 it is P@1
     "Return one over the rank of the first relevant text, 0 if it is beyond k."
     best = np.searchsorted(levels.query, np.arange(len(levels.texts)))
-    return reciprocal_rank(levels.above[best], levels.tied[best], levels.right[best], k)
+    return reciprocal_rank(levels.n_better[best], levels.tied[best], levels.right[best], k)
 
 
 def _count_relevant(levels: Levels, k: int) -> np.ndarray:
     "Count the relevant texts among the first k of each query, (Q,)."
-    room = np.clip(k - levels.above, 0, levels.tied)
+    room = np.clip(k - levels.n_better, 0, levels.tied)
     return _sum_by_query(levels, levels.right * room / levels.tied)
 
 
@@ -228,8 +228,8 @@ def ndcg(levels: Levels, k: int = CUTOFF) -> np.ndarray: # k: at most 10 -> (Q,)
     "Return nDCG@k: grades are gains, discounted by the logarithm of the place, over those of the best order."
     check_range("k", k, high=CUTOFF, closed="right")
     sums = discounts(k)
-    end = np.minimum(levels.above + levels.tied, k)
-    begin = np.minimum(levels.above, k)
+    end = np.minimum(levels.n_better + levels.tied, k)
+    begin = np.minimum(levels.n_better, k)
     of_level = levels.gain / levels.tied * (sums[end] - sums[begin])
     return _sum_by_query(levels, of_level) / levels.ideal[:, k - 1]
 
@@ -237,10 +237,10 @@ def ndcg(levels: Levels, k: int = CUTOFF) -> np.ndarray: # k: at most 10 -> (Q,)
 def average_precision(levels: Levels) -> np.ndarray: # (Q,) in [0, 1]
     "Average over relevant texts the precision at their places."
     harmonic = np.append(0, (1 / np.arange(1, levels.texts.max() + 1)).cumsum())
-    is_ranked = levels.above < NOWHERE
-    a = levels.above * is_ranked
+    is_ranked = levels.n_better < NOWHERE
+    a = levels.n_better * is_ranked
     t = levels.tied
-    more = (levels.right - 1) / np.maximum(t - 1, 1) # relevant ones of the level that each place passed adds
-    flat = _relevant_above(levels) + 1 - more * (a + 1)
-    precisions = more * t + flat * (harmonic[a + t] - harmonic[a])
+    increment = (levels.right - 1) / np.maximum(t - 1, 1) # relevant ones of the level that each place passed adds
+    flat = _relevant_above(levels) + 1 - increment * (a + 1)
+    precisions = increment * t + flat * (harmonic[a + t] - harmonic[a])
     return _sum_by_query(levels, is_ranked * levels.right / t * precisions) / _sum_by_query(levels, levels.right)

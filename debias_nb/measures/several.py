@@ -16,16 +16,16 @@ PRIOR = 4 # degrees of freedom that the mean over the comparisons counts for
 
 
 def raise_variances(
-    own,          # (..., K) what seeds add to the variance of each of K comparisons with one method
+    variances,          # (..., K) what seeds add to the variance of each of K comparisons with one method
     freedom: int, # of each: the number of seeds less one
 ) -> tuple[np.ndarray, float]: # -> (..., K), degrees of freedom
     "Raise each variance toward the mean of them where it is below it."
-    own = np.asarray(own, float)
-    comparisons = own.shape[-1]
-    mean = own.mean(-1, keepdims=True)
-    shrunk = (PRIOR * mean + freedom * own) / (PRIOR + freedom)
+    variances = np.asarray(variances, float)
+    comparisons = variances.shape[-1]
+    mean = variances.mean(-1, keepdims=True)
+    shrunk = (PRIOR * mean + freedom * variances) / (PRIOR + freedom)
     of_mean = 4 * comparisons / (comparisons + 3) * freedom # they share one side
-    return np.maximum(own, shrunk), min(PRIOR + freedom, of_mean)
+    return np.maximum(variances, shrunk), min(PRIOR + freedom, of_mean)
 
 
 def paired_together(
@@ -36,12 +36,12 @@ def paired_together(
 
     Raise `ValueError` as `paired`, and for comparisons with other numbers of seeds.
     """
-    differences = [subtract(*one) for one in sides]
+    differences = [subtract(*side) for side in sides]
     counts = sorted({len(d) for d, _, _ in differences})
     if len(counts) > 1:
         raise ValueError(f"comparisons on {' and '.join(map(str, counts))} seeds: what is judged together has the same seeds")
     if len(sides) < 2 or counts == [1]:
-        return [difference_of(*one, LEVEL, units) for one in differences]
+        return [difference_of(*difference, LEVEL, units) for difference in differences]
     variances = [seeds_variance(d)[0] for d, _, _ in differences]
     variances, freedom = raise_variances(variances, counts[0] - 1)
     note = f"seeds' variance raised toward the mean of {len(sides)} comparisons; "
@@ -76,5 +76,5 @@ def step_down(ps: list[float], errors: np.ndarray) -> list[float]: # errors: (DR
 # %% ../../nbs/measures/several.ipynb #6d0de7b4
 def outside_of_best(errors: np.ndarray) -> float: # errors: (DRAWS, K), as of `shared_errors`, of candidates on the test that each of them may fail
     "Return how much lies below the lower end of each candidate where 2.5% of the ends of all of them may be too high."
-    outside = (1 - LEVEL) / 2
-    return outside if errors.shape[1] < 2 else float(np.quantile(ndtr(errors.min(1)), outside))
+    tail = (1 - LEVEL) / 2
+    return tail if errors.shape[1] < 2 else float(np.quantile(ndtr(errors.min(1)), tail))

@@ -25,12 +25,12 @@ from .metrics import refuse
 LEVEL = .95 # of intervals, where nothing else is said
 
 
-def _values(values, what):
+def _values(values, name):
     "Check that there is one finite number per seed. Raise `ValueError` naming the argument and the seed's position."
     v = np.asarray(values, dtype=float)
     if v.ndim != 1 or not v.size:
-        raise ValueError(f"{what}: one number per seed is expected, got shape {v.shape}")
-    refuse(~np.isfinite(v), v, what, "are not finite")
+        raise ValueError(f"{name}: one number per seed is expected, got shape {v.shape}")
+    refuse(~np.isfinite(v), v, name, "are not finite")
     return v
 
 
@@ -62,17 +62,17 @@ def mean_std(values: ArrayLike) -> tuple[float, float]:
     return float(v.mean()), float(v.std(ddof=1)) if v.size > 1 else math.nan
 
 # %% ../../nbs/measures/stats.ipynb #68774cd2
-def _matrix(replicates, n, what):
+def _matrix(replicates, n, name):
     "Return replicates as an (n, B) array. Raise `ValueError` naming the argument."
     try:
         r = np.asarray(replicates, dtype=float)
     except ValueError:
         sizes = [np.size(row) for row in replicates]
-        raise ValueError(f"{what}: every seed needs the same number of replicates, got {sizes}") from None
+        raise ValueError(f"{name}: every seed needs the same number of replicates, got {sizes}") from None
     if r.ndim != 2 or len(r) != n or r.shape[1] < 2:
-        raise ValueError(f"{what}: shape ({n} seeds, at least 2 replicates) is expected, got {r.shape}")
+        raise ValueError(f"{name}: shape ({n} seeds, at least 2 replicates) is expected, got {r.shape}")
     for seed, replicate in np.argwhere(np.isinf(r)):
-        raise ValueError(f"{what}: seed {seed}, replicate {replicate} is {r[seed, replicate]}")
+        raise ValueError(f"{name}: seed {seed}, replicate {replicate} is {r[seed, replicate]}")
     return r
 
 # %% ../../nbs/measures/stats.ipynb #7c84e26e
@@ -285,8 +285,8 @@ def subtract(a_values, b_values, a_replicates=None, b_replicates=None) -> tuple[
     a = _values(a_values, "a_values")
     b = _values(b_values, "b_values")
     if len(a) != len(b) and (1 not in (len(a), len(b)) or a_replicates is None):
-        why = "runs are paired seed by seed, and only a single run with replicates is taken as deterministic"
-        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {why}")
+        reason = "runs are paired seed by seed, and only a single run with replicates is taken as deterministic"
+        raise ValueError(f"a has {len(a)} seeds and b has {len(b)}: {reason}")
     if (a_replicates is None) != (b_replicates is None):
         side = "b" if a_replicates is None else "a"
         raise ValueError(f"only {side} has replicates: both sides are needed, or none")
@@ -507,9 +507,10 @@ def judge(
     "Give a verdict on each comparison, after a correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}
-    for end, some in (("", pairs), (" at best", [endless(pair) for pair in pairs])):
-        ps = correct([1. if math.isnan(pair.error) else threshold_p(pair, against) for pair, against in zip(some, thresholds)])
+    for end, variants in (("", pairs), (" at best", [endless(pair) for pair in pairs])):
+        tested = zip(variants, thresholds)
+        ps = correct([1. if math.isnan(pair.error) else threshold_p(pair, reference) for pair, reference in tested])
         columns[f"p{end}"] = ps
-        columns[f"word{end}"] = list(map(verdict, some, thresholds, deltas, ps))
-        columns[f"found{end}"] = [detectable(pair, comparisons=len(pairs)) for pair in some]
+        columns[f"word{end}"] = list(map(verdict, variants, thresholds, deltas, ps))
+        columns[f"found{end}"] = [detectable(pair, comparisons=len(pairs)) for pair in variants]
     return pd.DataFrame(columns).assign(provisional=[pair.provisional for pair in pairs])

@@ -62,7 +62,7 @@ def test_scores_are_those_of_one_process(folders, monkeypatch):
         np.testing.assert_allclose(values, expected[name], atol=2e-6)
     expected, levels = (search_corpus(scorers, Corpus, first=dict.fromkeys(folders, 3)) for scorers in (alone, several))
     for name in folders:
-        assert np.array_equal(levels[name].above, expected[name].above) and np.array_equal(levels[name].first, expected[name].first)
+        assert np.array_equal(levels[name].n_better, expected[name].n_better) and np.array_equal(levels[name].first, expected[name].first)
     assert pair_scores({"base": alone["base"]}, left[:3], left[:3])["base"].tolist() == [1, 1, 1], "in this process again"
 
 

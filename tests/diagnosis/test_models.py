@@ -110,7 +110,7 @@ class Corpus:
 
 def test_a_text_that_is_the_query_itself_is_found_first(scorers):
     levels = search_corpus(scorers, Corpus, first={"tuned": 2})
-    assert levels["base"].above[0] == 0 and levels["tuned"].above[0] == 0
+    assert levels["base"].n_better[0] == 0 and levels["tuned"].n_better[0] == 0
     assert levels["base"].first is None and levels["tuned"].first.shape == (2, 2)
 
 

@@ -89,6 +89,6 @@ def predictions(
             row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(own), sets=own.corpus.nunique(), seeds=own.seeds.map(len).min())
             row |= dict(zip(("low", "high", "low_one", "high_one"), new.interval() + new.interval(error=of_run)))
             row |= {name: getattr(new, name) for name in ("mean", "error", "of_training", "of_test", "of_shift")}
-            worse = float(new.below(log_odds(base - 1) - log_odds(base), of_run))
+            worse = float(new.cdf(log_odds(base - 1) - log_odds(base), of_run))
             rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain, "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)
