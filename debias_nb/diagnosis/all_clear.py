@@ -142,9 +142,9 @@ def _crowding(scorers: dict[str, Scorer], sample: list[str]) -> str: # sample: d
     "Say how near to each other random texts are in both models."
     half = len(sample) // 2
     scores = pair_scores(scorers, sample[:half], sample[half:2 * half])
-    before, after = (scores[model].mean() for model in MODELS)
-    text = f"Two random texts have a {scorers['tuned'].similarity} of {after:.2f} on average, before fine-tuning {before:.2f}"
-    if scorers["tuned"].similarity == "cosine" and after > CROWDED > before:
+    base, tuned = (scores[model].mean() for model in MODELS)
+    text = f"Two random texts have a {scorers['tuned'].similarity} of {tuned:.2f} on average, before fine-tuning {base:.2f}"
+    if scorers["tuned"].similarity == "cosine" and tuned > CROWDED > base:
         text += ": the tuned model hardly tells texts apart, which labels would show"
     return f"{text}."
 

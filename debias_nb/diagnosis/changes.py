@@ -80,9 +80,9 @@ def verdicts(
     p has Holm's correction over the tests, for each metric and part by itself."""
     rows = []
     for test in tests:
-        for part, own in parts_of(test, disjoint).items():
+        for part, mask in parts_of(test, disjoint).items():
             metrics = sorted(test.metrics, key=lambda name: name != test.metric)
-            rows += [_row(test, len(tests), part, own, metric) for metric in metrics]
+            rows += [_row(test, len(tests), part, mask, metric) for metric in metrics]
     table = pd.DataFrame(rows, columns=[*VERDICT, "paired"]).astype({"verdict": object, "decides": bool})
     comparisons = table[table.paired.notna()]
     for _, family in comparisons.groupby(["part", comparisons.metric.mask(comparisons.decides, "")]): # what decides is corrected together
@@ -141,14 +141,14 @@ def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
     """Say all of one test.
 
     That is all of its cases, and those that share no text with training where others do."""
-    whole, new = (table[table.part == part].to_dict("records") for part in (WHOLE, NEW))
+    overall, new = (table[table.part == part].to_dict("records") for part in (WHOLE, NEW))
     if not new:
-        return [sentence(whole)]
+        return [sentence(overall)]
     first = new[0]
-    text = f"{first['test']}: {first['cases']:,} of {whole[0]['cases']:,} {first['counted']} share no text with training"
+    text = f"{first['test']}: {first['cases']:,} of {overall[0]['cases']:,} {first['counted']} share no text with training"
     if pd.isna(first["change"]):
-        return [sentence(whole), f"{text}, too few to say what fine-tuning does to new texts."]
-    return [sentence(whole), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
+        return [sentence(overall), f"{text}, too few to say what fine-tuning does to new texts."]
+    return [sentence(overall), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
 
 # %% ../../nbs/diagnosis/changes.ipynb #89ac99c4
 def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and metric; fractions

@@ -46,11 +46,11 @@ def as_now(args: list[str]) -> tuple[str, list[str]]: # of `diagnose`
 
 def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--base FOLDER`
     options = []
-    rest = iter(args)
-    for arg in rest:
+    arguments = iter(args)
+    for arg in arguments:
         flag, sign, value = arg.partition("=")
         if flag == "--results":
-            model, _, path = (value if sign else next(rest, "")).partition("=")
+            model, _, path = (value if sign else next(arguments, "")).partition("=")
             check_known("--results: model", model, ("base", "tuned"), ConfigError)
             if f"--{model}" in options:
                 raise ConfigError("--results takes base=FOLDER and tuned=FOLDER, each once")
@@ -206,9 +206,9 @@ def diagnose_texts(
     new_texts = texts_of(texts)
     _check_free(out, ["report.json"], overwrite)
     from . import all_clear
-    found = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
-    _answer(found, out)
-    raise Exit(fail_on == "unsure" and not found.is_clear)
+    answer = all_clear.diagnose_texts(new_texts, base, tuned, prompts=both_prompts, seed=seed)
+    _answer(answer, out)
+    raise Exit(fail_on == "unsure" and not answer.is_clear)
 
 
 @app.command(rich_help_panel=OWN)

@@ -50,12 +50,12 @@ def _read_all(train, tests: dict, validation: dict, progress: bool) -> dict[str,
     for name in sources.keys() & tests.keys():
         raise DataError(f"a test is called {name!r}, which is the name of pairs to choose strengths on")
     files = read_files(train, tests | sources, progress)
-    for name, other in product(sources, ("train", *tests)):
-        shared = shared_pairs(files[name], files[other])
+    for name, second in product(sources, ("train", *tests)):
+        shared = shared_pairs(files[name], files[second])
         if shared:
-            where = "the training file" if other == "train" else f"the test {other}"
+            place = "the training file" if second == "train" else f"the test {second}"
             raise DataError(
-                f"{name}: {shared:,} of {len(files[name]):,} pairs also occur in {where}, and strengths would be chosen on them. Leave them out")
+                f"{name}: {shared:,} of {len(files[name]):,} pairs also occur in {place}, and strengths would be chosen on them. Leave them out")
     return files
 
 
@@ -291,13 +291,13 @@ def compare(
     if not folder:
         rmtree(place, ignore_errors=True)
 
-    about = _facts(trials.methods, settings, task, tests)
-    options = {"seeds": seeds} | about["settings"] | {
+    description = _facts(trials.methods, settings, task, tests)
+    options = {"seeds": seeds} | description["settings"] | {
         "metric": metric, "sample": sample, "seed": seed, "redraw": training.redraw, "workers": workers, "margin": margin, "like": like,
         "prompts": prompts, "kind": kind, "methods": [method.name for method in trials.methods], "out": folder,
         "validation": {name: files[VALIDATION + name].path for name in validation}}
     notes = scoring_notes({"base": scorer}) + general_notes(further_texts) + [_sampling_note(training.redraw)]
-    about |= {"doubts": about["doubts"] + missing, "notes": notes}
-    facts = made_of("compare", {"base": scorer}, files, tests, options, about, further_texts)
+    description |= {"doubts": description["doubts"] + missing, "notes": notes}
+    facts = made_of("compare", {"base": scorer}, files, tests, options, description, further_texts)
     deciding = {name: test.metric for name, test in task.tests.items()}
     return Comparison(results, trials.methods, settings, facts, choices, _units(task, tests), deciding, margin, like, kind)

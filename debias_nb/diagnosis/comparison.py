@@ -212,15 +212,15 @@ class Comparison:
         rng = np.random.default_rng(0)
         rows, changes, errors = [], [], [np.empty((DRAWS, 0))]
         for test in self.tests:
-            own = metric or self.first_metric(test)
-            place = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == own)]
-            of = {name: (seeds.value.tolist(), seeds.resampled.tolist()) for name, seeds in place.groupby("method")}
-            others = [name for name in names if name in of and name != reference]
-            if others:
-                sides = [(of[name][0], of[reference][0], of[name][1], of[reference][1]) for name in others]
+            test_metric = metric or self.first_metric(test)
+            place = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == test_metric)]
+            measurements = {name: (seeds.value.tolist(), seeds.resampled.tolist()) for name, seeds in place.groupby("method")}
+            rivals = [name for name in names if name in measurements and name != reference]
+            if rivals:
+                sides = [(measurements[name][0], measurements[reference][0], measurements[name][1], measurements[reference][1]) for name in rivals]
                 pairs = paired_together(sides, units=self.units.get(part_name(test, part)))
                 resamples = np.array([np.mean(np.subtract(*sides[2:]), axis=0) for sides in sides])
-                rows += [{"method": name, "test": test, "metric": own} for name in others]
+                rows += [{"method": name, "test": test, "metric": test_metric} for name in rivals]
                 changes += pairs
                 errors.append(shared_errors(resamples, pairs, rng))
         table = pd.DataFrame(rows, columns=["method", "test", "metric"])
@@ -230,29 +230,29 @@ class Comparison:
         distance = pd.Series([(change.difference + self.margin / 100) / max(change.error, 1e-12) for change in changes], dtype=float)
         gaining = table.method.isin(table.method[verdicts.word == "better"])
         candidates = distance[gaining if gaining.any() else distance.index]
-        outside = outside_of_best(errors[:, candidates.groupby(table.method).idxmin()])
-        verdicts["bound"] = [change.difference - stdtrit(change.freedom, 1 - outside) * change.error for change in changes]
+        is_outside = outside_of_best(errors[:, candidates.groupby(table.method).idxmin()])
+        verdicts["bound"] = [change.difference - stdtrit(change.freedom, 1 - is_outside) * change.error for change in changes]
         verdicts[["found", "found at best", "bound"]] *= 100
         frame = pd.concat([table, 100 * ends, verdicts[["p", "word", "found", "found at best", "provisional", "bound"]]], axis=1)
         return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
 
     def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
         "Return all differences: from plain fine-tuning and the base, by each metric, on each part of the tests."
-        others = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
+        metrics = dict.fromkeys(metric for test in self.tests for metric in self.metrics(test)[1:])
         frames = []
-        for against, part, metric in product(AGAINST, (WHOLE, NEW), (None, *others)):
-            table = self.differences(against, metric, part=part)
+        for reference, part, metric in product(AGAINST, (WHOLE, NEW), (None, *metrics)):
+            table = self.differences(reference, metric, part=part)
             if metric is not None: # where it decides it is there already
                 table = table[~self._decides(table)]
-            frames.append(table.assign(against=against, part=part))
+            frames.append(table.assign(against=reference, part=part))
         return pd.concat([table for table in frames if len(table)], ignore_index=True)
 
     def levels(self) -> pd.DataFrame: # a row a method, test, part and metric; fractions
         "Compute the level of each method, with intervals over seeds and resampled cases."
         rows = []
-        own = self.results[self.results.test.isin(self.tests)]
-        for (method, test, part, metric), of in own.groupby(["method", "test", "part", "metric"], sort=False):
-            interval = level(of.value.tolist(), of.resampled.tolist(), self.units.get(part_name(test, part)))
+        results = self.results[self.results.test.isin(self.tests)]
+        for (method, test, part, metric), group in results.groupby(["method", "test", "part", "metric"], sort=False):
+            interval = level(group.value.tolist(), group.resampled.tolist(), self.units.get(part_name(test, part)))
             rows.append({"method": method, "metric": metric, "test": test, "part": part} | interval)
         return pd.DataFrame(rows)
 
@@ -274,8 +274,8 @@ class Comparison:
                      for test, rows in constant.groupby("test", sort=False)]
         if self.differences().provisional.any():
             few = f"{self.seeds} seeds of one method" if len(self.methods) == 2 else f"{self.seeds} seeds"
-            why = f"{few} say too little of how much trainings differ, so intervals can be too narrow"
-            sentences.append(f"Provisional: {why}. Five (--seeds 5) say enough.")
+            reason = f"{few} say too little of how much trainings differ, so intervals can be too narrow"
+            sentences.append(f"Provisional: {reason}. Five (--seeds 5) say enough.")
         return sentences + self.facts.get("doubts", [])
 
     @property
@@ -294,7 +294,7 @@ class Comparison:
         every = self.every_difference()
         against_base = every[every.against == "base"].assign(decides=self._decides(every))
         values = self.scores.groupby(["method", "test", "part", "metric"]).value.mean()
-        results, others = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
+        results, secondary = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
         for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index), kind="stable").to_dict("records"):
             fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
             bound = row["bound"] / 100
@@ -302,12 +302,12 @@ class Comparison:
             share = cases[part_name(test)] / cases[test] if part == NEW and test in cases else 1.
             value = values[row["method"], test, part, row["metric"]]
             result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value, bound=bound)
-            (results if row["decides"] else others)[row["method"]].append(result)
+            (results if row["decides"] else secondary)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         means = self._means(self.validation or self.tests)
         is_general = (self.facts.get("texts") or {}).get("path") == GENERAL_TEXTS
         advised = GENERAL.method if is_general and self.prior.advised else None
-        answer = recommend(results, means, picked_on, self.margin / 100, others, self.titles, advised, self.short)
+        answer = recommend(results, means, picked_on, self.margin / 100, secondary, self.titles, advised, self.short)
         if answer.call != "cannot tell":
             return answer
         advice = ""
@@ -340,14 +340,14 @@ class Comparison:
         trained_on, _, texts = (self.kind or "").partition(":")
         source = self.facts.get("models", {}).get("base", {}).get("source") or ""
         names = {"encoder": Path(source).name.partition("@")[0], "loss": self.settings.loss, "trained_on": trained_on, "texts": texts or trained_on}
-        own = pd.read_csv(package_file("diagnosis/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
+        rows = pd.read_csv(package_file("diagnosis/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
         new = self.differences("base").query("method == 'plain' and test != @self.like and metric == 'auc05'")
-        if own.empty or new.empty:
+        if rows.empty or new.empty:
             records = pd.read_csv(package_file("diagnosis/prior.csv"))
             is_known = ((records.encoder == names["encoder"]) & (records.loss == names["loss"])).any()
             return Prior(NO_KIND if is_known and len(new) and self.kind is None else NO_PRIOR)
         level = 100 * self.best[(self.best.method == "base") & self.best.test.isin(new.test)].value.mean()
-        low, high = range_at(level, own["mean"], own.low, own.high, (new.high - new.low).max() / 2 / 1.96)
+        low, high = range_at(level, rows["mean"], rows.low, rows.high, (new.high - new.low).max() / 2 / 1.96)
         spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}" for name, method in RECORDED.items()}
         advised = GENERAL if low[GENERAL.method] > low["plain"] else None
         return Prior(RECORDS.format(**names, **spans, title=GENERAL.title), advised, is_found=True)
@@ -356,14 +356,14 @@ class Comparison:
         "Write a program that trains with the method that the recommendation names."
         answer = self.recommendation
         [best] = [method for method in self.methods if method.name == answer.method]
-        why = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.").format(best.title)
+        reason = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.").format(best.title)
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}
         custom = best.custom_class and best.kind
         train = self.facts["files"]["train"]
         program = training_program(
-            why, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, custom_class=custom, seed=int(self.results.seed.min()),
+            reason, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, custom_class=custom, seed=int(self.results.seed.min()),
             **settings)
         if best.kind != "wise-ft":
             return program
@@ -379,19 +379,19 @@ class Comparison:
         cards = {}
         for role, name in roles.items():
             if name in answer.results and name not in cards:
-                about = {"word": "", "pick": role == "Recommended", "notes": [], "foot": "Points against the base."}
-                cards[name] = {"role": role, "name": self.titles[name], "results": answer.results[name]} | about
+                card = {"word": "", "pick": role == "Recommended", "notes": [], "foot": "Points against the base."}
+                cards[name] = {"role": role, "name": self.titles[name], "results": answer.results[name]} | card
         return list(cards.values())
 
     def html(self) -> str:
         "Write one self-contained page."
         answer = self.recommendation
         base = self.facts["models"]["base"]["name"]
-        about = f"`{base}`, trained with each method, {self.seeds} seeds each."
+        subtitle = f"`{base}`, trained with each method, {self.seeds} seeds each."
         metrics = [self.first_metric(test) for test in self.tests]
         not_tested = [f"More than {self.seeds} seeds of each training.", "Other strengths than those that were tried."]
         return page(
-            self.sections(), metrics, title=f"Methods compared: {base}", about=about, decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
+            self.sections(), metrics, title=f"Methods compared: {base}", about=subtitle, decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
             not_tested=not_tested, warnings=self.warnings(), margin=self.margin / 100)
 
     def sections(self) -> list[Section]:
@@ -412,8 +412,8 @@ class Comparison:
         inputs = {"methods": pd.DataFrame(self.facts["methods"])[["name", "about", "strength"]]}
         if self.tried is not None:
             inputs["strengths that were tried, on validation pairs, which are no test"] = self.tried
-        how = self.settings
-        training = f"Trained with {how.epochs:g} epochs, batches of {how.batch_size} pairs, learning rate {how.learning_rate:g}; the loss is {how.loss}."
+        settings = self.settings
+        training = f"Trained with {settings.epochs:g} epochs, batches of {settings.batch_size} pairs, learning rate {settings.learning_rate:g}; the loss is {settings.loss}."
         choice = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
             Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
@@ -431,8 +431,8 @@ class Comparison:
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
         parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} seeds\n{self.means().to_string()}")
-        for against, title in AGAINST.items():
-            table = self.differences(against).drop(columns=["found at best", "provisional"]).round(DECIMALS)
+        for reference, title in AGAINST.items():
+            table = self.differences(reference).drop(columns=["found at best", "provisional"]).round(DECIMALS)
             parts.append(f"\nMinus {title}, in points\n{table.to_string(index=False)}")
         return "\n".join([*parts, "", *self.found().values()])
 

@@ -109,10 +109,10 @@ def averaged(
     for test, part, rows in parts:
         base = test.measure("base", test.metric, rows)
         measured = {name: test.measure(name, test.metric, rows) for name in (*shares, "tuned")}
-        changes = [difference(one, base) for one in measured.values()]
-        errors.append(shared_errors(np.array([one.resampled - base.resampled for one in measured.values()]), changes, rng))
-        comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric, "value": one.value, "change": change}
-                        for (name, one), change in zip(measured.items(), changes)]
+        changes = [difference(measurement, base) for measurement in measured.values()]
+        errors.append(shared_errors(np.array([measurement.resampled - base.resampled for measurement in measured.values()]), changes, rng))
+        comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric, "value": measurement.value, "change": change}
+                        for (name, measurement), change in zip(measured.items(), changes)]
     errors = np.hstack(errors)
     table = pd.DataFrame(comparisons)
     table["word"] = judge([*table.change], margin, correct=partial(step_down, errors=errors)).word.to_numpy()
@@ -120,14 +120,14 @@ def averaged(
     is_share = table.name != "tuned"
     gains = is_share & table.name.isin(table.name[table.word == "better"])
     candidates = distances[gains if gains.any() else is_share]
-    outside = outside_of_best(errors[:, candidates.groupby(table.name).idxmin()])
+    is_outside = outside_of_best(errors[:, candidates.groupby(table.name).idxmin()])
     steps = []
     for name, share in shares.items():
         results = []
         for row in table[table.name == name].to_dict("records"):
             interval = figures(row["change"])
             del interval["p"]
-            bound = float(row["change"].difference - stdtrit(row["change"].freedom, 1 - outside) * row["change"].error)
+            bound = float(row["change"].difference - stdtrit(row["change"].freedom, 1 - is_outside) * row["change"].error)
             results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"], value=row["value"], bound=bound))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
         steps.append(Averaged(share, mean, results))
@@ -232,8 +232,8 @@ def named(results: list[Result], be: bool = False) -> str:
     """Name tests, with `is` or `are`.
 
     One that is named on all of it is not named again for what shares no text with training."""
-    whole = {result.test for result in results if result.part == WHOLE}
-    names = dict.fromkeys(result.name for result in results if result.part == WHOLE or result.test not in whole)
+    tests = {result.test for result in results if result.part == WHOLE}
+    names = dict.fromkeys(result.name for result in results if result.part == WHOLE or result.test not in tests)
     return listed([*names]) + be * (" are" if len(names) > 1 else " is")
 
 # %% ../../nbs/diagnosis/decision.ipynb #d5b8ddc4
@@ -258,7 +258,7 @@ def metrics_of(results: list[Result]) -> str:
     return listed([TITLES[result.metric] for result in results])
 
 
-def _did(better: list[Result], worse: list[Result], by: str = "") -> str: # by: the metrics, where another one shows something
+def _did(better: list[Result], worse: list[Result], metrics: str = "") -> str: # metrics: those that decide, where another one shows something
     "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
@@ -267,7 +267,7 @@ def _did(better: list[Result], worse: list[Result], by: str = "") -> str: # by: 
             parts.append(f"{size} {word} on {named(results)}")
     if parts:
         return f"Fine-tuning made the encoder {' and '.join(parts)}."
-    return f"{f'By {by} no' if by else 'No'} test shows that fine-tuning made it better or worse."
+    return f"{f'By {metrics} no' if metrics else 'No'} test shows that fine-tuning made it better or worse."
 
 
 def exclusion(result: Result) -> str:
@@ -296,9 +296,9 @@ def _needed_cases(results: list[Result], margin: float) -> str:
     for result in results:
         if result.counted == "tasks": # a task more is no draw of these
             continue
-        lacking = result.cases * (result.found / margin) ** 2 - result.cases
-        more = f"about {math.ceil(lacking / 100) * 100:,} more {result.counted}" if 0 < lacking < math.inf else f"more {result.counted}"
-        parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {more}.")
+        shortfall = result.cases * (result.found / margin) ** 2 - result.cases
+        request = f"about {math.ceil(shortfall / 100) * 100:,} more {result.counted}" if 0 < shortfall < math.inf else f"more {result.counted}"
+        parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {request}.")
     return " ".join(parts)
 
 
@@ -319,9 +319,9 @@ def by_others(results: list[Result]) -> str: # of metrics that do not decide
     "Say what other metrics show."
     parts = []
     for metric in dict.fromkeys(result.metric for result in results):
-        own = [result for result in results if result.metric == metric]
-        by_word = {word: [result for result in own if result.word == word] for word in ("better", "worse")}
-        changes = " and ".join(f"{named(some)} got {word}" for word, some in by_word.items() if some)
+        metric_results = [result for result in results if result.metric == metric]
+        by_word = {word: [result for result in metric_results if result.word == word] for word in ("better", "worse")}
+        changes = " and ".join(f"{named(group)} got {word}" for word, group in by_word.items() if group)
         parts.append(f"by {TITLES[metric]} {changes}")
     return "; ".join(parts)
 
@@ -504,28 +504,28 @@ def decide(
     """Find the case that fits, and say it in words, with what other metrics say against it.
 
     Tests that are not to be used decide nothing; the others do. Where none is left, nothing is decided."""
-    said = unusable or {}
-    used = results if broken else [result for result in results if result.test not in said]
-    steps = shares and [replace(share, results=[result for result in share.results if result.test not in said]) for share in shares]
-    evidence = Evidence(used, steps, [result for result in other_metrics if result.test not in said], margin, said, broken)
+    void = unusable or {}
+    family = results if broken else [result for result in results if result.test not in void]
+    steps = shares and [replace(share, results=[result for result in share.results if result.test not in void]) for share in shares]
+    evidence = Evidence(family, steps, [result for result in other_metrics if result.test not in void], margin, void, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
-    word = "worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric" else overall(used)
+    word = "worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric" else overall(family)
     if not evidence.is_void:
-        both = ("better", "worse") if call in ("either", "cannot tell") else ("worse",)
-        against = [result for result in evidence.contradicting if result.word in both]
-        reasons = [reason, *_not_on_new_texts(used), *(f"Left out, since it says nothing: {why}" for why in said.values())]
-        if against and call in ("ship", "either", "cannot tell"):
-            heading += not_by_all(used, against)
-            reasons.append(f"To decide by another metric: --metric {against[0].metric}.")
-        elif against:
-            reasons.append(f"And {by_others(against)}.")
-        elif evidence.case == "too small" and not has_metric and any(result.metric == "auc05" for result in used):
+        words = ("better", "worse") if call in ("either", "cannot tell") else ("worse",)
+        objections = [result for result in evidence.contradicting if result.word in words]
+        reasons = [reason, *_not_on_new_texts(family), *(f"Left out, since it says nothing: {cause}" for cause in void.values())]
+        if objections and call in ("ship", "either", "cannot tell"):
+            heading += not_by_all(family, objections)
+            reasons.append(f"To decide by another metric: --metric {objections[0].metric}.")
+        elif objections:
+            reasons.append(f"And {by_others(objections)}.")
+        elif evidence.case == "too small" and not has_metric and any(result.metric == "auc05" for result in family):
             reasons.append(QUESTION)
         reason = " ".join(reasons)
     share = evidence.best.share if call == "ship averaged" else None
     return Decision(
-        call, heading, reason, share, margin, used or results, evidence.best, list(not_tested), word, [*said], evidence.is_void)
+        call, heading, reason, share, margin, family or results, evidence.best, list(not_tested), word, [*void], evidence.is_void)
 
 
 def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # table: of `scores.thresholds`
@@ -533,17 +533,17 @@ def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # ta
     rows = table.set_index(["model", "cut-off", "test"]).sort_index()
     if decision.call != "either" or rows.empty:
         return decision
-    before, after, again = (rows.loc[key] for key in (("base", "kept"), ("tuned", "kept"), ("tuned", "set again")))
-    moved = (after[["recall", "false positives"]] - before[["recall", "false positives"]]).abs().max(axis=1)
-    if not moved.max() > MUCH:
+    base, tuned, adjusted = (rows.loc[key] for key in (("base", "kept"), ("tuned", "kept"), ("tuned", "set again")))
+    shifts = (tuned[["recall", "false positives"]] - base[["recall", "false positives"]]).abs().max(axis=1)
+    if not shifts.max() > MUCH:
         return decision
-    test = moved.idxmax()
+    test = shifts.idxmax()
     first = (
-        f"At the base's threshold, {before.threshold[test]:.3f}, {after.recall[test]:.0%} of the matches of `{test}` are found (before: "
-        f"{before.recall[test]:.0%}), and {after['false positives'][test]:.1%} of the other pairs pass (before: {before['false positives'][test]:.1%}).")
-    heading = f"Ship either, with its own threshold: the order is as before, and the scores moved; set it at {again.threshold[test]:.3f}."
+        f"At the base's threshold, {base.threshold[test]:.3f}, {tuned.recall[test]:.0%} of the matches of `{test}` are found (before: "
+        f"{base.recall[test]:.0%}), and {tuned['false positives'][test]:.1%} of the other pairs pass (before: {base['false positives'][test]:.1%}).")
+    heading = f"Ship either, with its own threshold: the order is as before, and the scores moved; set it at {adjusted.threshold[test]:.3f}."
     text = decision.heading.replace("Ship either: fine-tuning changed nothing that matters.", heading)
-    return replace(decision, heading=text, reason=f"{first} {decision.reason}", threshold=float(again.threshold[test]))
+    return replace(decision, heading=text, reason=f"{first} {decision.reason}", threshold=float(adjusted.threshold[test]))
 
 # %% ../../nbs/diagnosis/decision.ipynb #c8548822
 def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str], samples: dict[str, str] | None = None) -> list[dict]:

@@ -53,7 +53,7 @@ def _overlap(table: pd.DataFrame) -> dict[str, int]:
 
 def _warnings(tests: list[Test], left_out: dict[str, str], overlap: dict[str, int], cosines: list[str]) -> list[str]:
     "Warn of what to know before any verdict is believed."
-    warnings = [f"{why}; it is left out." for why in left_out.values()]
+    warnings = [f"{remark}; it is left out." for remark in left_out.values()]
     for test in tests:
         count = test.file.left_out.get(BOTH_LABELS, 0)
         warnings += [f"{test.name}: {count:,} {BOTH_LABELS} decide nothing."] * bool(count)
@@ -107,7 +107,7 @@ def _of_words(
     fractions = {name: word_importance(scorer, texts, f"importance, {name}", progress) for name, scorer in scorers.items()}
     importance = importance_by_word(texts, fractions["base"], fractions["tuned"])
     by_word = importance.set_index("word")
-    words = {name: by_word.loc[own].reset_index() for name, own in ranked_words(importance).items()}
+    words = {name: by_word.loc[ranking].reset_index() for name, ranking in ranked_words(importance).items()}
     if train is None or not has_both_classes(train):
         return {"words": words, "texts": len(texts)}
     training = word_pairs(train.left, train.right, train.labels)
@@ -125,8 +125,8 @@ def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.D
     for table in tables.values():
         for side in ("left", "right"):
             texts = table[side].tolist()
-            for scorer, when in zip(scorers.values(), ("before", "after")):
-                table[f"{side} {when}"] = [row.tolist() for row in word_importance(scorer, texts)]
+            for scorer, moment in zip(scorers.values(), ("before", "after")):
+                table[f"{side} {moment}"] = [row.tolist() for row in word_importance(scorer, texts)]
         for column in {"left", "right", "instead"} & set(table):
             table[column] = [text[:LONGEST_SHOWN] for text in table[column]]
     return tables
@@ -199,17 +199,17 @@ def _heading_of_same_weights(base: Scorer, tuned: Scorer) -> str:
     "Say that no weight differs, where none does."
     if base.kind != tuned.kind or base.fingerprint != tuned.fingerprint:
         return ""
-    how = "cut texts into different tokens" if base.rules != tuned.rules else "read texts with other settings"
-    return f"This is no fine-tuning: no weight differs, and the two models {how}. "
+    contrast = "cut texts into different tokens" if base.rules != tuned.rules else "read texts with other settings"
+    return f"This is no fine-tuning: no weight differs, and the two models {contrast}. "
 
 
 def _unusable(
-    tests: list[Test], overlap: dict[str, int], unread: dict[str, float], cosines: list[str], margin: float = MARGIN, known: dict[str, str] | None = None,
+    tests: list[Test], overlap: dict[str, int], unread: dict[str, float], cosines: list[str], margin: float = MARGIN, void_tests: dict[str, str] | None = None,
 ) -> dict:
     """Find the tests that show a broken encoder, else those that say nothing, as `decide` takes them.
 
-    `unread` is of `reading_warnings`, `cosines` of `flat_scores`; `known` has tests that are found to say nothing already."""
-    void, broken = dict(known or {}), {}
+    `unread` is of `reading_warnings`, `cosines` of `flat_scores`; `void_tests` has tests that are found to say nothing already."""
+    void, broken = dict(void_tests or {}), {}
     for test in tests:
         flat = flat_scores(test, cosines)
         reasons = [flat["base"]] if "base" in flat else []
@@ -270,7 +270,7 @@ class Findings:
 
 def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
     "Warn of pairs that an encoder which adds up words cannot tell apart."
-    counts = {test.name: (same_words(test), len(test.file)) for test in tests if all(one.kind == "static" for one in scorers.values())}
+    counts = {test.name: (same_words(test), len(test.file)) for test in tests if all(scorer.kind == "static" for scorer in scorers.values())}
     return [f"{name}: {count:,} of {size:,} pairs have the same words in another order: this encoder cannot tell them apart."
             for name, (count, size) in counts.items() if count]
 
@@ -324,15 +324,15 @@ def _decide(
     tests: list[Test], table: pd.DataFrame, steps: list[Averaged] | None, unusable: dict, findings: Findings, like: str, margin: float, has_metric: bool,
 ) -> Decision:
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
-    results, others = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
+    results, secondary = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
     not_tested = _not_tested(tests, like)
-    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=others, has_metric=has_metric, **unusable)
+    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=secondary, has_metric=has_metric, **unusable)
     return replace(decision, heading=findings.heading_prefix + decision.heading, reason=decision.reason + findings.reason_suffix)
 
 
 def _thresholds(tests: list[Test], findings: Findings, share: float | None, threshold: float | None) -> pd.DataFrame:
     "Compute what becomes of a cut-off with both models, and with averaged weights of the best share."
-    best = {name: f"averaged, {share:g}" for name, of in findings.mixes.items() if of == share}
+    best = {name: f"averaged, {share:g}" for name, fraction in findings.mixes.items() if fraction == share}
     return thresholds(tests, {"base": "base", "tuned": "tuned"} | best, threshold)
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #f34fe901
@@ -402,10 +402,10 @@ def report(
     share = decision.averaged and decision.averaged.share
     cut_offs = _thresholds(with_bar(tests, "thresholds", progress), findings, share, rule.threshold)
     decision = with_moved_scores(decision, cut_offs)
-    further = {
+    settings = {
         "seed": rule.seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": rule.threshold, "checks": _checks(scorers, train)}
     options = rule._asdict() | {"prompts": prompts}
-    facts = made_of(command, models, inputs.files, inputs.test_files, options, further, inputs.texts and inputs.texts[0])
+    facts = made_of(command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     describe_samples(facts["files"], tests, models)
     program = snippet(scorers, train, share, (table.verdict == "worse").any()) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes

@@ -39,7 +39,7 @@ def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFra
             base = {"share": 0., "value": result.value - result.change, "change": 0., "low": 0., "high": 0.}
             rows.append(vars(result) | base)
             for step in steps:
-                rows += [vars(one) | {"share": step.share} for one in step.results if (one.test, one.part) == (result.test, WHOLE)]
+                rows += [vars(step_result) | {"share": step.share} for step_result in step.results if (step_result.test, step_result.part) == (result.test, WHOLE)]
             rows.append(vars(result) | {"share": 1.})
     return pd.DataFrame(rows, columns=columns)
 
@@ -67,8 +67,8 @@ def slices_sentence(table: pd.DataFrame, margin: float) -> str: # table: of `sli
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
     "Say which words an encoder looks at more, and which less."
-    more, less = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
-    return f"The tuned encoder looks more at {more}, and less at {less}."
+    gained, lost = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
+    return f"The tuned encoder looks more at {gained}, and less at {lost}."
 
 
 def ranks_sentence(moves: dict) -> str: # moves: of `rank_moves`
@@ -209,7 +209,7 @@ class Diagnosis:
     def cards(self) -> list[dict]:
         "What the first screen of the page says of each test, and what becomes of its use as it is today."
         use = {test: threshold_sentence(rows).partition(". ")[0] + "." for test, rows in tables(self.thresholds).items()}
-        use |= {test: ranks_sentence(moved) for test, moved in self.ranks.items()}
+        use |= {test: ranks_sentence(moves) for test, moves in self.ranks.items()}
         samples = {name: file["sample"] for name, file in self.facts["files"].items() if "sample" in file}
         return cards(self.verdicts, self.decision, use, samples)
 
@@ -237,7 +237,7 @@ class Diagnosis:
     def html(self) -> str:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
-        about = f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning."
+        subtitle = f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning."
         decision = self.decision
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
@@ -252,7 +252,7 @@ class Diagnosis:
             self.sections(),
             [result.metric for result in decision.results],
             title=f"{call.capitalize()}: {base}, fine-tuned",
-            about=about,
+            about=subtitle,
             decision=decision,
             cards=self.cards,
             steps=[step],
@@ -287,9 +287,9 @@ class Diagnosis:
         block = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
                       version=self.facts["versions"]["debias-nb"])
         card = path.read_text("utf-8") if path.exists() else ""
-        before, _, rest = card.partition("<!-- debias-nb -->")
-        behind = rest.partition("<!-- /debias-nb -->")[2].lstrip("\n")
-        write_whole(path, f"{before.rstrip()}\n\n{block.strip()}\n{behind}".lstrip())
+        head, _, remainder = card.partition("<!-- debias-nb -->")
+        tail = remainder.partition("<!-- /debias-nb -->")[2].lstrip("\n")
+        write_whole(path, f"{head.rstrip()}\n\n{block.strip()}\n{tail}".lstrip())
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}

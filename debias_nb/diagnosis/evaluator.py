@@ -62,7 +62,7 @@ class DiagnosisEvaluator(SentenceEvaluator):
         check_metric(metric, list(files.values()))
         scorer = load_model(base)
         self.tests = {test: as_test(test, file, metric=metric) for test, file in files.items()}
-        self.base = {test: self._value(own, scorer) for test, own in self.tests.items()}
+        self.base = {test: self._value(test_set, scorer) for test, test_set in self.tests.items()}
         self.texts = [] if texts is None else sample_distinct(read_unlabeled(texts)[0].texts)
         self.neighbors = neighbors(scorer, self.texts) if self.texts else None
         self.name = name
@@ -74,11 +74,11 @@ class DiagnosisEvaluator(SentenceEvaluator):
 
     def __call__(self, model, output_path=None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         scorer = load_model(model)
-        values = {test: self._value(own, scorer) for test, own in self.tests.items()}
+        values = {test: self._value(test_set, scorer) for test, test_set in self.tests.items()}
         changes = {test: value - self.base[test] for test, value in values.items()}
         metrics = {"worst_change": min(changes.values())}
-        for test, own in self.tests.items():
-            metrics |= {f"{test}_{own.metric}": values[test], f"{test}_change": changes[test]}
+        for test, test_set in self.tests.items():
+            metrics |= {f"{test}_{test_set.metric}": values[test], f"{test}_change": changes[test]}
         if self.texts:
             metrics["changed_neighbors"] = neighbor_churn(self.neighbors, neighbors(scorer, self.texts))
         metrics = self.prefix_name_to_metrics(metrics, self.name)

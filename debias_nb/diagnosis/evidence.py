@@ -30,15 +30,15 @@ def range_names(values: np.ndarray) -> pd.Categorical: # (n,) of up to three ran
 
 def share_unseen(left: list[str], right: list[str], training_words: set[str]) -> np.ndarray: # (n,) in [0, 1]
     "Compute for each pair the fraction of its distinct words that no training text has."
-    words = [{*words_of(one), *words_of(other)} for one, other in zip(left, right)]
-    return np.array([len(those - training_words) / max(1, len(those)) for those in words])
+    words = [{*words_of(left_text), *words_of(right_text)} for left_text, right_text in zip(left, right)]
+    return np.array([len(vocabulary - training_words) / max(1, len(vocabulary)) for vocabulary in words])
 
 
 def kinds_of_cases(test: Test, training_words: set[str] | None) -> dict[str, np.ndarray]: # kind -> (n,) name of each one's slice
     "Cut the cases of a test into slices, a query by its first relevant text."
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
-    lengths = [len(words_of(f"{one} {other}")) for one, other in zip(left, right)]
+    lengths = [len(words_of(f"{left_text} {right_text}")) for left_text, right_text in zip(left, right)]
     kinds = {"word overlap": range_names(word_overlap(left, right, words_of))}
     kinds["words in both texts"] = range_names(np.array(lengths, float))
     if training_words is not None:
@@ -57,8 +57,8 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None:
         test.check_rows(rows)
     except TooSmall:
         return None
-    before, after = (test.measure(model, test.metric, rows) for model in ("base", "tuned"))
-    return {"cases": cases, "matches": matches, "base": before.value, "tuned": after.value, **figures(difference(after, before))}
+    base, tuned = (test.measure(model, test.metric, rows) for model in ("base", "tuned"))
+    return {"cases": cases, "matches": matches, "base": base.value, "tuned": tuned.value, **figures(difference(tuned, base))}
 
 
 SLICE_COLUMNS = ["test", "kind", "slice", "cases", "matches", "base", "tuned", "change", "low", "high"]
@@ -79,11 +79,11 @@ def slices(
     for test, sample in zip(tests, smaller):
         cut = [(test, test.file.group, test.cases.group.to_numpy())] if test.file.group else []
         cut += [(sample, kind, names) for kind, names in kinds_of_cases(sample, training_words).items()]
-        for of, kind, names in cut:
+        for source, kind, names in cut:
             by_size = kind == test.file.group # or in the order of their ranges
             largest = pd.Series(names).value_counts(sort=by_size).index[:MOST_GROUPS]
             for name in largest if len(largest) > 1 else []:
-                row = _slice_row(of, names == name)
+                row = _slice_row(source, names == name)
                 if row:
                     rows.append({"test": test.name, "kind": kind, "slice": str(name)} | row)
     return pd.DataFrame(rows, columns=SLICE_COLUMNS)
@@ -112,9 +112,9 @@ def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: lis
 
 def _change_to(test: Test, model: str, scores: np.ndarray) -> Measured:
     "Measure the change of a model from its own scores to others."
-    before = test.measure(model, test.metric)
-    after = test.measured(scores, test.metric)
-    return Measured(after.value - before.value, after.resampled - before.resampled, after.units)
+    original = test.measure(model, test.metric)
+    rescored = test.measured(scores, test.metric)
+    return Measured(rescored.value - original.value, rescored.resampled - original.resampled, rescored.units)
 
 
 CANDIDATES = 100 # words that gained importance
@@ -131,19 +131,19 @@ def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, 
 
 def without_misleading(test: Test, test_pairs: WordPairs, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     "Drop the words that the other half of a test finds misleading, and return both texts and these words."
-    one = split_halves(test.drawn_with, test.seed)
+    first_half = split_halves(test.drawn_with, test.seed)
     left = test.left
     right = test.right
     misleading_words = set()
-    for half in (one, ~one):
+    for half in (first_half, ~first_half):
         part = WordPairs(test_pairs.vocabulary, test_pairs.left[~half], test_pairs.right[~half], test_pairs.labels[~half])
         ties = label_ties(part, words)
         misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
-        others = dict.fromkeys(ties.index[misleading], " ")
-        misleading_words.update(others)
+        substitutes = dict.fromkeys(ties.index[misleading], " ")
+        misleading_words.update(substitutes)
         for i in np.flatnonzero(half):
-            left[i] = replace_words(left[i], others)
-            right[i] = replace_words(right[i], others)
+            left[i] = replace_words(left[i], substitutes)
+            right[i] = replace_words(right[i], substitutes)
     return left, right, [word for word in words if word in misleading_words]
 
 
@@ -155,14 +155,14 @@ def _without_words(
     scores = _rescore(test, scorers, left, right, progress)
     base, tuned = (_change_to(test, model, scores[model]) for model in ("base", "tuned"))
     zero = Measured(0., np.zeros_like(tuned.resampled), tuned.units)
-    more = difference(tuned, base)
+    excess = difference(tuned, base)
     row = {"words": misleading}
     for name, pairs in (("training", training), ("test", test_pairs)):
         count, fraction = shared_tie(pairs, misleading)
         row |= {f"{name} pairs": count, f"{name} matches": fraction, f"{name} mean": float(pairs.labels.mean())}
-    row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": more.difference, "more low": more.low, "more high": more.high}
+    row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": excess.difference, "more low": excess.low, "more high": excess.high}
     loss = test.measure("base", test.metric).value - test.measure("tuned", test.metric).value
-    return row | {"lost": loss, "paired": more}
+    return row | {"lost": loss, "paired": excess}
 
 
 def shortcuts(
@@ -178,9 +178,9 @@ def shortcuts(
     `more` is its change minus the base's on the same pairs, and `p`, corrected for the tests, is for it; `lost` is what
     fine-tuning lost on the whole test, below zero where it gained."""
     rows = []
-    there = [word_pairs(test.left, test.right, test.labels) for test in tests]
-    for kind, own in words.items():
-        of_kind = [_without_words(test, pairs, scorers, training, own, progress) for test, pairs in zip(tests, there)]
+    test_pairs = [word_pairs(test.left, test.right, test.labels) for test in tests]
+    for kind, candidates in words.items():
+        of_kind = [_without_words(test, pairs, scorers, training, candidates, progress) for test, pairs in zip(tests, test_pairs)]
         judgments = judge([row.pop("paired") for row in of_kind], margin)
         for test, row, p, word in zip(tests, of_kind, judgments.p, judgments.word):
             shortcut = word == "better" and row["change"] > 0
@@ -207,8 +207,8 @@ def shared_pairs(file: PairFile, second: PairFile) -> int:
 def below_chance(test: Test) -> dict[str, float]: # model -> how many of the others a match scores above, in [0, 1]
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
     separations = {model: test.separation(model) for model in ("base", "tuned") if model in test.scores}
-    return {model: one.value for model, one in separations.items()
-            if one.units >= FEWEST_UNITS and level([one.value], [one.resampled], one.units)["high"] < .5}
+    return {model: separation.value for model, separation in separations.items()
+            if separation.units >= FEWEST_UNITS and level([separation.value], [separation.resampled], separation.units)["high"] < .5}
 
 
 MINED = " If {} were picked by a model for their nearness, they lie above the matches by construction: test on the corpus that they are from."
@@ -220,14 +220,14 @@ def reversal(test: Test, cosines=()) -> str: # "" where no model is below chance
     if not values:
         return ""
     models = " and ".join(values)
-    match, other = test.classes
+    match, nonmatch = test.classes
     shares = " and ".join(map("{:.1%}".format, values.values()))
     advice = ""
     if len(values) == 2:
         advice = f" {'L' if cosines else 'The scores are distances, or l'}abels the other way round?"
     if "base" in values:
-        advice += MINED.format(other)
-    return f"{test.name}: by {models} {match} score below {other} (above {shares} of them; chance is 50%).{advice}"
+        advice += MINED.format(nonmatch)
+    return f"{test.name}: by {models} {match} score below {nonmatch} (above {shares} of them; chance is 50%).{advice}"
 
 
 def flat_scores(
@@ -236,13 +236,13 @@ def flat_scores(
 ) -> dict[str, str]: # model -> what is said of it
     "Find models whose scores say nothing: all equal, or cosines within a thousandth, or a hundredth of the other model's."
     spreads = {model: test.spread(test.scores[model]) for model in ("base", "tuned")}
-    where = " of a query" * (test.file.form != "pairs")
+    scope = " of a query" * (test.file.form != "pairs")
     messages = {}
-    for (model, spread), other in zip(spreads.items(), (spreads["tuned"], spreads["base"])):
+    for (model, spread), reference in zip(spreads.items(), (spreads["tuned"], spreads["base"])):
         if spread == 0:
-            messages[model] = f"{test.name}: all scores{where} are the same in the {model} model."
-        elif model in cosines and spread <= min(.001, .01 * other):
-            messages[model] = f"{test.name}: all scores{where} of the {model} model lie within {spread:.2g} of each other."
+            messages[model] = f"{test.name}: all scores{scope} are the same in the {model} model."
+        elif model in cosines and spread <= min(.001, .01 * reference):
+            messages[model] = f"{test.name}: all scores{scope} of the {model} model lie within {spread:.2g} of each other."
     return messages
 
 
@@ -270,11 +270,11 @@ def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin 
     values = [test.measure(model, test.metric).value for model in ("base", "tuned")]
     if not max(values) <= margin:
         return ""
-    others = [metric for metric in test.metrics if metric != test.metric and test.measure("base", metric).value > margin]
-    advice = f"; to decide by another metric: --metric {others[0]}" if others else ""
+    alternatives = [metric for metric in test.metrics if metric != test.metric and test.measure("base", metric).value > margin]
+    advice = f"; to decide by another metric: --metric {alternatives[0]}" if alternatives else ""
     title = TITLES[test.metric]
-    shown = " and ".join(f"{100 * value:.1f}" for value in values)
-    return f"{test.name}: both models find next to nothing ({title} {shown} of 100), so that no loss can show{advice}."
+    levels = " and ".join(f"{100 * value:.1f}" for value in values)
+    return f"{test.name}: both models find next to nothing ({title} {levels} of 100), so that no loss can show{advice}."
 
 
 def doubts(test: Test, shared: int, cosines=()) -> list[str]: # shared: comparisons that stand in the training file too; cosines: of `reversal`
@@ -287,8 +287,8 @@ def doubts(test: Test, shared: int, cosines=()) -> list[str]: # shared: comparis
     if test.file.matching.get("match_from") is not None and test.file.form == "pairs" and test.separation("base").value == 1:
         counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
-    counted = [f"{test.name}: {count:,} {what}." for what, count in counts.items() if count]
-    return [warning] * bool(warning) + counted + crowded_top(test, cosines)
+    findings = [f"{test.name}: {count:,} {doubt}." for doubt, count in counts.items() if count]
+    return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 
 
 def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame: # suspects: rows of training
@@ -317,9 +317,9 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progr
                 f"{OF_TRAINING} with another label there": np.flatnonzero(other_label),
                 "pairs with a text of the training file": np.flatnonzero(shares_text),
             }
-        for what, rows in findings.items():
+        for finding, rows in findings.items():
             examples = file.frame.iloc[rows[:EXAMPLES]][PAIR_COLUMNS].to_dict("records")
-            table.append({"file": name, "what": what, "count": len(rows), "share": len(rows) / len(file), "examples": examples})
+            table.append({"file": name, "what": finding, "count": len(rows), "share": len(rows) / len(file), "examples": examples})
     return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
 
 

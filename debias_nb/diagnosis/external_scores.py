@@ -53,9 +53,9 @@ def _of_model(model: str, scores: Run | dict[str, Run] | None, files: dict[str, 
     runs = scores if by_test else dict.fromkeys(searches, scores)
     for name in runs:
         check_known("test with queries, corpus and qrels that is called", name, searches, ConfigError)
-    lacking = [name for name in searches if runs.get(name) is None]
-    if lacking:
-        raise ConfigError(f"{lacking[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{lacking[0]}=FILE")
+    missing = [name for name in searches if runs.get(name) is None]
+    if missing:
+        raise ConfigError(f"{missing[0]}: two models are expected, or a run of each: --scores {model}=FILE, or {model}:{missing[0]}=FILE")
     options = {f"{model}:{name}" if by_test else model: str(run) for name, run in runs.items()}
     in_memory = {name: f"a run of the {model} model" for name, run in runs.items() if isinstance(run, dict)}
     columns = {name: file.scores[MODELS.index(model)] for name, file in files.items() if file.scores}
@@ -146,13 +146,13 @@ def _placements(test: RetrievalTest, run: pd.DataFrame, name: str, remarks: Rema
         raise DataError(f"{name}:{run.index[0]}: query {run['query'].iloc[0]!r} is not in {test.name}, and no other of the run is")
     placements = pd.DataFrame({
         "query": numbers[numbers >= 0], "document": test.file.ids.get_indexer(rows.document), "score": rows.score.to_numpy()})
-    outside = rows[placements.document.to_numpy() < 0]
-    if len(outside) > tolerated(len(rows)):
-        raise DataError(f"{name}:{outside.index[0]}: text {outside.document.iloc[0]!r} is not in the corpus of {test.name}; "
-                        f"{len(outside):,} of {len(rows):,} are not")
-    counts = {f"texts that {name} ranks are not in the corpus": len(outside),
+    misses = rows[placements.document.to_numpy() < 0]
+    if len(misses) > tolerated(len(rows)):
+        raise DataError(f"{name}:{misses.index[0]}: text {misses.document.iloc[0]!r} is not in the corpus of {test.name}; "
+                        f"{len(misses):,} of {len(rows):,} are not")
+    counts = {f"texts that {name} ranks are not in the corpus": len(misses),
               f"queries of {name} have no relevant text there, and are left out": run["query"][numbers < 0].nunique()}
-    remarks.warnings.extend(f"{test.name}: {count:,} {what}." for what, count in counts.items() if count)
+    remarks.warnings.extend(f"{test.name}: {count:,} {problem}." for problem, count in counts.items() if count)
     if "itself" in queries: # which no search by weights ranks either
         itself = queries["itself"].to_numpy()[placements["query"]]
         placements = placements[(itself < 0) | (placements.document != itself)]
@@ -171,12 +171,12 @@ def _levels(test: RetrievalTest, placements: pd.DataFrame) -> Levels:
 def _remark_on_depths(test: RetrievalTest, placements: dict[str, pd.DataFrame], names: dict[str, str], remarks: Remarks) -> None:
     "Say how much the runs rank, and what ties; they must answer the same queries."
     depths = {model: np.bincount(rows["query"], minlength=len(test.cases)) for model, rows in placements.items()}
-    for model, other in zip(MODELS, MODELS[::-1]):
+    for model, rival in zip(MODELS, MODELS[::-1]):
         depth, name = depths[model], names[model]
-        alone = np.flatnonzero((depth == 0) & (depths[other] > 0))
-        if len(alone) > tolerated(len(depth)):
-            query = test.cases.query_id[alone[0]]
-            raise DataError(f"{test.name}: {name} ranks nothing for {len(alone):,} queries that {names[other]} answers, such as {query!r}")
+        one_sided = np.flatnonzero((depth == 0) & (depths[rival] > 0))
+        if len(one_sided) > tolerated(len(depth)):
+            query = test.cases.query_id[one_sided[0]]
+            raise DataError(f"{test.name}: {name} ranks nothing for {len(one_sided):,} queries that {names[rival]} answers, such as {query!r}")
         if not depth.all():
             remarks.warnings.append(f"{test.name}: {(depth == 0).sum():,} of {len(depth):,} queries have no text in {name}, and count as 0.")
         levels = test.scores[model]
@@ -195,7 +195,7 @@ def _of_one_depth(test: RetrievalTest, runs: dict[str, pd.DataFrame], names: dic
     depth = min(depths.values())
     if depth == max(depths.values()):
         return runs
-    ranked = " and ".join(f"{names[model]} up to {of:,}" for model, of in depths.items())
+    ranked = " and ".join(f"{names[model]} up to {rank:,}" for model, rank in depths.items())
     remarks.warnings.append(f"{test.name}: the runs rank to different depths for a query ({ranked}): both are cut to the first {depth:,}.")
     ranks = {model: run.groupby("query").score.rank(method="min", ascending=False) for model, run in runs.items()}
     return {model: run[ranks[model] <= depth] for model, run in runs.items()}
@@ -204,11 +204,11 @@ def _of_one_depth(test: RetrievalTest, runs: dict[str, pd.DataFrame], names: dic
 def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Leave out the queries that neither run answers; a test that lacks most of them decides nothing."
     answers = np.isin(np.arange(len(test.cases)), pd.concat(placements.values())["query"])
-    lacking, queries = int((~answers).sum()), len(answers)
-    if not lacking:
+    unanswered, queries = int((~answers).sum()), len(answers)
+    if not unanswered:
         return test, placements
-    text = f"{test.name}: {lacking:,} of {queries:,} queries have no text in either run"
-    if lacking > queries / 2:
+    text = f"{test.name}: {unanswered:,} of {queries:,} queries have no text in either run"
+    if unanswered > queries / 2:
         remarks.void[test.name] = f"{text}: search for all of them."
         return test, placements
     remarks.warnings.append(f"{text}, and are left out.")
@@ -219,7 +219,7 @@ def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks:
 
 def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Fill the scores of a test from runs, and return it with what these rank."
-    names = {model: one.names[test.name] for model, one in models.items()}
+    names = {model: model_scores.names[test.name] for model, model_scores in models.items()}
     runs = {model: read_run(models[model].runs[test.name], name) for model, name in names.items()}
     for run, name in zip(runs.values(), names.values()):
         if run.attrs.get("by rank"):

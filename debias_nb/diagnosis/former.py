@@ -26,23 +26,23 @@ FILE_OPTIONS = ("columns", "group", "where", "match", "match_from", "other_to")
 READ_FIRST = "read_pairs_file(FILE, {options}) in place of FILE"
 
 
-def _asks_otherwise(name: str, given: dict) -> bool: # name: of a function
+def _asks_otherwise(name: str, arguments: dict) -> bool: # name: of a function
     "Decide whether a call asks what another function answers now."
-    lacks_a_model = given.get("base") is None or given.get("tuned") is None
-    return name == "diagnose" and (lacks_a_model or given.get("texts") is not None and not given.get("tests"))
+    lacks_a_model = arguments.get("base") is None or arguments.get("tuned") is None
+    return name == "diagnose" and (lacks_a_model or arguments.get("texts") is not None and not arguments.get("tests"))
 
 
 def accepts_former(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: # name: of a function
     "Let a function take the calls of its former spelling."
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters
-        positional = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters.values())
+        positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters.values())
         removed = {*ARGUMENTS[name]} - {*parameters}
 
         @wraps(function)
         def call(*args: P.args, **options: P.kwargs) -> R:
-            given = dict(zip(parameters, args)) | options
-            is_former = len(args) > positional or removed & options.keys() or _asks_otherwise(name, given)
+            arguments = dict(zip(parameters, args)) | options
+            is_former = len(args) > positional or removed & options.keys() or _asks_otherwise(name, arguments)
             if not is_former or not options.keys() <= {*ARGUMENTS[name]}: # what nobody knows is refused there
                 return function(*args, **options)
             former = dict(zip(ARGUMENTS[name], args)) | options

@@ -65,8 +65,8 @@ def _texts(former: dict):
 
 
 def _scores(former: dict) -> Diagnosis:
-    given = [name for name in FILE_OPTIONS if name in former]
-    first = f", {READ_FIRST.format(options=', '.join(f'{name}=...' for name in given))}" if given else ""
+    file_options = [name for name in FILE_OPTIONS if name in former]
+    first = f", {READ_FIRST.format(options=', '.join(f'{name}=...' for name in file_options))}" if file_options else ""
     warn("diagnose without models", f"diagnose_scores(tests, scores){first}")
     files = _files(former, has_scores=True)
     train = files.pop("train", None)
@@ -77,10 +77,10 @@ def _scores(former: dict) -> Diagnosis:
 
 
 def _models(former: dict) -> Diagnosis:
-    given = [name for name in FILE_OPTIONS if name in former]
-    parts = [READ_FIRST.format(options=", ".join(f"{name}=..." for name in given))] * bool(given)
+    file_options = [name for name in FILE_OPTIONS if name in former]
+    parts = [READ_FIRST.format(options=", ".join(f"{name}=..." for name in file_options))] * bool(file_options)
     parts += ["load_model(MODEL, device=[...]) in place of MODEL"] * ("devices" in former)
-    warn(f"diagnose{_called([*given, *(['devices'] if 'devices' in former else [])])}", " and ".join(parts) or "with arguments by name")
+    warn(f"diagnose{_called([*file_options, *(['devices'] if 'devices' in former else [])])}", " and ".join(parts) or "with arguments by name")
     devices = former.pop("devices", None)
     if devices is not None:
         check_devices(devices)
@@ -93,11 +93,11 @@ def compare(former: dict):
     "Answer a call of `compare` with options of files and of a training among its arguments."
     from .compare import TrainingSettings
     from .compare import compare as compare_methods
-    given = [name for name in FILE_OPTIONS if name in former]
-    parts = [READ_FIRST.format(options=", ".join(f"{name}=..." for name in given))] * bool(given)
+    file_options = [name for name in FILE_OPTIONS if name in former]
+    parts = [READ_FIRST.format(options=", ".join(f"{name}=..." for name in file_options))] * bool(file_options)
     settings = _taken(former, "learning_rate", "epochs", "batch_size", "loss", "redraw")
     parts += [f"training=TrainingSettings{_called(settings)}"] * bool(settings)
-    warn(f"compare{_called([*given, *settings])}", " and ".join(parts) or "with arguments by name")
+    warn(f"compare{_called([*file_options, *settings])}", " and ".join(parts) or "with arguments by name")
     given_validation = former.pop("validation", {})
     check_names("validation", given_validation)
     validation = {VALIDATION + name: source for name, source in given_validation.items()}
@@ -122,9 +122,9 @@ def label(former: dict):
         raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
     [(kind, source)] = pools.items()
     columns = former.pop("columns", None)
-    made = {"pool": lambda: Pool.pairs(source, columns), "texts": lambda: Pool.texts(source), "folder": lambda: Pool.folder(source)}
+    makers = {"pool": lambda: Pool.pairs(source, columns), "texts": lambda: Pool.texts(source), "folder": lambda: Pool.folder(source)}
     names = {"pool": "pairs", "texts": "texts", "folder": "folder"}
     warn(f"label({'pool, columns' if kind == 'pool' else kind}=...)", f"label(base, tuned, Pool.{names[kind]}(...))")
     if columns is not None and kind != "pool":
         refuse_others(f"Pool.{names[kind]}", {"columns": columns})
-    return choose_pairs(former.pop("base"), former.pop("tuned"), made[kind](), **former)
+    return choose_pairs(former.pop("base"), former.pop("tuned"), makers[kind](), **former)

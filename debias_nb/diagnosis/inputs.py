@@ -75,9 +75,9 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) ->
         sample = test.file.sample
         if sample is None:
             continue
-        same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(one, "fingerprint", "") for one in models.values()}
+        is_same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(scorer, "fingerprint", "") for scorer in models.values()}
         if test.file.form == "pooled":
-            if not same:
+            if not is_same:
                 raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
             text = f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
         else:
@@ -86,7 +86,7 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) ->
             text = f"{sample.description}, about {matches:.0%} of them matches; worth about {float(f'{test.worth():.2g}'):,.0f} labels drawn at random"
             if test.metrics == ("ap",):
                 text += f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match where these are the rarer ones"
-            text += "" if same else " (it was drawn for other models, for which it is worth more)"
+            text += "" if is_same else " (it was drawn for other models, for which it is worth more)"
         cost = looking_cost(sample.metadata["looks"]) - 1
         files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
 
@@ -100,11 +100,11 @@ def settings_of(scorer: Scorer) -> dict:
 
 def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
     "Say in which settings two models of one kind differ; tokenizers have a note of their own."
-    one, other = settings_of(base), settings_of(tuned)
-    keys = [key for key in one | other if one.get(key) != other.get(key) and key != "tokenizer"]
+    base_settings, tuned_settings = settings_of(base), settings_of(tuned)
+    keys = [key for key in base_settings | tuned_settings if base_settings.get(key) != tuned_settings.get(key) and key != "tokenizer"]
     if base.kind != tuned.kind or not keys:
         return ""
-    values = "; ".join(f"{key}: {quoted(one.get(key))} before, {quoted(other.get(key))} after" for key in keys)
+    values = "; ".join(f"{key}: {quoted(base_settings.get(key))} before, {quoted(tuned_settings.get(key))} after" for key in keys)
     return f" The two models differ in settings, and a part of each change may come from that ({values})."
 
 
@@ -112,13 +112,13 @@ def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, 
     "Load both models. Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
     models = load_model(base), load_model(tuned)
     names = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
-    one, other = (with_prompts(scorer, prompts, names) for scorer in models)
-    check_apart(one.model, other.model)
-    same_weights = one.kind == other.kind and one.fingerprint == other.fingerprint
-    if same_weights and settings_of(one) == settings_of(other):
+    base_scorer, tuned_scorer = (with_prompts(scorer, prompts, names) for scorer in models)
+    check_apart(base_scorer.model, tuned_scorer.model)
+    same_weights = base_scorer.kind == tuned_scorer.kind and base_scorer.fingerprint == tuned_scorer.fingerprint
+    if same_weights and settings_of(base_scorer) == settings_of(tuned_scorer):
         raise EncoderError(
-            f"base ({one.name}) and tuned ({other.name}) are the same model: fine-tuning changed nothing, or one of the names is wrong")
-    return {"base": one, "tuned": other}
+            f"base ({base_scorer.name}) and tuned ({tuned_scorer.name}) are the same model: fine-tuning changed nothing, or one of the names is wrong")
+    return {"base": base_scorer, "tuned": tuned_scorer}
 
 
 def with_prompts(scorer: Scorer, prompts: tuple[str, str] | None, names=()) -> Scorer: # None: those of its settings
@@ -145,7 +145,7 @@ def made_of(
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)
     inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}), "texts": texts and texts.path}
-    paths = [*sources.values(), *(one.path for one in (*files.values(), texts) if one is not None)]
+    paths = [*sources.values(), *(entry.path for entry in (*files.values(), texts) if entry is not None)]
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},

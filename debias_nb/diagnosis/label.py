@@ -48,16 +48,16 @@ def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[st
     if len(corpus) <= NEAR:
         raise DataError(f"{len(corpus)} texts to search in; more than {NEAR} are needed")
     levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress, first=dict.fromkeys(scorers, NEAR))
-    return [own.first for own in levels.values()]
+    return [ranked.first for ranked in levels.values()]
 
 
 def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame: # left and right
     "Pair texts with their nearest neighbors under either model, and each with a random one."
     distinct = {fold(text): text for text in read_texts_file(source)}
     texts = default_rng([seed, 22]).permutation(np.array([*distinct.values()], object))[:MOST_TEXTS]
-    own = np.arange(len(texts))
-    others = np.column_stack([*_first_texts(scorers, texts.tolist(), texts.tolist(), own, progress), np.roll(own, 1)])
-    return pd.DataFrame({"left": texts.repeat(others.shape[1]), "right": texts[others.ravel()]})
+    numbers = np.arange(len(texts))
+    neighbors = np.column_stack([*_first_texts(scorers, texts.tolist(), texts.tolist(), numbers, progress), np.roll(numbers, 1)])
+    return pd.DataFrame({"left": texts.repeat(neighbors.shape[1]), "right": texts[neighbors.ravel()]})
 
 
 def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: bool) -> tuple[pd.DataFrame, int]: # left, right and query; queries

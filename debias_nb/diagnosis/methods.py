@@ -67,7 +67,7 @@ METHODS = {
     "lora": MethodSpec(
         "fine-tuning of adapters of this rank in place of a transformer's weights (LoRA, by peft), merged afterwards", "LoRA, rank {:.0f}",
         8., (32, 16, 8, 4)),
-} | {name: spec_of(own, name) for name, own in REGULARIZERS.items()}
+} | {name: spec_of(regularizer, name) for name, regularizer in REGULARIZERS.items()}
 
 
 def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, from the current folder or installed
@@ -107,8 +107,8 @@ def without_tests(
         overlap.update(shared)
     if not overlap:
         return texts
-    rest = [text for text in texts.texts if text not in overlap]
-    return replace(texts, texts=rest, sha256=fingerprint(rest))
+    remaining = [text for text in texts.texts if text not in overlap]
+    return replace(texts, texts=remaining, sha256=fingerprint(remaining))
 
 
 def missing_general() -> list[str]:
@@ -116,9 +116,9 @@ def missing_general() -> list[str]:
     try:
         read_texts(GENERAL_TEXTS)
     except DataError as e:
-        why = str(e).partition(" (")[0]
+        reason = str(e).partition(" (")[0]
         command = "python -c 'from debias_nb.data.sentences import general_texts; general_texts()'"
-        return [f"{HELD_GENERAL}, OutReg on general texts, was left out: {why}. Where there is a network, `{command}` gets them."]
+        return [f"{HELD_GENERAL}, OutReg on general texts, was left out: {reason}. Where there is a network, `{command}` gets them."]
     return []
 
 
@@ -127,7 +127,7 @@ def general_notes(texts: HeldTexts | None) -> list[str]:
     if texts is None or texts.path != GENERAL_TEXTS:
         return []
     sets = [load_registry().datasets[name] for name in GENERAL_SETS]
-    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{one.title}: {one.licence}." for one in sets)]
+    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{dataset.title}: {dataset.licence}." for dataset in sets)]
 
 
 @dataclass(frozen=True)
@@ -212,10 +212,10 @@ class Method:
 
     def facts(self) -> dict:
         "Return what a page says of it."
-        about = self.spec.description
+        description = self.spec.description
         if self.texts is not None:
-            about += f", on other texts than those of training ({self.texts.path or 'in memory'})"
-        return {"name": self.name, "kind": self.kind, "strength": self.strength, "about": about}
+            description += f", on other texts than those of training ({self.texts.path or 'in memory'})"
+        return {"name": self.name, "kind": self.kind, "strength": self.strength, "about": description}
 
 
 def check_strength(kind: str, strength: float) -> None: # kind: as `spec_for` takes it
@@ -240,7 +240,7 @@ def read_method(
     name, colon, number = text.partition(":")
     kind = name
     if "." not in name:
-        names = [*METHODS, *(one + SUFFIX for one, spec in METHODS.items() if spec.takes_texts)]
+        names = [*METHODS, *(method + SUFFIX for method, spec in METHODS.items() if spec.takes_texts)]
         check_known("method called", name, names, ConfigError)
         kind = name.removesuffix(SUFFIX)
     if kind == name:
@@ -292,12 +292,12 @@ def settings_for(
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
     if kind not in BUDGETS:
         raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
-    how = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items() if value is not None}
-    check_known("loss", how["loss"], LOSSES, ConfigError)
-    if float(how["epochs"]).is_integer():
-        how["epochs"] = int(how["epochs"]) # 5 epochs are 5.0 epochs
+    values = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items() if value is not None}
+    check_known("loss", values["loss"], LOSSES, ConfigError)
+    if float(values["epochs"]).is_integer():
+        values["epochs"] = int(values["epochs"]) # 5 epochs are 5.0 epochs
     try:
-        return PairTraining(**how)
+        return PairTraining(**values)
     except ValidationError as e:
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
 
@@ -364,8 +364,8 @@ def file_tokens(base: Scorer, train: PairFile, loss: str) -> "PairTokens": # los
     from debias_nb.runs.training import PairTokens
     rows = training_rows(train, loss)
     texts = [name for name in rows.column_names if name != "label"]
-    before, behind = base.prefixes
-    columns = [_behind_prompt(base.model, list(rows[name]), behind if place else before) for place, name in enumerate(texts)]
+    left_prompt, right_prompt = base.prefixes
+    columns = [_behind_prompt(base.model, list(rows[name]), right_prompt if place else left_prompt) for place, name in enumerate(texts)]
     left, right, *negatives = [tokens for tokens, _ in columns]
     of_matches = loss in OF_MATCHES
     labels = torch.ones(len(rows)) if of_matches else torch.tensor(rows["label"])

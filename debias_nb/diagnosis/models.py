@@ -81,9 +81,9 @@ DOCUMENTS = ("document", "passage", "corpus") # the first that a model has, as `
 
 def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where there is none
     "Return the default prompt of a model for both sides, or those of `encode_query` and `encode_document`."
-    own = default_prompt(model)
-    if own:
-        return own, own
+    default = default_prompt(model)
+    if default:
+        return default, default
     prompts = getattr(model, "prompts", None) or {}
     documents = [prompts[name] for name in DOCUMENTS if prompts.get(name)]
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
@@ -93,13 +93,13 @@ def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[st
     """Return the prompts before left and right texts, each given by its name or as it is.
 
     A name that only another model has is no prompt here; a word alone that is no name is refused."""
-    own = dict.fromkeys(other_names, "") | (getattr(model, "prompts", None) or {})
+    texts_by_name = dict.fromkeys(other_names, "") | (getattr(model, "prompts", None) or {})
     texts = []
     for prompt in prompts:
         name = prompt.strip()
-        if name and name not in own and not re.search(r"[\s:]", prompt.lstrip()):
-            raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, own)}; a prompt itself ends in a colon or a blank")
-        texts.append(own[name] or "" if name in own else prompt.lstrip())
+        if name and name not in texts_by_name and not re.search(r"[\s:]", prompt.lstrip()):
+            raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, texts_by_name)}; a prompt itself ends in a colon or a blank")
+        texts.append(texts_by_name[name] or "" if name in texts_by_name else prompt.lstrip())
     return tuple(texts)
 
 
@@ -258,17 +258,17 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
     "Score one stretch of pairs, each distinct text encoded once."
     out = {}
     for group in _alike(scorers):
-        before, behind = next(iter(group.values())).prefixes
-        sides = [[*left, *right]] if before == behind else [left, right]
+        left_prompt, right_prompt = next(iter(group.values())).prefixes
+        sides = [[*left, *right]] if left_prompt == right_prompt else [left, right]
         numbers, texts = zip(*(pd.factorize(np.array(side, dtype=object)) for side in sides))
         lefts, rights = np.split(np.concatenate(numbers), 2)
         vectors = [vectors_of(group, distinct.tolist(), side, bar) for side, distinct in enumerate(texts)]
         for name, scorer in group.items():
             parts = [np.empty(0)]
             for rows in range(0, len(lefts), BLOCK):
-                one = vectors[0][name][lefts[rows:rows + BLOCK]]
-                other = vectors[-1][name][rights[rows:rows + BLOCK]]
-                scores = (one * other).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(one, other)
+                left_vectors = vectors[0][name][lefts[rows:rows + BLOCK]]
+                right_vectors = vectors[-1][name][rights[rows:rows + BLOCK]]
+                scores = (left_vectors * right_vectors).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(left_vectors, right_vectors)
                 parts.append(round_scores(scores, scorer.similarity))
             out[name] = np.concatenate(parts)
     return out
@@ -309,8 +309,8 @@ def check_finite(name: str, scores: np.ndarray) -> None:
     "Check that the scores of a model are finite."
     bad = ~np.isfinite(scores)
     if bad.any():
-        why = "its training diverged, or its weights are damaged"
-        raise EncoderError(f"{name}: {bad.sum():,} of {len(bad):,} scores are not finite; {why}")
+        reason = "its training diverged, or its weights are damaged"
+        raise EncoderError(f"{name}: {bad.sum():,} of {len(bad):,} scores are not finite; {reason}")
 
 
 PRODUCTS = ("cosine", "dot") # of vectors; distances are no products
@@ -340,11 +340,11 @@ def search_corpus(
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)
             for name, scorer in group.items():
-                one, other = query_vectors.pop(name), text_vectors.pop(name)
-                check_finite(name, one.sum(1).numpy())
-                check_finite(name, other.sum(1).numpy())
+                query_part, text_part = query_vectors.pop(name), text_vectors.pop(name)
+                check_finite(name, query_part.sum(1).numpy())
+                check_finite(name, text_part.sum(1).numpy())
                 places = min((first or {}).get(name, 0), len(file.corpus))
-                levels[name] = corpus_levels(one, other, query, document, grade, itself, places, progress=bar.update)
+                levels[name] = corpus_levels(query_part, text_part, query, document, grade, itself, places, progress=bar.update)
     return {name: levels[name] for name in scorers}
 
 
@@ -387,12 +387,12 @@ def reading_warnings(
             for start in range(0, total, BLOCK):
                 counts += _unread(scorer, test.left[start:start + BLOCK], test.right[start:start + BLOCK])
             too_long = f"have a text of more than {limit(scorer)} tokens, the limit of {{models}}: its end is not read"
-            for what, count in zip((too_long, UNKNOWN + " of {models}"), counts.tolist()):
-                names.setdefault((what, count), []).extend(group)
-        for (what, count), own in names.items():
+            for problem, count in zip((too_long, UNKNOWN + " of {models}"), counts.tolist()):
+                names.setdefault((problem, count), []).extend(group)
+        for (problem, count), model_names in names.items():
             if count and count >= SHARE_NAMED * total:
-                models = " and ".join(f"the {name} model" for name in scorers if name in own)
-                warnings[f"{test.name}: {count:,} of {total:,} pairs {what.format(models=models)}."] = count / total if UNKNOWN in what else 0.
+                models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
+                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = count / total if UNKNOWN in problem else 0.
     return warnings
 
 

@@ -23,18 +23,18 @@ from .words import WORD
 def shaded(text: str, base_shares, tuned_shares) -> Markup: # shares of the text's words, nan for a word that the model does not see
     "Shade the words of a text that the tuned model looks at."
     out = Markup()
-    at = 0
+    offset = 0
     for match, old, new in zip(WORD.finditer(text), base_shares, tuned_shares): # of a text that was cut, the first words
         kind = ' class="up"' if new - old > .1 else ""
         style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
         word = isolated(match.group())
-        out += isolated(text[at : match.start()])
+        out += isolated(text[offset : match.start()])
         out += Markup(f"<span{kind}{style}>{word}</span>")
-        at = match.end()
-    return out + isolated(text[at:])
+        offset = match.end()
+    return out + isolated(text[offset:])
 
 
-def between(value: float, low: float, high: float, left: float, right: float) -> float:
+def position(value: float, low: float, high: float, left: float, right: float) -> float:
     "Place a value from low to high between two ends of a picture."
     share = .5
     if high > low:
@@ -154,7 +154,7 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
-    env.globals |= {"between": between, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}
+    env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}
     return env
 
 
@@ -179,9 +179,9 @@ MEANING = { # of metrics that decide
 
 def page(sections: list[Section], metrics, **values) -> str: # metrics: those that decide; values: those of the template
     "Write a page of the sections that are not empty; the answer and its cards come first."
-    own = [section for section in sections if section.sentences or section.tables or section.program]
+    parts = [section for section in sections if section.sentences or section.tables or section.program]
     meaning = " ".join(f"{TITLES[metric]}: {MEANING.get(metric, 'in percent of the best possible')}." for metric in dict.fromkeys(metrics))
-    return screen(sections=own, meaning=meaning, **values)
+    return screen(sections=parts, meaning=meaning, **values)
 
 
 def trade_picture(*values) -> str: # as the macro takes them
@@ -237,19 +237,19 @@ def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     notes = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
         notes += [f"{name}: {file['sample']}"] if "sample" in file else []
-        notes += [f"{name}: {counted(count, what)} {'was' if count == 1 else 'were'} left out." for what, count in file.get("left_out", {}).items()]
+        notes += [f"{name}: {counted(count, reason)} {'was' if count == 1 else 'were'} left out." for reason, count in file.get("left_out", {}).items()]
     return notes
 
 
 def made_section(facts: dict, notes: list[str], **tables: pd.DataFrame) -> Section: # facts: of `made_of`
     "Return the section on inputs, versions, and the command."
     files = facts["files"] | ({"unlabeled": facts["texts"]} if facts.get("texts") else {})
-    for name, about in {"files": files, "models": facts["models"]}.items():
-        if not about:
+    for name, entries in {"files": files, "models": facts["models"]}.items():
+        if not entries:
             continue
         omitted_columns = ["path", "source", "mean", "columns", "note", "left_out", "matching", "sample"]
-        frame = pd.DataFrame(about.values()).drop(columns=omitted_columns, errors="ignore")
-        frame.insert(0, name, [*about])
+        frame = pd.DataFrame(entries.values()).drop(columns=omitted_columns, errors="ignore")
+        frame.insert(0, name, [*entries])
         tables[name] = frame
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     return Section("made", "How was this made?", notes, tables, program=facts["command"] or "", note=f"{versions}.")

@@ -79,13 +79,13 @@ def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: 
 def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
     "Judge what fine-tuning did to all tasks, by the signed ranks of their changes (Wilcoxon)."
     is_trained = tasks.test.str.endswith(TRAINED)
-    whole = tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
-    groups = whole[whole.groupby("test").test.transform("size") > 1].groupby("test")
+    all_tasks = tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
+    groups = all_tasks[all_tasks.groupby("test").test.transform("size") > 1].groupby("test")
     counts = groups[["rose", "fell", "lost"]].sum()
     changes = [paired(rows.tuned, rows.base) for _, rows in groups]
     judged = judge(changes, margin).set_index(counts.index)
     ranks = [_signed_ranks(rows.change) for _, rows in groups]
-    p = holm([one for one, _ in ranks])
+    p = holm([p_value for p_value, _ in ranks])
     words = ["better" if rose else "worse" for _, rose in ranks]
     judged = judged.assign(p=p, word=judged.word.where(judged.word == "within the margin", words))
     is_same_way = np.sign(groups.change.mean()) == [1 if rose else -1 for _, rose in ranks]
@@ -151,19 +151,19 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     check_numbers(margin=margin)
     folders = {"base": base, "tuned": tuned}
     least = margin / 100
-    scores, taken = with_known_revisions({name: read_results(folder) for name, folder in folders.items()})
-    both = scores.dropna()
+    scores, count = with_known_revisions({name: read_results(folder) for name, folder in folders.items()})
+    shared = scores.dropna()
     sets = declared_sets(folders["tuned"]) if trained is None else names_in(trained)
-    tasks = task_scores(both, sets)
-    whole = overall_verdicts(tasks, least)
-    if whole.empty or not tasks.change.any():
-        why = "all scores are the same, so one of the names is wrong"
-        if whole.empty:
-            why = f"two tasks in common are expected, of one split, subset and version of the data; {_tasks_of(scores)}"
-        raise DataError(f"{', '.join(map(str, folders.values()))}: {why}; found {', '.join(tasks.index) or 'none'}")
+    tasks = task_scores(shared, sets)
+    overall = overall_verdicts(tasks, least)
+    if overall.empty or not tasks.change.any():
+        problem = "all scores are the same, so one of the names is wrong"
+        if overall.empty:
+            problem = f"two tasks in common are expected, of one split, subset and version of the data; {_tasks_of(scores)}"
+        raise DataError(f"{', '.join(map(str, folders.values()))}: {problem}; found {', '.join(tasks.index) or 'none'}")
     of_kinds = kind_verdicts(tasks, least)
-    verdicts = pd.concat([whole, of_kinds], ignore_index=True) if len(of_kinds) else whole
-    results = [replace(result, like=result.test.endswith(TRAINED)) for result in results_of(whole)]
+    verdicts = pd.concat([overall, of_kinds], ignore_index=True) if len(of_kinds) else overall
+    results = [replace(result, like=result.test.endswith(TRAINED)) for result in results_of(overall)]
     decision = decide(results, None, margin=least, not_tested=[SEED])
     fallen = [result for result in results_of(of_kinds) if result.word == "worse"]
     if fallen and decision.call != "do not ship":
@@ -171,7 +171,7 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     losses = partial(published_losses, is_english=tasks.english.eq(True).all())
     kinds = verdicts.to_dict("records")
     sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets, is_declared=trained is None)
-    warnings = filled("left_out.txt.j2", scores=scores.drop(both.index), taken=taken)
+    warnings = filled("left_out.txt.j2", scores=scores.drop(shared.index), taken=count)
     models = {name: {"name": str(folder), "prompt": ""} for name, folder in folders.items()}
     command = command_line("diagnose-results", folders | {"trained": trained, "margin": margin})
     facts = {"files": {}, "models": models, "versions": versions(), "command": command, "verdicts": RULE}

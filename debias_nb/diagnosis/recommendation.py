@@ -77,7 +77,7 @@ AGAINST = {"use a method": ("worse",), "cannot tell": ("better", "worse")} # cal
 
 def _methods_with_verdict(results: dict[str, list[Result]], word: str) -> list[str]:
     "Return the methods that have this word on a test."
-    return [name for name, own in results.items() if any(result.word == word for result in own)]
+    return [name for name, method_results in results.items() if any(result.word == word for result in method_results)]
 
 
 def _case(results: dict[str, list[Result]], margin: float, prior: str | None) -> tuple[str, list[str]]:
@@ -91,7 +91,7 @@ def _case(results: dict[str, list[Result]], margin: float, prior: str | None) ->
         return "a trade", better
     if len(worse) == len(results):
         return "all lose", worse
-    if all(result.word == "within the margin" for own in results.values() for result in own):
+    if all(result.word == "within the margin" for method_results in results.values() for result in method_results):
         return "within the margin", [*results]
     if prior in results and not better and lowest(results[prior]) >= -margin:
         return "by records", [prior]
@@ -110,29 +110,29 @@ def recommend(
 ) -> Recommendation:
     "Return the answer of the first case that fits."
     case, names = _case(results, margin, prior)
-    losses = {name: lowest(own) for name, own in results.items()}
+    losses = {name: lowest(method_results) for name, method_results in results.items()}
     method = max(names, key=(losses if case in LEAST_LOST else means).get)
-    own = results[method]
-    gains = [result for result in own if result.word == "better"]
-    possible_losses = [result for result in own if result.may_lose(margin)]
+    method_results = results[method]
+    gains = [result for result in method_results if result.word == "better"]
+    possible_losses = [result for result in method_results if result.may_lose(margin)]
     facts = {
-        "title": (titles or {}).get(method, method), "changes": change_sentence(own), "picked_on": picked_on, "point": margin_sentence(margin),
+        "title": (titles or {}).get(method, method), "changes": change_sentence(method_results), "picked_on": picked_on, "point": margin_sentence(margin),
         "count": len(names), "methods": len(results), "short": short, "worse": len(_methods_with_verdict(results, "worse")),
-        "gains": named(gains or own), "may_lose": most_lost(possible_losses or own)}
+        "gains": named(gains or method_results), "may_lose": most_lost(possible_losses or method_results)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
-    heading += not_by_all(own, contradicting(own, (other_metrics or {}).get(method, []), AGAINST.get(call, ())))
+    heading += not_by_all(method_results, contradicting(method_results, (other_metrics or {}).get(method, []), AGAINST.get(call, ())))
     return Recommendation(call, heading, reason, method, margin, results)
 
 
 def trade_points(results: dict[str, list[Result]]) -> list[dict]: # name, like, new, low, high, joined; empty without both kinds of tests
     "List of each method and the base the change where it is like training and on the new test that it changes worst."
     points = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
-    for name, own in results.items():
-        like, new = ([result for result in own if result.part == WHOLE and result.like == side] for side in (True, False))
+    for name, method_results in results.items():
+        like, new = ([result for result in method_results if result.part == WHOLE and result.like == side] for side in (True, False))
         if not like or not new:
             return []
         worst = min(new, key=lambda result: result.change)
         points.append({"name": name, "like": like[0].change, "new": worst.change, "low": worst.low, "high": worst.high})
     for point in points:
-        point["joined"] = not any(other["like"] >= point["like"] and other["new"] >= point["new"] and other != point for other in points)
+        point["joined"] = not any(rival["like"] >= point["like"] and rival["new"] >= point["new"] and rival != point for rival in points)
     return sorted(points, key=lambda point: point["like"])

@@ -19,8 +19,8 @@ def cut_offs(
     values = []
     for rate, drawn in zip(rates, counts):
         passing_counts = np.cumsum(drawn[order])
-        most = passing_counts.dtype.type(rate * passing_counts[-1] + 1e-9) # of its own kind, or all would be copied
-        first_out = np.searchsorted(passing_counts, most, side="right")
+        quota = passing_counts.dtype.type(rate * passing_counts[-1] + 1e-9) # of its own kind, or all would be copied
+        first_out = np.searchsorted(passing_counts, quota, side="right")
         value = np.nextafter(scores[order[first_out]], math.inf) if first_out < len(scores) else scores.min()
         values.append(value if passing_counts[-1] else math.nan)
     return np.array(values)
@@ -36,9 +36,9 @@ def _rates(test: PairTest, scores: np.ndarray, cut_offs: np.ndarray) -> dict[str
         passing = np.searchsorted(-scores[order], -cut_offs, side="right") # rows that pass in each resample
         weights = test.all_weights[:, order]
         counts.append([[row[:end].sum(), row.sum()] for row, end in zip(weights, passing)])
-    (others, all_others), (matches, all_matches) = np.transpose(counts, (0, 2, 1)).astype(float)
+    (nonmatches, all_others), (matches, all_matches) = np.transpose(counts, (0, 2, 1)).astype(float)
     with np.errstate(invalid="ignore"): # nothing passes, or a class is lacking
-        values = others / all_others, matches / all_matches, matches / (others + matches)
+        values = nonmatches / all_others, matches / all_matches, matches / (nonmatches + matches)
     columns = {}
     for rate, resamples in zip(RATES, values):
         columns |= _with_interval(rate, test.widen(np.where(np.isnan(cut_offs), math.nan, resamples)), test.units.count())
@@ -67,9 +67,9 @@ def thresholds(
     for test in tests:
         if not isinstance(test, PairTest):
             continue
-        others = test.labels == 0
-        counts = test.all_weights[:, others]
-        base = test.scores["base"][others]
+        nonmatches = test.labels == 0
+        counts = test.all_weights[:, nonmatches]
+        base = test.scores["base"][nonmatches]
         if in_use is None:
             rates = np.full(len(counts), FIRST)
             base_cut_offs = cut_offs(base, rates, counts)
@@ -80,7 +80,7 @@ def thresholds(
             scores = test.scores[scorer]
             cuts = {"kept": base_cut_offs}
             if scorer != "base":
-                cuts["set again"] = cut_offs(scores[others], rates, counts)
+                cuts["set again"] = cut_offs(scores[nonmatches], rates, counts)
             for cut, values in cuts.items():
                 row = {"test": test.name, "model": name, "cut-off": cut, "threshold": float(values[0])}
                 rows.append(row | _rates(test, scores, values))
@@ -91,13 +91,13 @@ def thresholds(
 def threshold_sentence(table: pd.DataFrame) -> str: # of `thresholds`, of one test
     "Say what becomes of the cut-off."
     rows = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
-    before, after = rows["base", "kept"], rows["tuned", "kept"]
-    sentence = (f"At the base's threshold, {before['threshold']:.3f}, {after['false positives']:.1%} of the other pairs pass after fine-tuning "
-                f"(before: {before['false positives']:.1%}), and {after['recall']:.0%} of the matches are found (before: {before['recall']:.0%}).")
-    again = rows.get(("tuned", "set again"))
-    if again is None:
+    base, tuned = rows["base", "kept"], rows["tuned", "kept"]
+    sentence = (f"At the base's threshold, {base['threshold']:.3f}, {tuned['false positives']:.1%} of the other pairs pass after fine-tuning "
+                f"(before: {base['false positives']:.1%}), and {tuned['recall']:.0%} of the matches are found (before: {base['recall']:.0%}).")
+    adjusted = rows.get(("tuned", "set again"))
+    if adjusted is None:
         return sentence
-    return f"{sentence} Set at {again['threshold']:.3f}, {again['false positives']:.1%} pass and {again['recall']:.0%} are found."
+    return f"{sentence} Set at {adjusted['threshold']:.3f}, {adjusted['false positives']:.1%} pass and {adjusted['recall']:.0%} are found."
 
 
 MOVES = ("up more than 10", "up 4 to 10", "up 1 to 3", "same rank", "down 1 to 3", "down 4 to 10", "down more than 10")
@@ -112,9 +112,9 @@ def rank_moves(tests: list[Test]) -> dict[str, dict]: # of each test of queries
     for test in tests:
         if not isinstance(test, QueryTest):
             continue
-        before, after = (first_rank(test.levels(test.scores[model])) for model in ("base", "tuned"))
-        same = before == after # also where both are infinity, as of a text that is not ranked
-        down = np.where(same, 0, after - np.where(same, 0, before))
+        base, tuned = (first_rank(test.levels(test.scores[model])) for model in ("base", "tuned"))
+        unchanged = base == tuned # also where both are infinity, as of a text that is not ranked
+        down = np.where(unchanged, 0, tuned - np.where(unchanged, 0, base))
         change = test.by_query(test.scores["tuned"], test.metric) - test.by_query(test.scores["base"], test.metric)
         moves_by_test[test.name] = {
             "won": int((change > 0).sum()), "same": int((change == 0).sum()), "lost": int((change < 0).sum()),

@@ -159,9 +159,9 @@ class Test:
 
     def largest_losses(self, n: int) -> pd.DataFrame:
         "List the cases that fine-tuning lost most, the worst first."
-        before, after = (self.wrong(self.scores[model]) for model in ("base", "tuned"))
-        rows = np.argsort(before - after, kind="stable")[:n]
-        rows = rows[after[rows] > before[rows]]
+        base, tuned = (self.wrong(self.scores[model]) for model in ("base", "tuned"))
+        rows = np.argsort(base - tuned, kind="stable")[:n]
+        rows = rows[tuned[rows] > base[rows]]
         return self.cases[PAIR_COLUMNS].iloc[rows].reset_index(drop=True).assign(**self.case_details(rows))
 
     def drawn(self, n: int) -> np.ndarray: # (comparisons,) booleans
@@ -193,9 +193,9 @@ class Test:
         self.scores["word overlap"] = word_overlap(self.left, self.right, words_of)
 
 # %% ../../nbs/diagnosis/tests.ipynb #6ee9b9e4
-def difference(after: Measured, before: Measured) -> Paired:
+def difference(outcome: Measured, baseline: Measured) -> Paired:
     "Compare two measurements on the same resamples."
-    return paired([after.value], [before.value], [after.resampled], [before.resampled], units=after.units)
+    return paired([outcome.value], [baseline.value], [outcome.resampled], [baseline.resampled], units=outcome.units)
 
 
 def figures(change: Paired) -> dict[str, float]:
@@ -223,13 +223,13 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | Non
     counts = np.ones(len(scores)) if weights is None else weights
     out = np.empty(len(scores))
     for label in (0, 1):
-        own = labels == label
-        order = np.argsort(scores[~own])
-        others = scores[~own][order]
-        totals = np.append(0, counts[~own][order].cumsum())
-        below = sum(totals[np.searchsorted(others, scores[own], side)] for side in ("left", "right")) / 2
-        fraction = below / totals[-1]
-        out[own] = 1 - fraction if label else fraction
+        members = labels == label
+        order = np.argsort(scores[~members])
+        rival_scores = scores[~members][order]
+        totals = np.append(0, counts[~members][order].cumsum())
+        exceeded = sum(totals[np.searchsorted(rival_scores, scores[members], side)] for side in ("left", "right")) / 2
+        fraction = exceeded / totals[-1]
+        out[members] = 1 - fraction if label else fraction
     return out
 
 
@@ -277,10 +277,10 @@ class PairTest(Test):
     def check_rows(self, rows) -> None:
         super().check_rows(rows)
         weights = self.all_weights[1:, rows]
-        matches, others = (weights @ (self.labels[rows] == label) for label in (1, 0))
-        lacking = int(((matches == 0) | (others == 0)).sum())
-        if lacking > LACKING * RESAMPLES:
-            raise TooSmall(f"{self.name} is too small for an interval: {lacking} of {RESAMPLES} resamples have no match, or nothing else")
+        matches, nonmatches = (weights @ (self.labels[rows] == label) for label in (1, 0))
+        incomplete = int(((matches == 0) | (nonmatches == 0)).sum())
+        if incomplete > LACKING * RESAMPLES:
+            raise TooSmall(f"{self.name} is too small for an interval: {incomplete} of {RESAMPLES} resamples have no match, or nothing else")
 
     def planned(self, tests: int) -> float:
         return findable(self.matches, len(self.cases), self.units.count(), tests)
@@ -288,8 +288,8 @@ class PairTest(Test):
     def worth(self) -> float: # nan where nothing changes
         "Estimate how many labels, drawn at random from the pool, say as much of the change as those of a sample."
         weights = random_resamples(self.all_weights[0], RESAMPLES, self.seed), self.all_weights[1:]
-        changes = [self.values(self.scores["tuned"], self.metric, weights=some) - self.values(self.scores["base"], self.metric, weights=some)
-                   for some in weights]
+        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled) - self.values(self.scores["base"], self.metric, weights=sampled)
+                   for sampled in weights]
         at_random, chosen = np.nanvar(changes, axis=1)
         return len(self.cases) * at_random / chosen if chosen else math.nan
 
@@ -309,7 +309,7 @@ class PairTest(Test):
 
     def case_details(self, rows) -> dict:
         "Return how far on the wrong side pairs are, and their scores."
-        sides = {f"wrong {when}": self.wrong(self.scores[model])[rows] for model, when in (("base", "before"), ("tuned", "after"))}
+        sides = {f"wrong {moment}": self.wrong(self.scores[model])[rows] for model, moment in (("base", "before"), ("tuned", "after"))}
         return sides | {model: self.scores[model][rows] for model in ("base", "tuned")}
 
 # %% ../../nbs/diagnosis/tests.ipynb #c66390ac
@@ -359,8 +359,8 @@ class QueryTest(Test):
 
     def case_details(self, rows) -> dict:
         "Return the ranks of the first relevant texts, and the texts that are first now."
-        before, after = (first_rank(self.levels(self.scores[model]))[rows] for model in ("base", "tuned"))
-        return {"rank before": before, "rank after": after, "instead": self.first_texts(self.scores["tuned"], rows)}
+        base, tuned = (first_rank(self.levels(self.scores[model]))[rows] for model in ("base", "tuned"))
+        return {"rank before": base, "rank after": tuned, "instead": self.first_texts(self.scores["tuned"], rows)}
 
     def by_query(self, scores, metric: str) -> np.ndarray: # (queries,)
         "Compute a metric of each query."
@@ -405,13 +405,13 @@ class PooledTest(CandidateTest):
 
     def levels(self, scores) -> rankings.Levels: # of a query without a relevant text, one that is not ranked
         query = self.file.frame["query"].to_numpy()
-        lacking = np.flatnonzero(np.bincount(query, self.labels) == 0)
+        unanswered = np.flatnonzero(np.bincount(query, self.labels) == 0)
         return rankings.candidate_levels(
-            np.append(query, lacking), np.append(self.labels, np.ones(len(lacking), int)), np.append(scores, np.full(len(lacking), -math.inf)))
+            np.append(query, unanswered), np.append(self.labels, np.ones(len(unanswered), int)), np.append(scores, np.full(len(unanswered), -math.inf)))
 
     def values(self, scores, metric, rows=slice(None)) -> np.ndarray: # (1 + RESAMPLES,)
         "Compute the base's metric on the queries that differ, and add another model's change on all."
-        values, base = (super(PooledTest, self).values(own, metric, rows) for own in (scores, self.scores.get("base", scores)))
+        values, base = (super(PooledTest, self).values(model_scores, metric, rows) for model_scores in (scores, self.scores.get("base", scores)))
         return base + self.file.sample.differing * (values - base)
 
 
@@ -443,9 +443,9 @@ class RetrievalTest(QueryTest):
         for case in frame.drop_duplicates("query").to_dict("records"):
             first = [self.scores[model].first[case["query"]] for model in ("base", "tuned")]
             excluded_texts = relevant[case["query"]] | {case.get("itself", -1)}
-            others = dict.fromkeys(place for place in np.concatenate(first).tolist() if place not in excluded_texts)
-            about = {"query": case["query"], "left": case["left"], "label": 0, "line": case["line"]}
-            rows += [about | {"right": self.file.corpus[place], "document": place} for place in others]
+            distractors = dict.fromkeys(place for place in np.concatenate(first).tolist() if place not in excluded_texts)
+            shared = {"query": case["query"], "left": case["left"], "label": 0, "line": case["line"]}
+            rows += [shared | {"right": self.file.corpus[place], "document": place} for place in distractors]
         table = pd.DataFrame(rows).sort_values(["query", "label"], ascending=[True, False], kind="stable")
         table["label"] = (table.label > 0).astype(int)
         table["query"] = pd.factorize(table["query"])[0]

@@ -75,8 +75,8 @@ class TrainingPairs:
         key = corpus.share, corpus.share_seed # whatever the method
         if key != self.key:
             file = self.file if corpus.share == 1 else sample(self.file, *key)
-            about = {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}
-            self.key, self.latest = key, (file_tokens(self.base, file, self.loss), about)
+            facts = {"path": file.path, "sha256": file.sha256, "fingerprint": file.rows_sha256, "pairs": len(file)}
+            self.key, self.latest = key, (file_tokens(self.base, file, self.loss), facts)
         return self.latest
 
 
@@ -97,22 +97,22 @@ class FilesTask(Task):
         self.pairs = TrainingPairs(self.base, self.files["train"], self.loss)
 
     def data(self, run: RunConfig):
-        tokens, about = self.pairs.tokenize(run.corpus)
-        return tokens, {"train": about}
+        tokens, facts = self.pairs.tokenize(run.corpus)
+        return tokens, {"train": facts}
 
     def train(self, run: RunConfig) -> Trained:
         "Train the encoder of a run. Raise `TrainingFailed`."
         identity = self.base.fingerprint
         if not run.method.trained:
             return Trained(self.base.model, identity)
-        tokens, about = self.data(run)
+        tokens, facts = self.data(run)
         model = deep_copy(self.base.model)
         texts = None
         if run.method.texts:
             texts = self.texts.texts
-            about["held texts"] = self.texts.facts()
+            facts["held texts"] = self.texts.facts()
         course = fine_tune(model, self.base.model, tokens, run.method, run.training, run.seed, texts=texts, watch=True)
-        return Trained(model, identity, curve_summary(course.history), about, {"prompts": list(self.base.prefixes)})
+        return Trained(model, identity, curve_summary(course.history), facts, {"prompts": list(self.base.prefixes)})
 
     def base_of(self, run: RunConfig):
         return self.base.model
@@ -125,22 +125,22 @@ class FilesTask(Task):
         test = self.tests[name]
         keys = {}
         for part, rows in parts_of(test, self.disjoint).items():
-            behind = "" if part == WHOLE else f"[{part}]"
+            suffix = "" if part == WHOLE else f"[{part}]"
             cases = slice(None) if rows is None else rows
-            keys |= {metric + behind: (metric, cases) for metric in test.metrics}
+            keys |= {metric + suffix: (metric, cases) for metric in test.metrics}
         return keys
 
     def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
         "Measure a model on a test: metrics, their values on resamples, which all runs share, and whether all scores are one."
         title = f"{run.method.name}, seed {run.seed}, on {name}"
         scores = test.score({title: replace(self.base, model=model)})[title]
-        same = tested.extra.setdefault("one score", [])
+        flat = tested.extra.setdefault("one score", [])
         if has_one_score(scores):
-            same.append(name)
+            flat.append(name)
         values = {key: test.measured(scores, *part) for key, part in self._parts(name).items()}
-        tested.metrics[name] = {metric: one.value for metric, one in values.items()}
+        tested.metrics[name] = {metric: measurement.value for metric, measurement in values.items()}
         tested.replicates[name] = {
-            metric: [None if np.isnan(value) else float(value) for value in one.resampled] for metric, one in values.items()}
+            metric: [None if np.isnan(value) else float(value) for value in measurement.resampled] for metric, measurement in values.items()}
         tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
@@ -152,11 +152,11 @@ def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, w
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
     for test in record["config"]["evaluate"]:
-        about = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
-        about["one score"] = test in record["extra"][f"one score{suffix}"]
+        keys = {"method": method.name, "strength": method.strength, "seed": record["seed"], "test": test}
+        keys["one score"] = test in record["extra"][f"one score{suffix}"]
         for row in results_of(record, test + suffix):
             metric, _, part = row["metric"].removesuffix("]").partition("[")
-            rows.append(about | row | {"part": part or WHOLE, "metric": metric})
+            rows.append(keys | row | {"part": part or WHOLE, "metric": metric})
     return rows
 
 
@@ -249,8 +249,8 @@ class Trials:
         trainings = [run for run in missing if run.method.trained]
         workers = self.workers or cores()
         if trainings:
-            before = missing[:missing.index(trainings[0]) + 1]
-            first = run_all(before, self.store, workers=1, progress=False, task=self.task)
+            preceding = missing[:missing.index(trainings[0]) + 1]
+            first = run_all(preceding, self.store, workers=1, progress=False, task=self.task)
             seconds = max((record["seconds"] for record in first.records.values()), default=0.)
             if seconds * (len(trainings) - 1) < WORTH_WORKERS:
                 workers = 1

@@ -44,11 +44,11 @@ def replace_words(
     if substitutes.keys().isdisjoint(words_of(text)):
         return text
 
-    def other(match):
+    def substitute(match):
         word = match.group()
         return substitutes.get(_key(word), word)
 
-    text_after = (_ASCII_WORD if text.isascii() else WORD).sub(other, text)
+    text_after = (_ASCII_WORD if text.isascii() else WORD).sub(substitute, text)
     return " ".join(text_after.split())
 
 
@@ -75,18 +75,18 @@ WORDS_AT_ONCE = 2**14 # each text counted as the longest beside it
 
 def _stretches(texts: list[str]):
     "Split texts into as many at a time as memory should hold; a long one is alone."
-    some = []
+    stretch = []
     longest = 0
     for text in texts:
         words = len(words_of(text))
         longest = max(longest, words)
-        if some and (len(some) == TEXTS_AT_ONCE or longest * (len(some) + 1) > WORDS_AT_ONCE):
-            yield some
-            some = []
+        if stretch and (len(stretch) == TEXTS_AT_ONCE or longest * (len(stretch) + 1) > WORDS_AT_ONCE):
+            yield stretch
+            stretch = []
             longest = words
-        some.append(text)
-    if some:
-        yield some
+        stretch.append(text)
+    if stretch:
+        yield stretch
 
 
 def _table_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray:
@@ -96,9 +96,9 @@ def _table_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray:
     slot = np.where(owner < 0, max_words, owner) # the last one takes what belongs to no word
     places = torch.from_numpy(slot)[..., None]
     parts = torch.zeros(n, max_words + 1, width).scatter_add(1, places.expand_as(vectors), vectors)
-    whole = vectors.sum(1, keepdim=True)
-    rest = whole - parts[:, :max_words]
-    return (1 - torch.cosine_similarity(whole, rest, dim=2)).numpy()
+    total = vectors.sum(1, keepdim=True)
+    remainder = total - parts[:, :max_words]
+    return (1 - torch.cosine_similarity(total, remainder, dim=2)).numpy()
 
 
 def _masked_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray:
@@ -115,8 +115,8 @@ def _masked_word_importance(scorer, tokens, owner, max_words: int) -> np.ndarray
         way = "mask"
     except EncoderError: # there is no token for it
         way = "delete"
-    without = embed(scorer.model, intervene(scorer.model, copies, is_masked, way))
-    cosines = (embed(scorer.model, tokens)[row] * without).sum(1)
+    masked_vectors = embed(scorer.model, intervene(scorer.model, copies, is_masked, way))
+    cosines = (embed(scorer.model, tokens)[row] * masked_vectors).sum(1)
     out[row, word] = 1 - cosines.numpy()
     return out
 
@@ -133,19 +133,19 @@ def word_importance(
     out = []
     measure = _table_word_importance if is_plain_table(scorer.model) else _masked_word_importance
     with tqdm(total=len(texts), desc=title, unit=" texts", disable=not progress, leave=False) as bar:
-        for some in _stretches(texts):
-            tokens = tokenize(scorer.model, some, prompt=scorer.prefix)
-            owners = word_owners(scorer, [scorer.prefix + text for text in some], tokens)
-            most = int(owners.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
-            values = measure(scorer, tokens, owners, most)
-            for text, row, owner in zip(some, values, owners):
+        for stretch in _stretches(texts):
+            tokens = tokenize(scorer.model, stretch, prompt=scorer.prefix)
+            owners = word_owners(scorer, [scorer.prefix + text for text in stretch], tokens)
+            longest = int(owners.max(initial=-1)) + 1 # words of the longest text, as far as tokens belong to them
+            values = measure(scorer, tokens, owners, longest)
+            for text, row, owner in zip(stretch, values, owners):
                 shares = np.full(len(words_of(text)), np.nan)
                 visible = np.unique(owner[owner >= 0])
                 visible = visible[visible < len(shares)]
                 shares[visible] = np.maximum(row[visible], 0)
                 total = np.nansum(shares)
                 out.append(shares / total if total > 0 else shares)
-            bar.update(len(some))
+            bar.update(len(stretch))
     return out
 
 
@@ -159,8 +159,8 @@ def importance_by_word(
 ) -> pd.DataFrame: # rows: words, the largest gain first; `places`, `base`, `tuned`, `change`, `moved`
     "Average the fraction of a text's importance that falls on each word."
     words = list(chain.from_iterable(map(words_of, texts)))
-    nothing = np.empty(0)
-    shares = {"base": np.concatenate([*base, nothing]), "tuned": np.concatenate([*tuned, nothing])}
+    empty = np.empty(0)
+    shares = {"base": np.concatenate([*base, empty]), "tuned": np.concatenate([*tuned, empty])}
     by_word = pd.DataFrame({"word": words, **shares}).dropna().groupby("word")
     table = by_word.mean()
     table.insert(0, "places", by_word.size())
@@ -196,10 +196,10 @@ def label_ties(
     words: list[str],
 ) -> pd.DataFrame: # a row a word: pairs that have it on `both` sides or `one`, and the fraction of matches among these
     "Count how words go with the label; the fraction is nan where there is no such pair."
-    both = pairs.left.multiply(pairs.right).tocsr()
-    one = pairs.left + pairs.right - 2 * both
+    shared = pairs.left.multiply(pairs.right).tocsr()
+    singles = pairs.left + pairs.right - 2 * shared
     table = pd.DataFrame(index=list(pairs.vocabulary))
-    for name, has in (("both", both), ("one", one)):
+    for name, has in (("both", shared), ("one", singles)):
         total = has.T @ np.ones(len(pairs.labels))
         table[name] = total
         table[f"matches {name}"] = (has.T @ pairs.labels) / np.where(total, total, np.nan)
@@ -209,7 +209,7 @@ def label_ties(
 def shared_tie(pairs: WordPairs, words: list[str]) -> tuple[int, float]: # pairs; share of matches, nan for none
     "Count the pairs that share at least one of some words, and the fraction of matches among them."
     places = [pairs.vocabulary[word] for word in words if word in pairs.vocabulary]
-    both = pairs.left[:, places].multiply(pairs.right[:, places])
-    count = both @ np.ones(len(places))
+    shared = pairs.left[:, places].multiply(pairs.right[:, places])
+    count = shared @ np.ones(len(places))
     labels = pairs.labels[count > 0]
     return len(labels), float(labels.mean()) if len(labels) else np.nan

@@ -200,24 +200,24 @@ def _header(columns: list[str]) -> Header:
     names = {fold_name(name): name for name in columns}
     labels = labels_among(names.values())
     negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
-    others = {low: name for low, name in names.items() if name not in labels and not NUMBER_OF_ROW.fullmatch(low)}
-    beside = [low for low in names if negatives and POSITIVE_BEGIN.fullmatch(low)]
-    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in beside or POSITIVE if {left, right} <= names.keys()]
+    unlabeled = {low: name for low, name in names.items() if name not in labels and not NUMBER_OF_ROW.fullmatch(low)}
+    positives = [low for low in names if negatives and POSITIVE_BEGIN.fullmatch(low)]
+    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in positives or POSITIVE if {left, right} <= names.keys()]
     usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
-    sides = matches + usual or _by_side(others)
-    if labels and not sides and len(others) == 2:
-        sides = [tuple((name,) for name in others.values())]
+    sides = matches + usual or _by_side(unlabeled)
+    if labels and not sides and len(unlabeled) == 2:
+        sides = [tuple((name,) for name in unlabeled.values())]
     return Header(sides, matches, labels, negatives)
 
 
 def roles(columns: list[str], form: str | None = None) -> list[Columns]: # several: names of several ways to read it
     "Return the roles of columns in each form that they make; matches without labels make one where nothing else does."
     header = _header(columns)
-    ways = {name: one.ways(header) for name, one in FORMS.items()}
+    ways = {name: spec.ways(header) for name, spec in FORMS.items()}
     unlabeled = ways.pop("retrieval")
     if form == "retrieval" and unlabeled:
         return unlabeled
-    return ways.get(form) or [way for some in ways.values() for way in some] or unlabeled[:len(header.matches)]
+    return ways.get(form) or [way for readings in ways.values() for way in readings] or unlabeled[:len(header.matches)]
 
 
 def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
@@ -259,9 +259,9 @@ def check_header(path: str, options: Options) -> None:
     table = first_cells(place)
     if not table or ROW_ID in table:
         return
-    where = part or options.where
-    if where:
-        column_and_value(path, [*table], where)
+    row_filter = part or options.where
+    if row_filter:
+        column_and_value(path, [*table], row_filter)
     if not options.columns:
         _only_way(path, table, options)
     _check_names(path, [*table], options.names)
@@ -271,7 +271,7 @@ def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
     "Tell whether cells are lists of candidates, the match among most of them."
     if not len(cells) or not cells.map(lambda cell: isinstance(cell, list)).all():
         return False
-    return sum(any(match in cell for match in (own if isinstance(own, list) else [own])) for cell, own in zip(cells, matches)) > len(cells) / 2
+    return sum(any(match in cell for match in (positives if isinstance(positives, list) else [positives])) for cell, positives in zip(cells, matches)) > len(cells) / 2
 
 
 def _holds_texts(cells: Sequence) -> bool:
@@ -314,12 +314,12 @@ def _example(frame: Mapping[str, Sequence], options: Options) -> str: # frame: a
     if sides:
         texts = [sides[0][0][0], sides[0][1][0]]
     values = {column: len({*map(str, frame[column])}) for column in columns if column not in texts}
-    others = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
+    label_columns = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
     if len(texts) < 2:
         return ""
     if options.form == "retrieval":
         return ",".join(texts[:2])
-    return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + others[:1])
+    return ",".join(texts[:3] if len(texts) > 2 else texts[:2] + label_columns[:1])
 
 
 def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Columns:
@@ -341,8 +341,8 @@ def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Col
 
 def _unused_columns(frame: pd.DataFrame, columns: Columns, options: Options) -> list[pd.Series]:
     "Return the columns that have no role and number no rows."
-    where, *_ = (options.where or "").partition("=")
-    role_names = {*columns.names, *options.names, where}
+    filter_column, *_ = (options.where or "").partition("=")
+    role_names = {*columns.names, *options.names, filter_column}
     return [cells for column, cells in frame.items() if column not in role_names and not _numbers_rows(column, cells)]
 
 
@@ -367,28 +367,28 @@ def _check_unlabeled(name: str, frame: pd.DataFrame, columns: Columns, options: 
 
 def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> str:
     "List the columns that are not used, with their values where these are few."
-    further = [visible(cells.name) + describe_values(cells) for cells in _unused_columns(frame, columns, options)]
-    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in further) else ""
-    return f"not used: {', '.join(further)}{advice}" if further else ""
+    descriptions = [visible(cells.name) + describe_values(cells) for cells in _unused_columns(frame, columns, options)]
+    advice = "; --where COLUMN=VALUE chooses rows" if any(", " in column for column in descriptions) else ""
+    return f"not used: {', '.join(descriptions)}{advice}" if descriptions else ""
 
 
 def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     "Return the roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
-    left, right, *others = options.columns
-    if not others and options.form != "retrieval":
-        others = labels_among(column for column in frame if column not in options.columns)
-        if len(others) > 1:
-            there = " and ".join(map(repr, others))
-            raise DataError(f"{name}: the columns {there} may hold labels; name one of them, --columns {left},{right},{others[0]}")
-    if not others:
+    left, right, *extra_columns = options.columns
+    if not extra_columns and options.form != "retrieval":
+        extra_columns = labels_among(column for column in frame if column not in options.columns)
+        if len(extra_columns) > 1:
+            listing = " and ".join(map(repr, extra_columns))
+            raise DataError(f"{name}: the columns {listing} may hold labels; name one of them, --columns {left},{right},{extra_columns[0]}")
+    if not extra_columns:
         return Columns("retrieval", (left,), (right,))
-    third = frame[others[0]]
-    is_label = options.form == "pairs" or (options.match, options.match_from) != (None, None) or labels_among(others[:1])
+    third = frame[extra_columns[0]]
+    is_label = options.form == "pairs" or (options.match, options.match_from) != (None, None) or labels_among(extra_columns[:1])
     is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
     has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
-    if options.form == "candidates" or len(others) > 1 or has_texts:
-        return Columns("candidates", (left,), (right,), None, tuple(others))
-    return Columns("pairs", (left,), (right,), others[0])
+    if options.form == "candidates" or len(extra_columns) > 1 or has_texts:
+        return Columns("candidates", (left,), (right,), None, tuple(extra_columns))
+    return Columns("pairs", (left,), (right,), extra_columns[0])
 
 
 # ---------------------------------------------------------------- rows of labeled pairs
@@ -396,9 +396,9 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
 def grades_advice(numbers) -> str:
     "Name a round threshold that is none of the grades, near the middle of them."
     grades = {float(number) for number in numbers if abs(number) <= MOST}
-    low, below, middle, above, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
+    low, lower, middle, upper, high = np.linspace(min(grades, default=0), max(grades, default=0), 5)
     for digits in range(-6, 7):
-        for threshold in np.round([middle, above, below], digits):
+        for threshold in np.round([middle, upper, lower], digits):
             if low < threshold < high and threshold not in grades:
                 return f"; grades are read by --match-from {threshold:g} (match_from={threshold:g})"
     return ""
@@ -486,10 +486,10 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
         raise DataError(f"{name}: {LISTS.format(*lists)}")
     left, right = one_text(name, frame, columns.left), one_text(name, frame, columns.right)
     labels = labels_of(name, frame[columns.label], options)
-    why = "pairs without a label"
+    reason = "pairs without a label"
     if options.other_to is not None:
-        why = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
-    left_out = {why: labels.isna().sum()}
+        reason = f"pairs with a grade between {options.other_to:g} and {options.match_from:g}"
+    left_out = {reason: labels.isna().sum()}
     pairs = pd.DataFrame({"left": left, "right": right, "label": labels, "line": frame.index}, dtype=object)
     if options.group:
         pairs["group"] = groups_in(name, frame[options.group])
@@ -497,11 +497,11 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
         pairs[model] = finite(name, frame[column], f"column {column!r}: a finite score is expected")
     pairs = pairs[labels.notna()].reset_index(drop=True).astype({"label": int, "line": int})
     if pairs.empty:
-        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), why)}")
+        raise DataError(f"{name}: none of {len(frame):,} pairs is left: {counted(len(frame), reason)}")
     if pairs.label.nunique() < 2:
-        there = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
-        lacking = f"; {counted(labels.isna().sum(), why)} left out" if labels.isna().any() else ""
-        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {there}){lacking}")
+        label_texts = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
+        remark = f"; {counted(labels.isna().sum(), reason)} left out" if labels.isna().any() else ""
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {label_texts}){remark}")
     return Rows(pairs, left_out)
 
 
@@ -588,5 +588,5 @@ FORMS = {
 
 def formats() -> str:
     "Name the formats of files."
-    *names, last = dict.fromkeys(one.title for one in FORMATS.values())
+    *names, last = dict.fromkeys(entry.title for entry in FORMATS.values())
     return f"{', '.join(names)} or {last}"

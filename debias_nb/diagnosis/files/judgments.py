@@ -42,8 +42,8 @@ def _check_columns(name: str, frame: pd.DataFrame, title: str, columns: list[str
     if not len(frame.columns):
         raise DataError(f"{name}: no {title}")
     if not {*columns} <= {*frame}:
-        there = ", ".join(map(repr, frame.columns[:8]))
-        raise DataError(f"{name}: {title} are expected, in columns {', '.join(columns)}; found {there}")
+        header = ", ".join(map(repr, frame.columns[:8]))
+        raise DataError(f"{name}: {title} are expected, in columns {', '.join(columns)}; found {header}")
 
 
 def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -53,8 +53,8 @@ def _texts(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     ids, bare = frame[key].map(as_id), frame["text"]
     check(name, frame[key], ids.notna(), "an id is expected")
     check(name, bare, bare.map(lambda cell: cell is None or isinstance(cell, str)), "a text is expected")
-    whole = list(map(with_title, frame["title"], bare)) if "title" in frame else bare.fillna("").str.strip()
-    return frame.assign(line=frame.index, bare=bare, text=whole).set_index(ids)
+    full_texts = list(map(with_title, frame["title"], bare)) if "title" in frame else bare.fillna("").str.strip()
+    return frame.assign(line=frame.index, bare=bare, text=full_texts).set_index(ids)
 
 
 def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
@@ -106,10 +106,10 @@ def read_splits(path: Path, split: str | None) -> pd.DataFrame | None:
 def _files_by_role(path: Path, roles: tuple[str, ...]) -> dict[str, list[Path]]:
     "Find the files of a folder. Raises `DataError` where a role has none."
     files = {role: _files_of(path, role) for role in roles}
-    missing = [role for role, some in files.items() if not some]
+    missing = [role for role, paths in files.items() if not paths]
     if missing:
-        there = ", ".join(sorted(visible(file.name) for file in path.iterdir())[:8])
-        raise DataError(f"{path}: no {' and no '.join(missing)} among its files ({there}); {HOLDS}")
+        listing = ", ".join(sorted(visible(file.name) for file in path.iterdir())[:8])
+        raise DataError(f"{path}: no {' and no '.join(missing)} among its files ({listing}); {HOLDS}")
     return files
 
 
@@ -177,8 +177,8 @@ def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
 def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: there is none
     "Find the document that is the query itself: the same id and the same text except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
-    own = corpus.iloc[place]
-    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, own.text, own.bare)]
+    entry = corpus.iloc[place]
+    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text, entry.bare)]
     return np.where((place >= 0) & is_same, place, -1)
 
 
@@ -197,8 +197,8 @@ def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd
     no_text = ~no_query & (judgments.place < 0)
 
     def lack(row):
-        what, key, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
-        return f"{what} {quoted(key)} is not in {table.attrs['name']}, or has nothing to read there"
+        kind, key, table = ("query", row["query"], queries) if row.asks < 0 else ("text", row.document, corpus)
+        return f"{kind} {quoted(key)} is not in {table.attrs['name']}, or has nothing to read there"
 
     is_lost = no_query | no_text
     if is_lost.sum() > tolerated(len(judgments)):

@@ -19,8 +19,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
     paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
-        there = f": {', '.join(sorted(places))}" if places else _files_found(Path(folder))
-        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}{there}")
+        listing = f": {', '.join(sorted(places))}" if places else _files_found(Path(folder))
+        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}{listing}")
     scores = {}
     for path in paths:
         values = json_values(path, read_text(path))
@@ -53,20 +53,20 @@ def _files_found(folder: Path) -> str:
 
 def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]: # of `read_results` by folder -> a column a folder, and how many were matched so
     "Put the scores of both folders side by side; an unknown version of the data is that of the other folder, where it has one alone."
-    taken = 0
+    count = 0
     named = {}
-    for name, own in scores.items():
-        others = pd.concat([other for key, other in scores.items() if key != name]).index.to_frame(index=False)
-        others = others[others.revision != UNKNOWN].drop_duplicates()
-        known = others.groupby(KEY[:3]).revision.agg(list).to_dict()
+    for name, table in scores.items():
+        rival_keys = pd.concat([rival for key, rival in scores.items() if key != name]).index.to_frame(index=False)
+        rival_keys = rival_keys[rival_keys.revision != UNKNOWN].drop_duplicates()
+        revisions_by_key = rival_keys.groupby(KEY[:3]).revision.agg(list).to_dict()
         keys = []
-        for key in own.index:
-            there = known.get(key[:3], [])
-            is_taken = key[3] == UNKNOWN and len(there) == 1 and (*key[:3], there[0]) not in own.index
-            taken += is_taken
-            keys.append((*key[:3], there[0]) if is_taken else key)
-        named[name] = own.set_axis(pd.MultiIndex.from_tuples(keys, names=KEY))
-    return pd.concat(named, axis=1), taken
+        for key in table.index:
+            revisions = revisions_by_key.get(key[:3], [])
+            is_taken = key[3] == UNKNOWN and len(revisions) == 1 and (*key[:3], revisions[0]) not in table.index
+            count += is_taken
+            keys.append((*key[:3], revisions[0]) if is_taken else key)
+        named[name] = table.set_axis(pd.MultiIndex.from_tuples(keys, names=KEY))
+    return pd.concat(named, axis=1), count
 
 
 def names_in(names: list[str]) -> list[str]:

@@ -177,8 +177,8 @@ def read_pairs_file(
     options = options_from(columns, group, form, match, match_from, other_to, scores, where)
     is_path = isinstance(source, (str, os.PathLike))
     file = _read_file(str(source), options) if is_path else _read_table(source, name, options)
-    given = {option: getattr(options, option) for option in READING}
-    return replace(file, reading={option: value for option, value in given.items() if value not in (None, ())})
+    values = {option: getattr(options, option) for option in READING}
+    return replace(file, reading={option: value for option, value in values.items() if value not in (None, ())})
 
 
 def _read_table(source, name: str | None, options: Options) -> PairFile:
@@ -322,7 +322,7 @@ def _rows(name: str, table: pd.DataFrame | dict, options: Options) -> Rows:
 def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Options) -> PairFile:
     form, columns = (rows.columns.form, rows.columns.names) if rows.columns else ("retrieval", ())
     note = "; ".join(filter(None, [options.describe(rows), rows.note]))
-    left_out = {what: int(count) for what, count in rows.left_out.items() if count}
+    left_out = {reason: int(count) for reason, count in rows.left_out.items() if count}
     ids = rows.corpus.index if "query_id" in rows.frame else None
     return PairFile(
         name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None)

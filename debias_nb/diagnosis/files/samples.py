@@ -102,12 +102,12 @@ def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `rig
 
     Raise `DataError` naming the line of a row that is not as it was drawn, for a file next to it that is missing or was changed,
     and where there is no label yet."""
-    about = _read_sidecar(path)
-    rows = pd.DataFrame.from_dict(about.pop("rows"), "index")
+    metadata = _read_sidecar(path)
+    rows = pd.DataFrame.from_dict(metadata.pop("rows"), "index")
     ids = table[ROW_ID]
-    own = pd.Series(_ids(about, table), table.index)
-    own = own.where(own.isin(rows.index), own.str.removeprefix(LETTER)) # of tables that were written before ids had a letter
-    is_drawn = ids.isin(rows.index) & ~ids.duplicated() & (ids == own)
+    expected = pd.Series(_ids(metadata, table), table.index)
+    expected = expected.where(expected.isin(rows.index), expected.str.removeprefix(LETTER)) # of tables that were written before ids had a letter
+    is_drawn = ids.isin(rows.index) & ~ids.duplicated() & (ids == expected)
     check(path, ids, is_drawn, "a row as it was drawn is expected, once and with its two texts")
     cases = rows.loc[ids].set_axis(table.index)
     has_label = table.label.str.strip() != ""
@@ -122,4 +122,4 @@ def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `rig
     last = rows.index.get_indexer(ids[has_label]).max() + 1
     count = int(has_label.sum())
     left_out = {"rows without a label": len(rows) - count, "rows above the last label without one": int(last - count)}
-    return Sample(about, cases, {what: number for what, number in left_out.items() if number})
+    return Sample(metadata, cases, {reason: number for reason, number in left_out.items() if number})
