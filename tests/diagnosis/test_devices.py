@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from multiprocessing import get_context
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from debias_nb import processes
 from debias_nb import EncoderError
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis import models as scoring
+from debias_nb.encoders.tokens import single_thread
 from debias_nb.diagnosis.models import load_model, pair_scores, search_corpus
 from debias_nb.runs.runner import cores
 from debias_nb.trainer import training_arguments
@@ -48,26 +50,41 @@ class Corpus:
     frame = made.some_pairs(12).assign(query=range(12), document=range(12), label=1)
 
 
+@pytest.fixture
+def forked(monkeypatch):
+    "Processes begin as copies of this one, with its libraries, for which those that sentence-transformers starts take seconds each."
+    context = get_context("fork")
+    monkeypatch.setattr(torch.multiprocessing, "get_context", lambda method=None: context)
+    with single_thread(): # a copy has no threads of its parent's
+        yield
+
+
+PAIRS = made.some_pairs(200)
+LEFT, RIGHT = ([f"{text} {i}" for i, text in enumerate(PAIRS[side])] for side in ("left", "right"))
+
+
 @pytest.mark.slow
-def test_scores_are_those_of_one_process(folders, monkeypatch):
+def test_processes_that_import_their_libraries_give_the_same_scores(folders):
+    alone, several = (pair_scores({"table": load_model(folders["table"], device)}, LEFT[:20], RIGHT[:20])["table"] for device in ("cpu", TWO))
+    np.testing.assert_allclose(several, alone, atol=2e-6)
+
+
+def test_scores_are_those_of_one_process(folders, forked, monkeypatch):
     "Up to the last decimal of a score: other batches round otherwise."
     monkeypatch.setattr(scoring, "BLOCK", 70)
     alone = {name: load_model(folder, "cpu") for name, folder in folders.items()}
     several = {name: load_model(folder, TWO) for name, folder in folders.items()}
-    pairs = made.some_pairs(200)
-    left, right = ([f"{text} {i}" for i, text in enumerate(pairs[side])] for side in ("left", "right"))
-    expected, scores = (pair_scores(scorers, left, right) for scorers in (alone, several))
+    expected, scores = (pair_scores(scorers, LEFT, RIGHT) for scorers in (alone, several))
     assert list(scores) == list(folders)
     for name, values in scores.items():
         np.testing.assert_allclose(values, expected[name], atol=2e-6)
     expected, levels = (search_corpus(scorers, Corpus, first=dict.fromkeys(folders, 3)) for scorers in (alone, several))
     for name in folders:
         assert np.array_equal(levels[name].n_better, expected[name].n_better) and np.array_equal(levels[name].first, expected[name].first)
-    assert pair_scores({"base": alone["base"]}, left[:3], left[:3])["base"].tolist() == [1, 1, 1], "in this process again"
+    assert pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist() == [1, 1, 1], "in this process again"
 
 
-@pytest.mark.slow
-def test_what_a_process_cannot_do_is_told(folders):
+def test_what_a_process_cannot_do_is_told(folders, forked):
     fragile = SentenceTransformer(modules=[*made.load(folders["base"]), Fragile()], device="cpu")
     scorer = load_model(fragile, TWO)
     with pytest.raises(EncoderError, match="devices: cpu, cpu: MemoryError: three texts are too many"):
