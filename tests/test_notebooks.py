@@ -230,10 +230,19 @@ def test_lab_starts_no_language_server(monkeypatch):
     for name in ("lab", "outputs", "notebooks"): # the configuration takes them out
         monkeypatch.setitem(sys.modules, name, sys.modules[name])
     text = lab.CONFIGURATION.format(tools=str(ROOT / "tools"))
-    config = SimpleNamespace(FileContentsManager=SimpleNamespace(), LanguageServerManager=SimpleNamespace(), ServerApp=SimpleNamespace())
+    parts = ("FileContentsManager", "LanguageServerManager", "ServerApp", "LabApp")
+    config = SimpleNamespace(**{name: SimpleNamespace() for name in parts})
     monkeypatch.setattr(sys, "argv", ["jupyter-lab", str(TABLE)])
     exec(text, {"c": config})
     assert config.LanguageServerManager.autodetect is False and config.ServerApp.root_dir == str(ROOT)
+    assert (ROOT / config.LabApp.default_url.removeprefix("/lab/tree/")).is_file()
+
+
+def test_what_lab_is_told_of_its_look_are_settings_that_it_has():
+    for plugin, values in lab.LOOK.items():
+        package, _, name = plugin.partition(":")
+        schema = Path(sys.prefix) / "share/jupyter/lab/schemas" / package / f"{name}.json"
+        assert {*values} <= {*json.loads(schema.read_text("utf-8"))["properties"]}, plugin
 
 
 @pytest.mark.parametrize("here, words, is_root", [

@@ -5,7 +5,8 @@ those that it has stored: Lab writes counts, times and the version of Python int
 out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The kernel
 has the name that nbdev writes into notebooks. No language server is started, which would check the types of the whole tree.
 Whichever notebook or folder of the clone it is begun with, Lab's root is the clone, so that links between notebooks, pages
-and pictures lead there.
+and pictures lead there. Begun without a notebook it opens README.md; Markdown is shown as it is meant, not as its source,
+and nothing is asked about news.
 """
 import json
 import re
@@ -28,9 +29,16 @@ from lab import clean_before_saving, root_of
 root = root_of(sys.argv[1:])
 if root:
     c.ServerApp.root_dir = root
+    c.LabApp.default_url = "/lab/tree/README.md" # a notebook that is named goes before it
 c.FileContentsManager.pre_save_hook = clean_before_saving
 c.LanguageServerManager.autodetect = False # a type checker would take a gigabyte; those that you configure are started
 """
+
+
+LOOK = {
+    "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+}
 
 
 def root_of(words: list[str]) -> str: # words: of the command; "" for Jupyter's own choice
@@ -118,6 +126,9 @@ def settle() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = CONFIGURATION.format(tools=str(ROOT / "tools"))
     (folder / "jupyter_server_config.py").write_text(text, "utf-8")
+    look = Path(sys.prefix) / "share" / "jupyter" / "lab" / "settings"
+    look.mkdir(parents=True, exist_ok=True)
+    (look / "overrides.json").write_text(json.dumps(LOOK, indent=1), "utf-8")
 
 
 if __name__ == "__main__":
