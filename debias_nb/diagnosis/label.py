@@ -173,7 +173,7 @@ def label(
     """Choose which pairs to label, and write them as a table that `diagnose` reads.
 
     More are drawn of the pairs that either model scores high. What a label stands for is written next to the table. Intervals
-    then hold at a look after each 50 labels, for which they are wider, with 200 labels by 20%.
+    hold even if you look after every 50 labels; for that they are wider, by 20% with 200 labels.
 
     Parameters
     ----------

@@ -398,7 +398,7 @@ class Regularizer:
     `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask the
     base.
 
-    λ belongs to the loss. Start where the term has about 5% of the gradient, which is logged. On synthetic products that is
+    λ depends on the loss. Start where the term has about 5% of the gradient, which is logged. On synthetic products that is
     OutReg at 0.1 next to `CosineSimilarityLoss`, 0.3 next to `MultipleNegativesRankingLoss`, 1 with `MatryoshkaLoss` around
     that, 10 next to `CoSENTLoss`; ITVReg at 0.3 next to `CosineSimilarityLoss`, 3 next to `MultipleNegativesRankingLoss`, 10
     with `MatryoshkaLoss` around that, 100 next to `CoSENTLoss`.

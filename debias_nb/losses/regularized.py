@@ -32,7 +32,7 @@ class Regularized(torch.nn.Module):
     For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share` and shows it in its
     table: the norm of the term's weighted gradient over the sum of all terms' norms. Near 0 the term has no effect: raise its
     weight. Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each of some losses;
-    a term that stays below 0.1% of the gradient in 30 steps, or below 1% in 100, is warned of. Losses with a gradient cache
+    you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache
     log no shares.
 
     Parameters

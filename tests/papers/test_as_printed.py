@@ -129,7 +129,7 @@ def test_a_setting_stands_once(copy):
 def test_every_page_of_a_table_tells_which_settings_differ(path):
     name = f"{path.parent.name}/{path.stem}"
     page = (ROOT / "reports" / page_path(name)).read_text("utf-8")
-    profile = re.search(r"this differs? at `(\w+)`", page)[1]
+    profile = re.search(r"differs? at `(\w+)`", page)[1]
     assert key_deviations(name, profile).partition(" ([all")[0] in page
     comparisons = comparisons_of(path.parent.name, [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
     mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one) and profile in one.differing}

@@ -141,13 +141,17 @@ def query_counts(records: list[dict], test: str) -> pd.DataFrame: # a row a corp
 FEW_QUERIES = 30 # with fewer, one query moves a score by more than three points
 
 
-def degenerate_tests(records: list[dict], test: str) -> str: # records: of one table; empty where no test is so small
-    "Say which tests of authors have so few queries that their scores mean little."
-    counts = query_counts(records, test)
-    few = counts[counts["fewest queries"] < FEW_QUERIES]
+def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of one table; corpus -> its fewest queries
+    "Find the corpora whose test of authors has so few queries that its scores mean little."
+    fewest = query_counts(records, test).set_index("corpus")["fewest queries"]
+    return fewest[fewest < FEW_QUERIES].to_dict()
+
+
+def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
+    "Say which tests of authors mean little, and why."
     return " ".join(
-        f"The test of {one.corpus} is degenerate: with {one.fewest} queries, one query is {100 / one.fewest:.1f} points of R@8."
-        for one in few.rename(columns={"fewest queries": "fewest"}).itertuples())
+        f"The test of {corpus} is degenerate: with {count} queries, one query is {100 / count:.1f} points of R@8."
+        for corpus, count in small_tests(records, test).items())
 
 
 DIARY = ("effective size", "largest", "right answers", "conflicting", "fitted loss")

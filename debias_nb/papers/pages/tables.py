@@ -346,7 +346,7 @@ def shared_texts(
     if not texts:
         return ""
     enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    return f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that changes](../studies/new_data.ipynb)."
+    return f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that changes](../studies/new_data.ipynb#overlap)."
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
