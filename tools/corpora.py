@@ -379,8 +379,8 @@ def convert(
             raise given.told(e) from None
         made = sorted(Path(work).iterdir())
         conversion = Conversion(
-            dataset=name, settings=settings, counts=counts, sources={str(path): Pin.of(path) for path in given.used},
-            files={path.name: Pin.of(path) for path in made})
+            dataset=name, settings=settings, counts=counts, sources={str(path): Pin.from_path(path) for path in given.used},
+            files={path.name: Pin.from_path(path) for path in made})
         for path in made:
             there = target / path.name
             if there.exists() and sha256_of(there) != conversion.files[path.name].sha256:
