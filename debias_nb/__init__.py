@@ -61,12 +61,13 @@ def _hint(name: str) -> str:
         return closest(name, _HOMES)
     defined = re.compile(rf"^(?:def|class) ({re.escape(name)})\b", re.M | re.I)
     for path in sorted(folder.rglob("*.py")):
-        found = defined.search(path.read_text("utf-8"))
-        if found:
+        match = defined.search(path.read_text("utf-8"))
+        if match:
             place = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
-            return f"; it is in {place}: from {place} import {found[1]}"
-    near = [known for known in _HOMES if known[0].casefold() == name[0].casefold()] # a slip is rarely in the first letter
-    return closest(name, near) or "; the papers' words and their names here stand in nbs/names.ipynb"
+            return f"; it is in {place}: from {place} import {match[1]}"
+    first = name[0].casefold() # a slip is rarely in the first letter
+    candidates = [promised for promised in _HOMES if promised[0].casefold() == first]
+    return closest(name, candidates) or "; the papers' words and their names here stand in nbs/names.ipynb"
 
 
 def __getattr__(name: str):

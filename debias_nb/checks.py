@@ -20,12 +20,12 @@ class Interrupted(UserError):
 
 
 @contextmanager
-def stoppable(what: str, then: str = "finished runs are kept, and the same cell goes on from there"):
+def stoppable(activity: str, consequence: str = "finished runs are kept, and the same cell goes on from there"):
     "Say in a sentence that a cell was stopped, and what comes then. Raises `Interrupted`."
     try:
         yield
     except KeyboardInterrupt:
-        raise Interrupted(f"{what} was interrupted; {then}") from None
+        raise Interrupted(f"{activity} was interrupted; {consequence}") from None
 
 
 class ConfigError(UserError, ValueError):
@@ -62,12 +62,12 @@ def visible(text: str) -> str:
     return STEERING.sub(lambda match: repr(match.group())[1:-1], text)
 
 
-def counted(count: int, what: str) -> str: # what: begins with a plural
+def counted(count: int, noun: str) -> str: # noun: begins with a plural
     "Return a count and what is counted, in the singular for one."
-    noun, _, rest = what.partition(" ")
+    word, _, qualifier = noun.partition(" ")
     if count == 1:
-        noun = noun.removesuffix("ies") + "y" if noun.endswith("ies") else noun.removesuffix("s")
-    return f"{count:,} {noun} {rest}".rstrip()
+        word = word.removesuffix("ies") + "y" if word.endswith("ies") else word.removesuffix("s")
+    return f"{count:,} {word} {qualifier}".rstrip()
 
 
 def closest(word: str, names) -> str:
@@ -83,10 +83,10 @@ def nearest(word: str, names) -> str:
     return closest(word, names) or f" (known: {', '.join(map(repr, names))})"
 
 
-def check_known(what: str, name, names, error: type[Exception] = ValueError) -> None:
+def check_known(kind: str, name, names, error: type[Exception] = ValueError) -> None:
     "Raise `error` with the nearest name if a name is none of the known ones."
     if name not in names:
-        raise error(f"no {what} {quoted(name)}{nearest(str(name), names)}")
+        raise error(f"no {kind} {quoted(name)}{nearest(str(name), names)}")
 
 
 INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below that of the parameters
@@ -99,12 +99,12 @@ def check_injected() -> None:
     `RunnerError` with the nearest name; outside of a notebook nothing is checked."""
     import __main__
     cells = getattr(__main__, "In", [])
-    injected = [cell for cell in cells if cell.startswith(INJECTED)]
-    if not injected:
+    parameter_cells = [cell for cell in cells if cell.startswith(INJECTED)]
+    if not parameter_cells:
         return
     import ast
     declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
-    names = [target.id for line in _lines(injected[-1]) if isinstance(line, ast.Assign) for target in line.targets if isinstance(target, ast.Name)]
+    names = [target.id for line in _lines(parameter_cells[-1]) if isinstance(line, ast.Assign) for target in line.targets if isinstance(target, ast.Name)]
     for name in names:
         check_known("parameter called", name, declared, RunnerError)
 
@@ -172,12 +172,12 @@ def check_one_each(
     name: str,
     values, # tensor
     n: int,
-    of: str, # what there are n of
+    item: str, # what there are n of
 ) -> None:
     "Check that values have shape (n,). Raises `ValueError`."
     if values.shape != (n,):
         got = tuple(values.shape)
-        raise ValueError(f"{name} must have shape ({n},), one for each {of}, got {got}")
+        raise ValueError(f"{name} must have shape ({n},), one for each {item}, got {got}")
 
 
 def check_features(

@@ -42,11 +42,11 @@ def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dic
     path = Path(folder or "").expanduser() / name
     if not folder or not path.is_file():
         return entries
-    own = load(path)
-    twice = sorted(own.keys() & entries.keys())
+    additions = load(path)
+    twice = sorted(additions.keys() & entries.keys())
     if twice:
         raise ConfigError(f"{path}: {twice[0]!r} is a name of the package; your own need another name")
-    return entries | own
+    return entries | additions
 
 
 def cache_dir(
@@ -110,7 +110,7 @@ def each_key_once(pairs: list[tuple]) -> dict: # pairs: as `json.loads` gives th
 DEEPEST = 50 # lists and mappings within one another
 
 
-def _check_depth(text: str, where: str) -> None:
+def _check_depth(text: str, source: str) -> None:
     "Raise `ConfigError` for a text of YAML that would take more of the stack than there is."
     depth = 0
     for event in yaml.parse(text, Loader=StrictLoader):
@@ -120,20 +120,20 @@ def _check_depth(text: str, where: str) -> None:
             depth -= 1
         if depth > DEEPEST:
             line = event.start_mark.line + 1
-            raise ConfigError(f"{where}: line {line}: more than {DEEPEST} lists or mappings within one another")
+            raise ConfigError(f"{source}: line {line}: more than {DEEPEST} lists or mappings within one another")
 
 
-def parse_yaml(text: str, where: str): # where: what a message begins with
+def parse_yaml(text: str, source: str): # source: what a message begins with
     "Read the value of a text of YAML strictly. Raise `ConfigError` if it has none."
     try:
-        _check_depth(text, where)
+        _check_depth(text, source)
         return yaml.load(text, Loader=StrictLoader)
     except ConfigError:
         raise
     except yaml.YAMLError as e:
-        raise ConfigError(f"{where}: {e}") from None
+        raise ConfigError(f"{source}: {e}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as e: # a date that does not exist, a list as a key
-        raise ConfigError(f"{where}: no value of YAML: {e}") from None
+        raise ConfigError(f"{source}: no value of YAML: {e}") from None
 
 
 def check_regular(path: str | Path, error: type[Exception]) -> None:
@@ -164,17 +164,17 @@ def once_per_state(
 ): # the same function, which reads a file again only when its size or its time of change differ
     "Cache what a function makes of a file."
     @functools.lru_cache(maxsize=512)
-    def load_state(path, state, *further):
-        return load(path, *further)
+    def load_state(path, state, *arguments):
+        return load(path, *arguments)
 
     @functools.wraps(load)
-    def load_once(path, *further):
+    def load_once(path, *arguments):
         try:
             status = os.stat(path)
         except OSError:
-            return load(path, *further)
+            return load(path, *arguments)
         state = (status.st_size, status.st_mtime_ns)
-        return load_state(Path(path).absolute(), state, *further)
+        return load_state(Path(path).absolute(), state, *arguments)
 
     return load_once
 
@@ -204,8 +204,9 @@ class Strict(BaseModel):
         wrong = []
         fields = cls.model_fields # asked for once: pydantic looks it up anew each time
         for key in [key for key in values if key not in fields]:
-            why = PydanticCustomError("unknown", "unknown key{hint}", {"hint": _nearest(str(key), tuple(fields))})
-            wrong.append(InitErrorDetails(type=why, loc=(key,), input=values))
+            hint = _nearest(str(key), tuple(fields))
+            error_type = PydanticCustomError("unknown", "unknown key{hint}", {"hint": hint})
+            wrong.append(InitErrorDetails(type=error_type, loc=(key,), input=values))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return values
@@ -224,9 +225,9 @@ class Settings(Strict):
     @model_validator(mode="after")
     def _fits(self):
         "Raise `ValueError` with the first rule that is broken."
-        for wrong, why in self.rules():
+        for wrong, message in self.rules():
             if wrong:
-                raise ValueError(why)
+                raise ValueError(message)
         return self
 
     def rules(self) -> Iterator[tuple]: # (what is true where a rule is broken, the rule)
@@ -238,9 +239,9 @@ class Settings(Strict):
 
     def owner_rules(self, owners: dict[str, tuple[str, ...]], owner: str) -> Iterator[tuple]:
         "Refuse settings that would be ignored, since they belong to another owner than this one."
-        for other, names in owners.items():
-            if other != owner:
-                yield self.non_defaults(*names), f"`{'`, `'.join(self.non_defaults(*names))}` belongs to {other}"
+        for candidate, names in owners.items():
+            if candidate != owner:
+                yield self.non_defaults(*names), f"`{'`, `'.join(self.non_defaults(*names))}` belongs to {candidate}"
 
 
 UNSAID = {"finished", "failed", "dict", "list", "float"} # kinds of records and of JSON, which pydantic names in the places of mistakes
@@ -249,12 +250,12 @@ UNSAID = {"finished", "failed", "dict", "list", "float"} # kinds of records and 
 def in_words(mistake: ErrorDetails) -> str:
     "Explain a mistake, beginning with the field; a long value is cut."
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNSAID) # e.g. `methods.0.name`
-    what = mistake["msg"].removeprefix("Value error, ")
+    message = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
-        what = "required, and not there"
+        message = "required, and not there"
     elif not isinstance(mistake["input"], dict):
-        what = f"{what}, got {quoted(mistake['input'])}"
-    return f"{place}: {what}" if place else what
+        message = f"{message}, got {quoted(mistake['input'])}"
+    return f"{place}: {message}" if place else message
 
 
 def explain(error: ValidationError, source: str) -> str:

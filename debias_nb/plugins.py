@@ -12,5 +12,5 @@ def _is_here(module: str) -> bool: # a leaf may be taken off
 @lru_cache
 def plugins(group: str) -> tuple[EntryPoint, ...]: # in the order of their names
     "List the entry points of a group whose package is here."
-    found = [point for point in entry_points(group=group) if _is_here(point.module)]
-    return tuple(sorted(found, key=lambda point: point.name))
+    points = [point for point in entry_points(group=group) if _is_here(point.module)]
+    return tuple(sorted(points, key=lambda point: point.name))

@@ -39,10 +39,10 @@ def rank() -> int:
 
 def unwrap(model):
     "Return the model inside DistributedDataParallel or torch.compile."
-    inside = model._modules
-    while "_orig_mod" in inside or "module" in inside:
-        model = inside.get("_orig_mod") or inside["module"]
-        inside = model._modules
+    modules = model._modules
+    while "_orig_mod" in modules or "module" in modules:
+        model = modules.get("_orig_mod") or modules["module"]
+        modules = model._modules
     return model
 
 
@@ -53,8 +53,8 @@ def gather_rows(
     if not is_distributed():
         return rows
     from sentence_transformers.util.distributed import all_gather
-    own = torch.tensor([len(rows)], device=rows.device)
-    sizes = all_gather(own).tolist()
+    size = torch.tensor([len(rows)], device=rows.device)
+    sizes = all_gather(size).tolist()
     if len(set(sizes)) > 1: # which the function below does not look at
         counts = ", ".join(map(str, sizes))
         raise ValueError(f"processes with batches of {counts} rows: this loss needs equal ones (dataloader_drop_last=True)")
@@ -99,13 +99,13 @@ def broadcast_number(
 
 
 def refuse_several(
-    what: str,         # that cannot be done in several processes
-    why: str,          # and what to do instead
+    subject: str,         # that cannot be done in several processes
+    reason: str,          # and what to do instead
     error=ValueError,  # the class that is raised
 ) -> None:
     "Raise an error if several processes train together."
     if processes() > 1:
-        raise error(f"{what} cannot be trained in {processes()} processes: {why}")
+        raise error(f"{subject} cannot be trained in {processes()} processes: {reason}")
 
 
 @cache # one thread is enough

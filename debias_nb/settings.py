@@ -272,5 +272,5 @@ class EncoderConfig(Settings):
                 is_learned and self.kind not in ("alignment", "static"),
             "`dtype` fp64 belongs to alignment networks": self.dtype == "fp64" and not is_network,
         }
-        for why, is_broken in wrong.items():
-            yield is_broken, f"encoder {self.name!r}: {why}"
+        for rule, is_broken in wrong.items():
+            yield is_broken, f"encoder {self.name!r}: {rule}"

@@ -97,15 +97,15 @@ class ApartMatches(DefaultBatchSampler):
         order = torch.randperm(len(self.left), generator=self.generator).tolist()
         batches = [([], set(), set()) for _ in range(len(self))]
         n = len(batches)
-        others = []
+        free_rows = []
         for row in order:
             if self.shares(row):
                 start = int(torch.randint(n, (1,), generator=self.generator))
                 self._place(row, batches, chain(range(start, n), range(start)))
             else:
-                others.append(row)
+                free_rows.append(row)
         for rows, *_ in batches: # the others meet no match of theirs anywhere
             room = self.batch_size - len(rows)
-            rows += others[:room]
-            del others[:room]
+            rows += free_rows[:room]
+            del free_rows[:room]
         yield from (rows for rows, *_ in batches if rows)

@@ -163,7 +163,7 @@ class Page(HTMLParser):
 
 def pin(folder):
     "Write the hashes of a folder's files next to them, as a conversion does: runs take no others."
-    pins = {path.name: Pin.of(path) for path in folder.iterdir()}
+    pins = {path.name: Pin.from_path(path) for path in folder.iterdir()}
     note = Conversion(dataset=folder.name, settings={}, counts={}, sources={}, files=pins)
     (folder / CONVERSION_FILE).write_text(note.model_dump_json())
 

@@ -37,8 +37,8 @@ class ArticleError(ValueError):
 
 def repository() -> str:
     "Return the address of the committed files."
-    own = settings()
-    return f"{own['git_url']}/blob/{own['branch']}"
+    config = settings()
+    return f"{config['git_url']}/blob/{config['branch']}"
 
 
 def absolute(text: str, address: str) -> str:
@@ -89,11 +89,11 @@ def without_names(content: bytes) -> bytes:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
         return content
-    own = settings()
+    config = settings()
     names = {
-        own["git_url"]: ANONYMOUS, own["doc_host"] + own["doc_baseurl"]: ANONYMOUS, own["doc_host"]: "https://anonymous.example",
-        f"{own['user']}/{own['repo']}": "anonymous/artifact", own["author_email"]: "anonymous@example.org",
-        own["author"]: "Anonymous authors", own["author"][:1].lower() + own["author"][1:]: "anonymous authors"}
+        config["git_url"]: ANONYMOUS, config["doc_host"] + config["doc_baseurl"]: ANONYMOUS, config["doc_host"]: "https://anonymous.example",
+        f"{config['user']}/{config['repo']}": "anonymous/artifact", config["author_email"]: "anonymous@example.org",
+        config["author"]: "Anonymous authors", config["author"][:1].lower() + config["author"][1:]: "anonymous authors"}
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(name, names[name])
     return text.encode("utf-8")

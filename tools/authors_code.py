@@ -74,11 +74,11 @@ class Clone:
 
 def added_file(diff: str, path: str) -> str:
     "Return a file that a diff adds. Raises `CloneError`."
-    _, found, rest = diff.partition(f"+++ b/{path}\n")
+    _, found, addition = diff.partition(f"+++ b/{path}\n")
     if not found:
         raise CloneError(f"the diff does not add {path}")
     lines = []
-    for line in rest.splitlines()[1:]: # behind the line that counts them
+    for line in addition.splitlines()[1:]: # behind the line that counts them
         if not line.startswith("+"):
             break
         lines.append(line[1:])

@@ -36,10 +36,10 @@ class Source:
 
     def files(self, *patterns: str) -> list[Path]: # patterns: of names, `*` for anything
         "All files with such a name. Raises `DataError` where there is none."
-        there = [self.root]
+        candidates = [self.root]
         if self.root.is_dir():
-            there = sorted(path for path in self.root.rglob("*") if path.is_file())
-        found = [path for path in there if any(map(path.match, patterns))]
+            candidates = sorted(path for path in self.root.rglob("*") if path.is_file())
+        found = [path for path in candidates if any(map(path.match, patterns))]
         if not found:
             raise DataError(f"{self.root}: there is no file called {' or '.join(patterns)}; unpack archives first")
         self.used += found
@@ -99,15 +99,15 @@ def convert_forum(source: Source, folder: Path) -> dict[str, float]: # -> counts
 
 def _write_pairs(folder, part, rows) -> dict[str, float]: # rows: label, left, right
     "A file of labeled pairs, read again, and counted; a pair with an empty question is left out."
-    whole = [row for row in rows if row[1].strip() and row[2].strip()]
+    complete = [row for row in rows if row[1].strip() and row[2].strip()]
     path = folder / f"{part}.tsv"
-    write_lines(path, ("\t".join(map(str, row)) for row in whole))
+    write_lines(path, ("\t".join(map(str, row)) for row in complete))
     positives = int(read_pairs(path).labels.sum())
     return {
-        f"{part} pairs": len(whole),
+        f"{part} pairs": len(complete),
         f"{part} positives": positives,
-        f"{part} negatives to a positive": round((len(whole) - positives) / max(1, positives), 2),
-        f"{part} pairs with an empty question, left out": len(rows) - len(whole),
+        f"{part} negatives to a positive": round((len(complete) - positives) / max(1, positives), 2),
+        f"{part} pairs with an empty question, left out": len(rows) - len(complete),
     }
 
 
@@ -152,8 +152,8 @@ def _glue_rows(path) -> tuple[list, int]: # label, left, right of each; how many
         return LABELS[row["is_duplicate"]], row["question1"], row["question2"]
 
     rows = list(parsed_rows(path, lines, read))
-    whole = [row for row in rows if row]
-    return whole, len(rows) - len(whole)
+    complete = [row for row in rows if row]
+    return complete, len(rows) - len(complete)
 
 
 def convert_qqp(source: Source, folder: Path) -> dict[str, float]:
@@ -180,7 +180,7 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
             shutil.copyfile(path, folder / name)
     titles = read_lf(folder, source.root.name)
     read = ("queries read", "items read", "pairs read", "queries", "items", "pairs", "queries without a category")
-    counts = {what: titles.counts[what] for what in read if what in titles.counts}
+    counts = {key: titles.counts[key] for key in read if key in titles.counts}
     return counts | {"test queries": int(titles.published.sum())}
 
 
@@ -195,13 +195,13 @@ def convert_asnq(source: Source, folder: Path) -> dict[str, float]:
         return row["question"], row["sentence"], _ASNQ[row["label"]]
 
     rows = list(parsed_lines(source.file("train.tsv"), read))
-    whole = [row for row in rows if row[0].strip() and row[1].strip()]
-    write_lines(folder / "asnq-train.tsv", ("\t".join(map(str, row)) for row in whole))
+    complete = [row for row in rows if row[0].strip() and row[1].strip()]
+    write_lines(folder / "asnq-train.tsv", ("\t".join(map(str, row)) for row in complete))
     return {
-        "train questions": len({question for question, *_ in whole}),
-        "train candidates": len(whole),
-        "train positives": sum(label for *_, label in whole),
-        "blank candidates, left out": len(rows) - len(whole),
+        "train questions": len({question for question, *_ in complete}),
+        "train candidates": len(complete),
+        "train positives": sum(label for *_, label in complete),
+        "blank candidates, left out": len(rows) - len(complete),
     }
 
 
@@ -326,12 +326,12 @@ def compared(conversion: Conversion) -> list[tuple[str, float, float | None, str
     "The counts of a corpus next to those of the paper."
     rows = []
     printed = PRINTED.get(conversion.dataset, {})
-    for what, here in conversion.counts.items():
-        known = printed.get(what)
+    for label, count in conversion.counts.items():
+        known = printed.get(label)
         said = ""
         if known is not None:
-            said = "as printed" if abs(here - known) <= NEAR * known else "not as printed"
-        rows.append((what, here, known, said))
+            said = "as printed" if abs(count - known) <= NEAR * known else "not as printed"
+        rows.append((label, count, known, said))
     return rows
 
 
@@ -379,12 +379,12 @@ def convert(
             raise given.told(e) from None
         made = sorted(Path(work).iterdir())
         conversion = Conversion(
-            dataset=name, settings=settings, counts=counts, sources={str(path): Pin.of(path) for path in given.used},
-            files={path.name: Pin.of(path) for path in made})
+            dataset=name, settings=settings, counts=counts, sources={str(path): Pin.from_path(path) for path in given.used},
+            files={path.name: Pin.from_path(path) for path in made})
         for path in made:
-            there = target / path.name
-            if there.exists() and sha256_of(there) != conversion.files[path.name].sha256:
-                raise DataError(f"{there} is there already, with other contents: move it away")
+            destination = target / path.name
+            if destination.exists() and sha256_of(destination) != conversion.files[path.name].sha256:
+                raise DataError(f"{destination} is there already, with other contents: move it away")
         target.mkdir(exist_ok=True)
         for path in made:
             os.replace(path, target / path.name)
@@ -403,9 +403,9 @@ def main(
     except (DataError, OSError) as e:
         typer.echo(f"corpora: {visible(str(e))}", err=True)
         raise typer.Exit(2) from None
-    for what, here, printed, said in compared(made):
+    for label, count, printed, said in compared(made):
         paper = "" if printed is None else f"; the paper: {printed:,}, {said}"
-        typer.echo(f"{visible(what)}: {here:,}{paper}")
+        typer.echo(f"{visible(label)}: {count:,}{paper}")
     for kind, pins in (("read", made.sources), ("written", made.files)):
         for file, pin in pins.items():
             typer.echo(visible(f"{kind} {file}: {pin.bytes:,} bytes, sha256 {pin.sha256}"))

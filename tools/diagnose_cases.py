@@ -56,7 +56,7 @@ CASES = {
 
 
 RESTRICTED = ("quora",) # corpora whose texts may not be offered here; see LICENCES.md
-OF_WORDS = [f"{side} {when}" for side in ("left", "right") for when in ("before", "after")] # columns of `flips`
+OF_WORDS = [f"{side} {moment}" for side in ("left", "right") for moment in ("before", "after")] # columns of `flips`
 
 
 def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is changed
@@ -141,8 +141,8 @@ def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a 
     if best:
         results = [Result(**row | {"like": row["test"] == like}) for row in best["results"]]
         shares = [Averaged(best["share"], best["mean"], results)]
-    decides, others = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
-    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=others)
+    decides, extra = (results_of(verdicts[rows], like) for rows in (verdicts.decides, ~verdicts.decides))
+    return decide(decides, shares, margin=told["margin"], not_tested=told["not_tested"], other_metrics=extra)
 
 
 def from_twin(twin: dict, like: str): # like: the test that is like training
@@ -160,7 +160,7 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
     return made.Diagnosis(**parts | {
         "decision": decision,
         "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed),
-        "sentences": [said for own in tables(parts["verdicts"]).values() for said in changes.sentences(own)],
+        "sentences": [said for verdict_table in tables(parts["verdicts"]).values() for said in changes.sentences(verdict_table)],
         "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
         "flips": {name: flips_of(lost) for name, lost in twin["flips"].items()},
@@ -186,8 +186,8 @@ def listed() -> str:
     for name, case in CASES.items():
         twin = json.loads((OUT / f"{name}.json").read_text("utf-8"))
         trained = case.corpus if case.share == 1 else f"{100 * case.share:.0f}% of {case.corpus}"
-        how = ", tested by retrieval" if case.search else ""
-        parts.append(f"## {case.encoder}, trained on {trained}{how}")
+        addition = ", tested by retrieval" if case.search else ""
+        parts.append(f"## {case.encoder}, trained on {trained}{addition}")
         parts.append(f"**{twin['decision']['heading']}** [Page](./{name}.html) · [numbers](./{name}.json)")
         if (OUT / f"{name}.png").exists():
             parts.append(f"[![The first screen of this diagnosis](./{name}.png)](./{name}.html)")

@@ -36,9 +36,9 @@ SYMBOL = re.compile(r"(?<=^### )[\w.]+$", flags=re.M) # the heading that show_do
 def module_of(nb) -> str | None:
     "The module that a notebook exports, from `#| default_exp`."
     for cell in nb.cells:
-        own = flags(cell)
-        if "default_exp" in own:
-            return f"{settings()['lib_path']}.{own['default_exp']}"
+        cell_flags = flags(cell)
+        if "default_exp" in cell_flags:
+            return f"{settings()['lib_path']}.{cell_flags['default_exp']}"
     return None
 
 
@@ -85,8 +85,8 @@ def processed_notebooks() -> Path:
     shutil.rmtree(BUILD, ignore_errors=True)
     source = BUILD / "source"
     source.mkdir(parents=True)
-    own = (ROOT / "settings.ini").read_text("utf-8").rstrip()
-    (source / "settings.ini").write_text(f"{own}\nskip_procs = exec_show_docs\n", "utf-8")
+    config = (ROOT / "settings.ini").read_text("utf-8").rstrip()
+    (source / "settings.ini").write_text(f"{config}\nskip_procs = exec_show_docs\n", "utf-8")
     # nbdev reads its settings once, from here. It passes over a path with a dot in front of a folder: hence relative.
     with contextlib.chdir(source):
         from nbdev.serve import proc_nbs
@@ -160,10 +160,10 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
     config = settings()
     site = f"{config['doc_host']}{config['doc_baseurl']}/"
     folder = posixpath.dirname(source)
-    here = posixpath.dirname(names[source]) or "."
+    page_folder = posixpath.dirname(names[source]) or "."
 
     def seen_from_here(page, part):
-        return posixpath.relpath(page, here) + part
+        return posixpath.relpath(page, page_folder) + part
 
     def resolve(address):
         if address.startswith(site) and ".html" in address:
@@ -187,8 +187,8 @@ def symbol_heading(markdown: str, taken: set[str]) -> str: # taken: addresses of
     "Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own: `hinge`, `hinge_1`."
     def with_address(match):
         name = match[0].lower()
-        further = (f"{name}_{number}" for number in count(1))
-        address = next(one for one in chain([name], further) if one not in taken)
+        numbered = (f"{name}_{number}" for number in count(1))
+        address = next(candidate for candidate in chain([name], numbered) if candidate not in taken)
         taken.add(address)
         return f"{match[0]} {{ #{address} }}"
 
@@ -204,9 +204,9 @@ def with_mathml(markdown: str) -> str:
 
 def citing() -> str:
     "The page that says how to cite, from CITATION.cff."
-    about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    lines = [f"# How to cite\n\n{about['message']}\n", cited(about)]
-    lines += [cited(reference) for reference in about["references"]]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    lines = [f"# How to cite\n\n{citation['message']}\n", cited(citation)]
+    lines += [cited(reference) for reference in citation["references"]]
     return "\n".join([*lines, ""])
 
 
@@ -215,7 +215,7 @@ NAME = ("given-names", "family-names", "name") # of an author in CITATION.cff; a
 
 def cited(work: dict) -> str: # an entry of CITATION.cff
     "One line of a list of references."
-    authors = ", ".join(" ".join(one[part] for part in NAME if part in one) for one in work["authors"])
+    authors = ", ".join(" ".join(author[part] for part in NAME if part in author) for author in work["authors"])
     year = f" {work['year']}." if "year" in work else f" Version {work['version']}."
     link = f" <{work['url']}>" if "url" in work else ""
     note = f" ({work['notes']})" if "notes" in work else ""
@@ -232,7 +232,7 @@ def start(names: dict[str, str], shown: dict[str, set[str]]) -> str:
 
 def glossary() -> str:
     "The page that explains terms."
-    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda one: one[0].lower())]
+    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda entry: entry[0].lower())]
     return "\n".join(["# Glossary", "", *lines, ""])
 
 
@@ -312,18 +312,18 @@ def contents(names: dict[str, str]) -> list:
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
-    own = [names[f"nbs/{name}.ipynb"] for name in (
+    leading = [names[f"nbs/{name}.ipynb"] for name in (
         *(f"diagnosis/{name}" for name in ("check", "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs")),
         "losses/regularized")]
     advice = [f"reports/{name}.md" for name in ("diagnosis/WHAT_TO_DO", "studies/strength")]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
-        rooms.append({title: [page for page in pages if page not in own]})
+        rooms.append({title: [page for page in pages if page not in leading]})
     notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/") and is_of_paper(ROOT / source)]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [own[0], *advice, *own[1:], *(page for page in by_folder["reports/diagnosis"] if page not in advice), "readme.md", "reference.md"]},
+        {"Your own pairs": [leading[0], *advice, *leading[1:], *(page for page in by_folder["reports/diagnosis"] if page not in advice), "readme.md", "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers, *(page for page in by_folder["reports/studies"] if page not in advice)]},
         {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "answered"))]},
@@ -333,15 +333,15 @@ def contents(names: dict[str, str]) -> list:
 
 def configuration(names: dict[str, str]) -> dict:
     "What `mkdocs.yml` says of this version, beside what tools/site/mkdocs.yml says of all."
-    own = settings()
-    blob = f"{own['git_url']}/blob/{own['branch']}"
+    config = settings()
+    blob = f"{config['git_url']}/blob/{config['branch']}"
     return {
         "INHERIT": os.path.relpath(PARTS / "mkdocs.yml", BUILD),
         "docs_dir": "pages",
         "site_dir": "site",
         "nav": contents(names),
-        "copyright": f'debias-nb {own["version"]} · <a href="{blob}/LICENSE">Apache-2.0 license</a> · '
-                     f'<a href="{blob}/CITATION.cff">Cite it</a> · <a href="{own["git_url"]}">Source</a>',
+        "copyright": f'debias-nb {config["version"]} · <a href="{blob}/LICENSE">Apache-2.0 license</a> · '
+                     f'<a href="{blob}/CITATION.cff">Cite it</a> · <a href="{config["git_url"]}">Source</a>',
     }
 
 

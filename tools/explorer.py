@@ -110,7 +110,7 @@ def titles() -> dict[str, dict[str, str]]: # paper -> table -> what it is called
     "Of all tables: those of the paper by number, then ours by title."
     found = {}
     for paper in PAPERS:
-        called = {table.id: titled(one, table.id) for one in all_experiments(paper) for table in one.tables}
+        called = {table.id: titled(experiment, table.id) for experiment in all_experiments(paper) for table in experiment.tables}
         tables = sorted(called, key=lambda table: (not of_paper(table), *in_parts(called[table])))
         found[paper] = {table: called[table] for table in tables}
     return found

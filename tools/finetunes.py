@@ -113,8 +113,8 @@ def installed_facts() -> Facts:
     tasks = {}
     for task in mteb.get_tasks(**dict.fromkeys(EXCLUDED, False)):
         kind = type(task).__module__.split(".")[2] # mteb.tasks.<kind>.<language>
-        about = task.metadata
-        tasks[about.name] = TaskFacts(kind, list(about.modalities) == ["text"], items_of(about.descriptive_stats))
+        metadata = task.metadata
+        tasks[metadata.name] = TaskFacts(kind, list(metadata.modalities) == ["text"], items_of(metadata.descriptive_stats))
     return Facts(models, tasks, mteb.__version__)
 
 
@@ -166,19 +166,19 @@ def read_model(clone: Path, name: str) -> dict[str, Score]:
 def pairs(clone: Path, facts: Facts) -> Iterator[Pair]:
     "Yield each fine-tune with its base, where both have enough tasks in common."
     scores = {}
-    for name, about in sorted(facts.models.items()):
-        if about.base is None or about.base == name or is_left_out(about.base):
+    for name, card in sorted(facts.models.items()):
+        if card.base is None or card.base == name or is_left_out(card.base):
             continue
-        for model in (name, about.base):
+        for model in (name, card.base):
             if model not in scores:
                 scores[model] = read_model(clone, model)
-        if len(scores[name].keys() & scores[about.base].keys()) >= FEWEST:
-            yield Pair(name, about.base, scores[name], scores[about.base])
+        if len(scores[name].keys() & scores[card.base].keys()) >= FEWEST:
+            yield Pair(name, card.base, scores[name], scores[card.base])
 
 
-def is_same_size(one: float | None, other: float | None) -> bool:
+def is_same_size(first: float | None, second: float | None) -> bool:
     "Return whether two models have as many parameters, up to a tenth."
-    return bool(one and other) and abs(one - other) <= SAME_SIZE * other
+    return bool(first and second) and abs(first - second) <= SAME_SIZE * second
 
 
 def yes_or_no(holds: bool) -> str:
@@ -201,24 +201,24 @@ def named_languages(score: Score, subsets: list[tuple[str, str]]) -> str:
 
 def common_subsets(tuned: Score, base: Score) -> list[tuple[str, str]]:
     "Return the splits and subsets of which both models have a score: those of the test, or all where none of it is."
-    both = [subset for subset in tuned.subsets if subset in base.subsets]
-    return [subset for subset in both if subset[0] == TEST] or both
+    shared = [subset for subset in tuned.subsets if subset in base.subsets]
+    return [subset for subset in shared if subset[0] == TEST] or shared
 
 
 def row_of(pair: Pair, task: str, facts: Facts) -> dict | None:
     "Return a task of a pair as a row, or None where the two have no subset in common."
     tuned, base = pair.tuned_scores[task], pair.base_scores[task]
-    both = common_subsets(tuned, base)
-    if not both:
+    shared = common_subsets(tuned, base)
+    if not shared:
         return None
-    about, of_base = facts.models[pair.tuned], facts.models.get(pair.base, ModelFacts())
+    card, of_base = facts.models[pair.tuned], facts.models.get(pair.base, ModelFacts())
     of_task = facts.tasks.get(task, TaskFacts())
-    scores = [round(100 * fmean(one.subsets[subset] for subset in both), DECIMALS) for one in (base, tuned)]
-    same_size = yes_or_no(is_same_size(about.parameters, of_base.parameters))
+    scores = [round(100 * fmean(model.subsets[subset] for subset in shared), DECIMALS) for model in (base, tuned)]
+    same_size = yes_or_no(is_same_size(card.parameters, of_base.parameters))
     values = [
-        pair.tuned, pair.base, same_size, about.parameters, about.released, task, of_task.kind,
-        yes_or_no(of_task.is_text), of_task.items, named_languages(tuned, both), len(both),
-        declaration(about.training_sets, task), declaration(of_base.training_sets, task),
+        pair.tuned, pair.base, same_size, card.parameters, card.released, task, of_task.kind,
+        yes_or_no(of_task.is_text), of_task.items, named_languages(tuned, shared), len(shared),
+        declaration(card.training_sets, task), declaration(of_base.training_sets, task),
         *scores, tuned.version, base.version, yes_or_no(tuned.revision == base.revision)]
     return dict(zip(COLUMNS, values))
 

@@ -135,7 +135,7 @@ class Steps(HTMLParser):
             self.open.append(element)
 
     def handle_endtag(self, tag):
-        depth = max((depth for depth, one in enumerate(self.open) if one.tag == tag), default=0)
+        depth = max((depth for depth, opened in enumerate(self.open) if opened.tag == tag), default=0)
         if depth == 0: # it closes nothing
             return
         element = self.open[depth]
@@ -145,8 +145,8 @@ class Steps(HTMLParser):
 
     def formula(self, start: int, end: int):
         "Put MathML in place of an element with a formula; one with anything else stays."
-        inside = self.source[self.source.index(">", start) + 1:self.source.rindex("<", start, end)]
-        match = FORMULA.fullmatch(inside.strip())
+        content = self.source[self.source.index(">", start) + 1:self.source.rindex("<", start, end)]
+        match = FORMULA.fullmatch(content.strip())
         if match is not None:
             self.edit(start, end, mathml(match).replace(' display="block"', ' display="block" tabindex="0"', 1))
 
@@ -166,7 +166,7 @@ def changed_page(source: str, address: str) -> str: # source: its HTML; address:
     "Return a page with formulas as MathML, terms of the glossary as links where they are first said, and parts that a keyboard scrolls."
     glossary = None if address == GLOSSARY_PAGE else posixpath.relpath(GLOSSARY_PAGE, posixpath.dirname(address) or ".")
     parts, end = [], 0
-    for edit in sorted(Steps(source, glossary).edits, key=lambda one: (one.start, one.end)):
+    for edit in sorted(Steps(source, glossary).edits, key=lambda step: (step.start, step.end)):
         parts += [source[end:edit.start], edit.text]
         end = edit.end
     return "".join([*parts, source[end:]])

@@ -73,8 +73,8 @@ def cleaned(content: dict, stored: dict) -> dict: # of a notebook, and of its fi
         cell["source"] = joined(cell["source"])
         if cell["cell_type"] == "code":
             made = outputs.all_kept(cell["outputs"])
-            before = known.get(cell.get("id"), [])
-            cell["outputs"] = before if shown(before) == shown(made) else made
+            earlier_outputs = known.get(cell.get("id"), [])
+            cell["outputs"] = earlier_outputs if shown(earlier_outputs) == shown(made) else made
     return json.loads(notebooks.cleaned(nb))
 
 
@@ -108,7 +108,7 @@ def first_read(file: Path) -> First:
     return first
 
 
-def clean_before_saving(model: dict, path: str, contents_manager, **more) -> None: # as Jupyter calls it
+def clean_before_saving(model: dict, path: str, contents_manager, **options) -> None: # as Jupyter calls it
     "Clean a notebook of this project that is about to be saved; any other file is left as it is."
     file = Path(contents_manager.root_dir) / path.strip("/")
     if model["type"] == "notebook" and is_here(file):

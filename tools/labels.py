@@ -89,12 +89,12 @@ def trainings() -> list[Training]:
 
 # ---------------------------------------------------------------- shifts
 
-def test_pairs(name: str, most: int | None) -> LabeledPairs:
+def test_pairs(name: str, limit: int | None) -> LabeledPairs:
     "Load a test, or a random sample of its pairs."
     pairs = evaluation_pairs(name, None, None)
-    if most is None or len(pairs.labels) <= most:
+    if limit is None or len(pairs.labels) <= limit:
         return pairs
-    rows = np.sort(default_rng([SETTINGS["seed"], 1]).permutation(len(pairs.labels))[:most])
+    rows = np.sort(default_rng([SETTINGS["seed"], 1]).permutation(len(pairs.labels))[:limit])
     left, right = ([side[row] for row in rows] for side in (pairs.left, pairs.right))
     return LabeledPairs(name, left, right, pairs.labels[rows])
 
@@ -106,10 +106,10 @@ SCORE_DECIMALS = 6 # of a cosine, that float32 can tell
 def nearest(vectors: torch.Tensor) -> np.ndarray: # unit vectors -> (n, NEIGHBORS) places
     "Find the nearest others of each vector; of equally near ones the first. It is `neighbors` of the library, for vectors."
     places = []
-    for own in torch.arange(len(vectors)).split(ROWS):
-        scores = (vectors[own] @ vectors.T).double().round(decimals=SCORE_DECIMALS)
+    for block in torch.arange(len(vectors)).split(ROWS):
+        scores = (vectors[block] @ vectors.T).double().round(decimals=SCORE_DECIMALS)
         scores -= 1e-12 * torch.arange(len(vectors))
-        scores[range(len(own)), own] = -torch.inf
+        scores[range(len(block)), block] = -torch.inf
         places.append(scores.topk(NEIGHBORS).indices)
     return torch.cat(places).numpy()
 
@@ -124,14 +124,14 @@ class State:
 
 def state_of(model, encoder: EncoderConfig, pairs: LabeledPairs) -> State:
     "Measure one encoder on one test."
-    both = vectors(model, pairs.all_texts, encoder)
+    embeddings = vectors(model, pairs.all_texts, encoder)
     place = {text: row for row, text in enumerate(pairs.all_texts)}
     rows = np.array(list(place.values()))
     order = rows[default_rng([SETTINGS["seed"], 2]).permutation(len(rows))]
     sizes = [size for size in SETTINGS["samples"] if size <= len(rows)]
-    near = {size: nearest(both[order[:size]]) for size in sizes}
-    search = search_measures(both, pairs, search_among(pairs))
-    return State(side_cosines(both).round(6), near, search["ndcg10"])
+    neighbors = {size: nearest(embeddings[order[:size]]) for size in sizes}
+    search = search_measures(embeddings, pairs, search_among(pairs))
+    return State(side_cosines(embeddings).round(6), neighbors, search["ndcg10"])
 
 
 def shift_row(pairs: LabeledPairs, base: State, tuned: State) -> dict:
@@ -146,8 +146,8 @@ def shift_row(pairs: LabeledPairs, base: State, tuned: State) -> dict:
     row |= {"ap_change": ap[1] - ap[0]}
     row |= {"ndcg10_base": 100 * base.ndcg, "ndcg10_change": 100 * (tuned.ndcg - base.ndcg)}
     row["bound"] = 100 * largest_loss(base.scores, tuned.scores, labels.mean() - 1e-9, labels.mean() + 1e-9)
-    for size, near in base.neighbors.items():
-        row[f"changed_{size}"] = neighbor_churn(near, tuned.neighbors[size])
+    for size, neighbors in base.neighbors.items():
+        row[f"changed_{size}"] = neighbor_churn(neighbors, tuned.neighbors[size])
     return row
 
 
@@ -171,32 +171,32 @@ def shifts_of(plan: Training) -> tuple[list[dict], dict]: # rows; scores by test
     "Train, and compare each state with the base on each test."
     base, _ = base_encoder(plan.encoder)
     tests = {name: test_pairs(name, plan.most_pairs) for name in plan.tests}
-    before = {name: state_of(base, plan.encoder, pairs) for name, pairs in tests.items()}
-    rows, scores = [], {f"{name} base": state.scores for name, state in before.items()}
-    about = {"encoder": plan.encoder.name, "kind": plan.encoder.kind, "training": plan.corpus.name, "loss": plan.settings.loss}
+    base_states = {name: state_of(base, plan.encoder, pairs) for name, pairs in tests.items()}
+    rows, scores = [], {f"{name} base": state.scores for name, state in base_states.items()}
+    labels = {"encoder": plan.encoder.name, "kind": plan.encoder.kind, "training": plan.corpus.name, "loss": plan.settings.loss}
     for method, share, model in tuned_models(plan):
         for name, pairs in tests.items():
-            after = state_of(model, plan.encoder, pairs)
+            tuned_state = state_of(model, plan.encoder, pairs)
             is_trial = is_kept_back(plan.corpus.name) or is_kept_back(name)
             of_shift = {"method": method, "share": share, "test": name, "kept_back": int(is_trial)}
-            rows.append(about | of_shift | shift_row(pairs, before[name], after))
+            rows.append(labels | of_shift | shift_row(pairs, base_states[name], tuned_state))
             if (method, share) == ("Finetuned", 1):
-                scores[f"{name} tuned"] = after.scores
+                scores[f"{name} tuned"] = tuned_state.scores
     return rows, scores
 
 
 def clean_environment() -> dict:
     "Describe code and machine. Raise `SystemExit` where the code is not that of a commit."
-    about = environment()
-    if about["dirty"] is not False or git(ROOT, "status", "--porcelain", "--", "tools/labels.py"):
+    origin = environment()
+    if origin["dirty"] is not False or git(ROOT, "status", "--porcelain", "--", "tools/labels.py"):
         sys.exit("the code has changes that stand in no commit: commit them first")
-    return {name: about[name] for name in ("python", "packages", "commit", "platform", "cpu")}
+    return {name: origin[name] for name in ("python", "packages", "commit", "platform", "cpu")}
 
 
-def write_part(file: Path, rows: list[dict], about: dict) -> None:
+def write_part(file: Path, rows: list[dict], facts: dict) -> None:
     "Write the rows of one training, whole or not at all."
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, json.dumps({"environment": about, "rows": rows}, default=float))
+    write_whole(file, json.dumps({"environment": facts, "rows": rows}, default=float))
 
 
 def make_shifts() -> None:
@@ -205,11 +205,11 @@ def make_shifts() -> None:
         file = PARTS / "shifts" / f"{plan.name}.json"
         if file.exists():
             continue
-        about = clean_environment()
+        origin = clean_environment()
         rows, scores = shifts_of(plan)
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(file.with_suffix(".npz"), **scores)
-        write_part(file, rows, about)
+        write_part(file, rows, origin)
         print(f"{plan.name}: {len(rows)} shifts", flush=True)
 
 
@@ -225,19 +225,19 @@ class Pool:
     def change(self, rows=slice(None), weights=None): # a number, or one a row of weights
         "Compute the change of AUC(0.05)."
         labels = self.labels[rows]
-        before, after = (auc_at(labels, scores[rows], weights=weights) for scores in (self.base, self.tuned))
-        return after - before
+        base_areas, tuned_areas = (auc_at(labels, scores[rows], weights=weights) for scores in (self.base, self.tuned))
+        return tuned_areas - base_areas
 
 
 def thinned(pool: Pool, rate: float) -> Pool | None: # None: there are too few matches
     "Leave out matches or others at random, so that the rate is met, and no more pairs are there than a pool has."
-    matches, others = (np.flatnonzero(pool.labels == label) for label in (1, 0))
-    size = int(min(LABELS["pool"], len(matches) / rate, len(others) / (1 - rate)))
+    matches, negatives = (np.flatnonzero(pool.labels == label) for label in (1, 0))
+    size = int(min(LABELS["pool"], len(matches) / rate, len(negatives) / (1 - rate)))
     count = round(rate * size)
     if count < LABELS["fewest_matches"]:
         return None
     rng = default_rng([SETTINGS["seed"], 3])
-    rows = np.sort(np.concatenate([rng.permutation(matches)[:count], rng.permutation(others)[:size - count]]))
+    rows = np.sort(np.concatenate([rng.permutation(matches)[:count], rng.permutation(negatives)[:size - count]]))
     return Pool(pool.labels[rows], pool.base[rows], pool.tuned[rows])
 
 
@@ -256,17 +256,17 @@ def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndar
     weights = stratified_weights(strata[rows], sizes, LABELS["resamples"], seed)
     labels = pool.labels[rows]
     values = [auc_at(labels, scores[rows], weights=weights) for scores in (pool.tuned, pool.base)]
-    (after, *resampled_after), (before, *resampled_before) = values
+    (tuned_value, *resampled_after), (base_value, *resampled_before) = values
     with suppress(ValueError): # too many resamples lack a class
-        return paired([after], [before], [resampled_after], [resampled_before], units=len(rows))
+        return paired([tuned_value], [base_value], [resampled_after], [resampled_before], units=len(rows))
     return None
 
 
 def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray: # (orders,) nan: one class alone
     "Estimate the change of a pool by each of several samples, without intervals."
     weights = np.zeros((len(orders), len(pool.labels)))
-    for own, rows in zip(weights, orders):
-        own[rows] = stratified_weights(strata[rows], sizes, 0)[0]
+    for weight, rows in zip(weights, orders):
+        weight[rows] = stratified_weights(strata[rows], sizes, 0)[0]
     return pool.change(weights=weights)
 
 
@@ -276,13 +276,13 @@ def labeling(pool: Pool, strata: np.ndarray, orders: list[np.ndarray]) -> dict:
     truth = pool.change()
     errors = point_changes(pool, orders, strata, sizes) - truth
     intervals = [interval_of(pool, rows, strata, sizes, seed) for seed, rows in enumerate(orders[:LABELS["intervals"]])]
-    made = [one for one in intervals if one]
-    words = [decision_of(one) for one in made]
+    made = [interval for interval in intervals if interval]
+    words = [decision_of(interval) for interval in made]
     return {
         "squared_error": 1e4 * pd.Series(errors).pow(2).mean(),
         "without_value": int(np.isnan(errors).sum()), "intervals": len(made),
-        "covered": sum(one.low <= truth <= one.high for one in made),
-        "length": 100 * pd.Series([one.high - one.low for one in made], dtype=float).median(),
+        "covered": sum(interval.low <= truth <= interval.high for interval in made),
+        "length": 100 * pd.Series([interval.high - interval.low for interval in made], dtype=float).median(),
         "decided": sum(word != "cannot tell" for word in words),
         "wrong": sum(is_wrong(word, truth) for word in words)}
 
@@ -292,10 +292,10 @@ def orders_of(strata: np.ndarray, numbers: list[int]) -> list[np.ndarray]:
     return [sampling_order(strata, max(numbers), seed) for seed in range(LABELS["repetitions"])] if numbers else []
 
 
-def decision_of(one: Paired) -> str: # one of `stats.WORDS`
+def decision_of(comparison: Paired) -> str: # one of `stats.WORDS`
     "Decide by an interval alone as the statement does: it excludes zero, or else lies within the margin."
-    side = side_of(one.low, one.high, margin=0.)
-    return side or ("within the margin" if is_within(one.low, one.high, LABELS["margin"] / 100) else "cannot tell")
+    side = side_of(comparison.low, comparison.high, margin=0.)
+    return side or ("within the margin" if is_within(comparison.low, comparison.high, LABELS["margin"] / 100) else "cannot tell")
 
 
 def is_wrong(word: str, truth: float) -> bool:
@@ -309,13 +309,13 @@ def pools_of(plan: Training) -> list[dict]:
     scores = np.load(PARTS / "shifts" / f"{plan.name}.npz")
     rows = []
     for test in [name for name in LABELS["tests"] if name in plan.tests]:
-        whole = Pool(test_pairs(test, plan.most_pairs).labels, scores[f"{test} base"], scores[f"{test} tuned"])
+        full_pool = Pool(test_pairs(test, plan.most_pairs).labels, scores[f"{test} base"], scores[f"{test} tuned"])
         is_trial = is_kept_back(plan.corpus.name) or is_kept_back(test)
         for rate in LABELS["rates"]:
-            pool = thinned(whole, rate)
+            pool = thinned(full_pool, rate)
             if pool is None:
                 continue
-            about = {
+            facts = {
                 "encoder": plan.encoder.name, "training": plan.corpus.name, "test": test, "kept_back": int(is_trial), "rate": rate,
                 "pairs": len(pool.labels), "change": 100 * pool.change()}
             numbers = [number for number in LABELS["numbers"] if number <= len(pool.labels) / 2]
@@ -323,7 +323,7 @@ def pools_of(plan: Training) -> list[dict]:
                 orders = orders_of(strata, numbers)
                 for number in numbers:
                     samples = [order[:number] for order in orders]
-                    rows.append(about | {"labels": number, "way": way} | labeling(pool, strata, samples))
+                    rows.append(facts | {"labels": number, "way": way} | labeling(pool, strata, samples))
     return rows
 
 
@@ -332,8 +332,8 @@ def make_pools() -> None:
     for plan in trainings():
         file = PARTS / "pools" / f"{plan.name}.json"
         if plan.corpus.name in LABELS["trainings"] and plan.settings.loss == "mse" and not file.exists():
-            about = clean_environment()
-            write_part(file, pools_of(plan), about)
+            origin = clean_environment()
+            write_part(file, pools_of(plan), origin)
             print(f"{plan.name}: pools", flush=True)
 
 
@@ -358,9 +358,9 @@ def plainly_tuned(shifts: pd.DataFrame) -> pd.DataFrame:
 def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
     "Decide whether shifts up to a band allow an all-clear, of either metric: all of them, and those of plainly tuned encoders."
     parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
-    is_enough = all(len(own) >= SETTINGS[name] for name, own in parts.items())
+    is_enough = all(len(part) >= SETTINGS[name] for name, part in parts.items())
     is_rare = all(
-        (own[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for own in parts.values() for task in TASKS)
+        (part[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for part in parts.values() for task in TASKS)
     return high <= SETTINGS["threshold"] and is_enough and is_rare
 
 
@@ -385,9 +385,9 @@ def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of t
     for kind, size, (low, high) in itertools.product(NAMES, SETTINGS["samples"], bands):
         changed = shifts.get(f"changed_{size}", pd.Series(np.nan, shifts.index))
         is_inside = (changed > low) | ((low == 0) & (changed == 0))
-        own = shifts[(shifts.kind == kind) & is_inside & (changed <= high)]
-        if len(own):
-            rows.append({"kind": kind, "texts": size, "low": low, "is_clear": int(is_allowed(own, high)), "sentence": sentence_on(own)})
+        matching = shifts[(shifts.kind == kind) & is_inside & (changed <= high)]
+        if len(matching):
+            rows.append({"kind": kind, "texts": size, "low": low, "is_clear": int(is_allowed(matching, high)), "sentence": sentence_on(matching)})
     return pd.DataFrame(rows, columns=["kind", "texts", "low", "is_clear", "sentence"])
 
 

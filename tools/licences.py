@@ -41,8 +41,8 @@ def table(head: list[str], rows: list[list[str]]) -> str: # Markdown
 def packages(lock: dict[str, list[str]]) -> list[list[str]]: # name, version, licence
     "The packages of a lock that are installed here."
     installed = set()
-    for one in importlib.metadata.distributions():
-        installed.add(one.name.lower().replace("_", "-").replace(".", "-"))
+    for distribution in importlib.metadata.distributions():
+        installed.add(distribution.name.lower().replace("_", "-").replace(".", "-"))
     return [[name, parts[0], of_package(name)] for name, parts in sorted(lock.items()) if name in installed]
 
 
@@ -63,11 +63,11 @@ def render() -> str:
     parts = [
         HEAD,
         "## Data sets\n",
-        table(["data", "licence"], [*([about["title"], about["licence"]] for about in data.values()), scores]),
+        table(["data", "licence"], [*([entry["title"], entry["licence"]] for entry in data.values()), scores]),
         "## Encoders\n",
-        table(["encoder", "licence"], [[name, about["licence"]] for name, about in encoders.items()]),
+        table(["encoder", "licence"], [[name, entry["licence"]] for name, entry in encoders.items()]),
         "## Code that is compared with, and is not here\n",
-        table(["code", "licence"], [[f"{one['repository']}, commit {one['commit'][:7]}", NO_LICENCE] for one in code]),
+        table(["code", "licence"], [[f"{origin['repository']}, commit {origin['commit'][:7]}", NO_LICENCE] for origin in code]),
         "## Packages\n",
         NVIDIA,
         table(["package", "version", "licence"], packages(lock)),

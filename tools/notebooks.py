@@ -104,11 +104,11 @@ def is_plumbing(cell, of_paper: bool) -> bool:
     without its source (`#| echo: false`); in a paper notebook also what is long, or imports or defines something on the
     way to a table, unless it is tagged `shown`."""
     source = "".join(cell["source"])
-    own = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
+    directives = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
     if "shown" in cell["metadata"].get("tags", []):
         return False
-    if own & FOLDED or "parameters" in cell["metadata"].get("tags", []):
-        return not own.isdisjoint(FOLDED)
+    if directives & FOLDED or "parameters" in cell["metadata"].get("tags", []):
+        return not directives.isdisjoint(FOLDED)
     try:
         lines = ast.parse(source).body
     except SyntaxError: # a command of IPython

@@ -41,13 +41,13 @@ def readable(nb):
     resolve = resolver()
     shown = []
     for i, cell in enumerate(nb.cells):
-        own = flags(cell)
-        if own.keys() & {"hide", "default_exp"} or own.get("include") == "false":
+        cell_flags = flags(cell)
+        if cell_flags.keys() & {"hide", "default_exp"} or cell_flags.get("include") == "false":
             continue
         if cell.cell_type == "markdown":
             cell.source = relink(cell.source, resolve)
         if cell.cell_type == "code":
-            wanted = own.get("output") != "false"
+            wanted = cell_flags.get("output") != "false"
             cell.outputs = [output for output in cell.outputs if wanted and output.get("name") != "stderr"]
             if shows_picture(cell):
                 sys.exit(f"{SOURCE}: cell {i} shows a picture, and README.md has no place to keep one")

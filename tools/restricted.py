@@ -47,9 +47,9 @@ def keys_in(text: str) -> set[bytes]:
     words = words_of(text)
     found = {digest(words[i:i + LONG]) for i in range(len(words) - LONG + 1)}
     for part in APART.split(text):
-        own = words_of(part)
-        if SHORT <= len(own) < LONG:
-            found.add(digest(own))
+        part_words = words_of(part)
+        if SHORT <= len(part_words) < LONG:
+            found.add(digest(part_words))
     return found
 
 

@@ -45,7 +45,7 @@ def sentences(page: Path) -> list[str]:
 def experiment_names() -> re.Pattern:
     "Match every name of a method, and every label of an encoder or corpus, in the configurations."
     names = set()
-    for experiment in (one for paper in papers() for one in all_experiments(paper)):
+    for experiment in (found for paper in papers() for found in all_experiments(paper)):
         corpora = [corpus for block in experiment.blocks for corpus in block.corpora]
         named = [*experiment.methods, *experiment.encoders, *corpora]
         names.update(getattr(part, key, None) for part in named for key in ("name", "label"))

@@ -83,8 +83,8 @@ def project_here() -> Path:
     try:
         return project_root(Path.cwd())
     except ConfigError:
-        what = "this command works on the experiments of a clone of the debias-nb repository"
-        raise RunnerError(f"{what}, and {Path.cwd()} is not in one") from None
+        problem = "this command works on the experiments of a clone of the debias-nb repository"
+        raise RunnerError(f"{problem}, and {Path.cwd()} is not in one") from None
 
 
 Profile = Annotated[Literal["planted", "small", "paper"], Option(

@@ -49,14 +49,14 @@ def invent(rng: Generator, n: int) -> list[str]:
     return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/lexicon.ipynb #162e2f31
-def subsets(rng: Generator, n: int, k: int, of: int) -> ndarray: # (n, k) of 0 .. of - 1, distinct within a row
+def subsets(rng: Generator, n: int, k: int, total: int) -> ndarray: # (n, k) of 0 .. of - 1, distinct within a row
     """Sample subsets by Floyd's method: a repeated number is replaced by the newest candidate.
 
     The order in a row is not random.
     """
     selection = np.full((n, k), -1)
     for j in range(k):
-        newest = of - k + j
+        newest = total - k + j
         draw = rng.integers(newest + 1, size=n)
         is_repeated = (selection == draw[:, None]).any(1)
         selection[:, j] = np.where(is_repeated, newest, draw)
@@ -71,7 +71,7 @@ FILLERS = 150 # filler words
 
 class Brands(NamedTuple):
     "Brands of types, and types of brands; -1: none."
-    own: ndarray     # (types, 2)
+    by_type: ndarray # (types, 2)
     redealt: ndarray # (types, 2) after a permutation
     type: ndarray    # (brands,)
     prefix: ndarray  # (brands,) brand whose name begins this one's
@@ -90,13 +90,13 @@ def deal_brands(
     if brands < 4:
         raise ValueError(f"accessories: {config.accessories} leaves {len(ordinary)} ordinary types of {config.types}, "
                          "and two are needed to reassign brands")
-    own, redealt = np.full((2, len(accessory), 2), -1)
-    own[ordinary] = np.arange(brands).reshape(-1, 2)
-    own[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # unseen types reuse brands
-    others = ordinary
-    while (others == ordinary).any():
-        others = rng.permutation(ordinary)
-    redealt[ordinary] = own[others]
+    by_type, redealt = np.full((2, len(accessory), 2), -1)
+    by_type[ordinary] = np.arange(brands).reshape(-1, 2)
+    by_type[unseen] = np.resize(rng.permutation(brands), (len(unseen), 2)) # unseen types reuse brands
+    donors = ordinary
+    while (donors == ordinary).any():
+        donors = rng.permutation(ordinary)
+    redealt[ordinary] = by_type[donors]
     count = round(config.prefix_brands * brands)
     child = parent = np.zeros(count, int)
     while (child // 2 == parent // 2).any(): # both of one type
@@ -104,7 +104,7 @@ def deal_brands(
         child, parent = sample.reshape(2, -1)
     prefix = np.full(brands, -1)
     prefix[child] = parent
-    return Brands(own, redealt, np.repeat(ordinary, 2), prefix)
+    return Brands(by_type, redealt, np.repeat(ordinary, 2), prefix)
 
 # %% ../../nbs/data/lexicon.ipynb #656c45a5
 def sample_mask(rng: Generator, n: int, share: float) -> ndarray: # (n,) bool

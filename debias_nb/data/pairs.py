@@ -149,7 +149,7 @@ def count_signs(
     signs: dict[str, re.Pattern], # by name
 ) -> dict[str, int]: # texts with each sign, by name
     "Count the texts with each sign."
-    return {what: sum(1 for text in texts if sign.search(text)) for what, sign in signs.items()}
+    return {name: sum(1 for text in texts if sign.search(text)) for name, sign in signs.items()}
 
 
 def pair_keys(
@@ -159,7 +159,7 @@ def pair_keys(
     "Return a key for each pair, the same for the same pairs."
     sides = zip(pairs.left, pairs.right)
     keys = [(fold(left, punctuation), fold(right, punctuation)) for left, right in sides]
-    return [(min(both), max(both)) for both in keys]
+    return [(min(key), max(key)) for key in keys]
 
 # %% ../../nbs/data/pairs.ipynb #36465c95
 def _take_with_counts(pairs, idx, counts) -> QuestionPairs:
@@ -187,15 +187,15 @@ def clean(
         "dropped: contradicting labels": labels.transform("nunique") > 1,
         "dropped: repeated": sides.duplicated(),
     })
-    why = np.select(list(reasons.to_numpy(bool).T), list(reasons), shared)
-    counts = Counter(why.tolist())
+    reason = np.select(list(reasons.to_numpy(bool).T), list(reasons), shared)
+    counts = Counter(reason.tolist())
     if shared in counts: # counts only the kept pairs with a shared question
-        counts[shared] = sum(not evaluation_questions.isdisjoint(keys[row]) for row in np.flatnonzero(why == shared))
+        counts[shared] = sum(not evaluation_questions.isdisjoint(keys[row]) for row in np.flatnonzero(reason == shared))
     for file, of_file in keys_of.items():
         counts[f"in {file}"] = sum(key in of_file for key in keys)
     training_questions = set().union(*keys)
     counts["questions shared with evaluation sets"] = len(evaluation_questions & training_questions)
-    return _take_with_counts(pairs, why == shared, counts)
+    return _take_with_counts(pairs, reason == shared, counts)
 
 # %% ../../nbs/data/pairs.ipynb #07196f9a
 def draw_share(
@@ -213,8 +213,8 @@ def draw_share(
         places = np.flatnonzero(labels == label)
         n = max(1, round(share * len(places)))
         is_drawn[places[:n]] = True
-    left = np.count_nonzero(~is_drawn)
-    return _take_with_counts(pairs, order[is_drawn], {"not drawn": left})
+    n_surplus = np.count_nonzero(~is_drawn)
+    return _take_with_counts(pairs, order[is_drawn], {"not drawn": n_surplus})
 
 # %% ../../nbs/data/pairs.ipynb #7df136a1
 def components(
@@ -225,8 +225,8 @@ def components(
     "Find the connected components of a graph whose edges are pairs."
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
-    ones = np.ones(len(left))
-    graph = coo_array((ones, (left, right)), shape=(n, n))
+    weights = np.ones(len(left))
+    graph = coo_array((weights, (left, right)), shape=(n, n))
     return connected_components(graph, directed=False)
 
 
@@ -278,12 +278,12 @@ def question_corpora() -> list[str]:
     return corpora("questions")
 
 
-def _read(dataset, file, **how) -> QuestionPairs: # how: as `locate` takes it
+def _read(dataset, file, **options) -> QuestionPairs: # options: as `locate` takes them
     "Read one file of a data set."
     layout = load_registry().datasets[dataset].layout
     errors = "replace" if file in layout.undecodable else "strict"
     columns = layout.columns.get(file, COLUMNS)
-    return read_pairs(locate(dataset, file, **how), columns, errors, f"{dataset} {file}")
+    return read_pairs(locate(dataset, file, **options), columns, errors, f"{dataset} {file}")
 
 # %% ../../nbs/data/pairs.ipynb #126d22c0
 def load_questions(
@@ -339,14 +339,14 @@ def load_questions(
         raise ValueError(f"{name} test: an evaluation set is used as published; share and holdout are for training")
     if part == "heldout" and not holdout:
         raise ValueError(f"{name} heldout: nothing is held out at holdout=0")
-    about = load_registry().datasets[name]
-    how = {"download": download, "require_hash": require_hash}
-    train, test = about.layout.train, about.layout.test
+    description = load_registry().datasets[name]
+    options = {"download": download, "require_hash": require_hash}
+    train, test = description.layout.train, description.layout.test
     if part == "test":
-        return replace(_read(name, test, **how), name=f"{name} test")
-    pairs = _read(name, train, **how)
-    others = [entry.file for entry in about.files if entry.file not in (train, test)]
-    evaluation = {f"{name}/{file}": _read(name, file, **how) for file in (test, *others)}
+        return replace(_read(name, test, **options), name=f"{name} test")
+    pairs = _read(name, train, **options)
+    extra_files = [entry.file for entry in description.files if entry.file not in (train, test)]
+    evaluation = {f"{name}/{file}": _read(name, file, **options) for file in (test, *extra_files)}
     pairs = replace(clean(pairs, evaluation), name=f"{name} {part}")
     if holdout:
         pairs, heldout = split_questions(pairs, holdout, share_seed)
@@ -377,8 +377,8 @@ def word_overlap(
     "Compute for each pair the fraction of its distinct words that both texts have; 0 for a pair without words."
     shares = []
     for texts in zip(left, right):
-        one, other = map(set, map(words, texts))
-        shares.append(len(one & other) / max(1, len(one | other)))
+        left_words, right_words = map(set, map(words, texts))
+        shares.append(len(left_words & right_words) / max(1, len(left_words | right_words)))
     return np.array(shares)
 
 # %% ../../nbs/data/pairs.ipynb #26eb4f88

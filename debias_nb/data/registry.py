@@ -79,11 +79,11 @@ class DataError(ValueError):
     """
 
 
-def bad_lines(path, bad, n: int, what: str = "lines") -> DataError:
+def bad_lines(path, bad, n: int, noun: str = "lines") -> DataError:
     "Make an error of (line, reason) pairs: the first three, and the number of others, of n lines."
     message = "; ".join(f"{path}:{line}: {reason}" for line, reason in bad[:3])
     if len(bad) > 3:
-        message += f"; and {len(bad) - 3:,} more of {n:,} {what}"
+        message += f"; and {len(bad) - 3:,} more of {n:,} {noun}"
     return DataError(message)
 
 
@@ -133,8 +133,8 @@ def load_registry(
         return _read_once(path, Registry, str(path))
     package = _read_once(package_file("data/datasets.yaml"), Registry, "debias_nb/data/datasets.yaml")
 
-    def load(own):
-        return _read_once(own, Registry, str(own)).datasets
+    def load(path):
+        return _read_once(path, Registry, str(path)).datasets
 
     return Registry(datasets=with_own(package.datasets, "DEBIAS_NB_DATA", "datasets.yaml", load))
 
@@ -144,7 +144,7 @@ def corpora(
 ) -> list[str]:
     "List the data sets of some readers, including your own. Raises as `load_registry`."
     datasets = load_registry().datasets.items()
-    return [name for name, about in datasets if about.layout and about.layout.reader in readers]
+    return [name for name, description in datasets if description.layout and description.layout.reader in readers]
 
 # %% ../../nbs/data/registry.ipynb #c0ace442
 sha256_of = once_per_state(sha256_file) # computed once in a process, unless size or time of change differ
@@ -196,7 +196,7 @@ class Pin(Strict):
     bytes: int
 
     @classmethod
-    def of(cls, path: Path) -> "Pin":
+    def from_path(cls, path: Path) -> "Pin":
         return cls(sha256=sha256_of(path), bytes=path.stat().st_size)
 
 
@@ -235,7 +235,7 @@ class MissingData(DataError):
     """
 
 
-def _how(registry, dataset, entry) -> str:
+def _download_hint(registry, dataset, entry) -> str:
     "Explain how to get a file."
     by_hand = f"place it as {dataset}/{entry.file} in the folder that DEBIAS_NB_DATA names"
     if entry.url:
@@ -243,9 +243,9 @@ def _how(registry, dataset, entry) -> str:
     return f"{by_hand} ({registry.datasets[dataset].by_hand}). Format: {entry.format}"
 
 
-def _missing(registry, dataset, entry, why) -> MissingData:
+def _missing(registry, dataset, entry, reason) -> MissingData:
     "Make the error for a missing file: how to get it, and the folders searched."
-    message = f"{dataset}/{entry.file} is missing: {why}\n  {_how(registry, dataset, entry)}"
+    message = f"{dataset}/{entry.file} is missing: {reason}\n  {_download_hint(registry, dataset, entry)}"
     for folder in data_folders():
         message += f"\n  looked for {folder / dataset / entry.file}"
     if not os.environ.get("DEBIAS_NB_DATA"):
@@ -309,16 +309,17 @@ def inventory(
     "List all files with their status. Raises nothing about the files themselves."
     registry = registry or load_registry()
     rows = []
-    for dataset, about in registry.datasets.items():
-        for entry in about.files:
+    for dataset, description in registry.datasets.items():
+        for entry in description.files:
             row = {
                 "dataset": dataset, "file": entry.file, "status": "missing", "bytes": entry.bytes, "sha256": entry.sha256,
-                "licence": entry.licence or about.licence, "path": None, "how": _how(registry, dataset, entry),
+                "licence": entry.licence or description.licence, "path": None,
+                "how": _download_hint(registry, dataset, entry),
             }
             try:
                 path = locate(dataset, entry.file, False, registry)
                 status = "here" if _with_pin(entry, path).is_pinned else "here, unverified"
-                row |= dict(Pin.of(path)) | {"status": status, "path": str(path)}
+                row |= dict(Pin.from_path(path)) | {"status": status, "path": str(path)}
             except ChangedData as e:
                 row |= {"status": "refused", "how": str(e)}
             except MissingData:
@@ -378,9 +379,9 @@ def first_mistake(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     mistake = error.errors()[0]
-    where = ".".join(map(str, mistake["loc"]))
+    field = ".".join(map(str, mistake["loc"]))
     reason = mistake["msg"].removeprefix("Value error, ")
-    return f"{where}: {reason}".removeprefix(": ")
+    return f"{field}: {reason}".removeprefix(": ")
 
 # %% ../../nbs/data/registry.ipynb #356c71ba
 def parsed_lines(path, parse, errors: str = "strict"):
@@ -427,11 +428,11 @@ class Table:
             values.flags.writeable = False
             object.__setattr__(self, column, values)
 
-    def _refuse(self, column, wrong, why):
+    def _refuse(self, column, wrong, reason):
         "Raise `ValueError` with the first wrong value."
         if wrong.any():
             row = wrong.argmax()
-            raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {why}")
+            raise ValueError(f"{self.name}: {column}[{row}] is {getattr(self, column)[row]}, {reason}")
 
     def _sizes(self) -> str:
         "Describe the size, as in `3 pairs`."

@@ -47,7 +47,7 @@ def read_news(path: str | Path, name: str | None = None) -> QuestionPairs: # nam
 # %% ../../nbs/data/sentences.ipynb #7a3c0e0e
 class _Kind(NamedTuple):
     tests: tuple[str, ...]        # files of `sts`
-    others: tuple[str, ...] = ()  # of which all texts are left for other use
+    untested: tuple[str, ...] = ()  # of which all texts are left for other use
 
 
 SEMEVAL = {
@@ -128,8 +128,8 @@ def _left_over(kind: _Kind, download: bool) -> list[str]:
     "Return the texts of a kind that are not tested, those of a pair together."
     import pandas as pd
     tests = [_file(name, download) for name in kind.tests]
-    others = [_file(name, download) for name in kind.others]
-    rows = pd.concat([*(pairs[~is_sure(pairs)] for pairs in tests), *others])
+    untested = [_file(name, download) for name in kind.untested]
+    rows = pd.concat([*(pairs[~is_sure(pairs)] for pairs in tests), *untested])
     return rows[["left", "right"]].to_numpy().ravel().tolist()
 
 # %% ../../nbs/data/sentences.ipynb #6254738c

@@ -97,18 +97,19 @@ def pick_split(path: Path, names: list[str], split: str | None) -> str:
     if split is None:
         split = "test" if len({*names}) > 1 else names[0]
     if split not in names:
-        there = ", ".join(map(visible, dict.fromkeys(names)))
-        raise DataError(f"{path}: no split {split!r}; there are {there}: name one of them, e.g. {path}:{visible(names[0])}")
+        available = ", ".join(map(visible, dict.fromkeys(names)))
+        example = f"{path}:{visible(names[0])}"
+        raise DataError(f"{path}: no split {split!r}; there are {available}: name one of them, e.g. {example}")
     return split
 
 
 def read_text(path: Path) -> str:
     "Read a text in UTF-8, packed or not, without a byte order mark."
     try:
-        most = MOST_UNPACKED * max(path.stat().st_size, 2**20)
+        limit = MOST_UNPACKED * max(path.stat().st_size, 2**20)
         with (gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")) as file:
-            data = file.read(most)
-        if len(data) == most:
+            data = file.read(limit)
+        if len(data) == limit:
             raise DataError(f"{path}: the file is damaged: unpacked it is {MOST_UNPACKED} times as large, and more")
         return data.decode("utf-8").lstrip("\ufeff")
     except (EOFError, gzip.BadGzipFile, zlib.error) as e:
@@ -154,8 +155,8 @@ def _agreement(path: str | Path, text: str, delimiter: str) -> float:
     with suppress(DataError): # raised again when all rows are read
         for _, row in islice(_rows_between(path, text[:FIRST_CHARACTERS], delimiter), FIRST_ROWS):
             sizes.append(len(row))
-    header, *others = sizes or [0]
-    return others.count(header) / len(others) if others and header > 1 else 0
+    header, *rows = sizes or [0]
+    return rows.count(header) / len(rows) if rows and header > 1 else 0
 
 
 def _usual_delimiter(path: Path) -> str:
@@ -263,9 +264,9 @@ def class_names(features) -> dict[str, list[str]]: # features: of `datasets`, or
     "Return the names of classes of each column that has some."
     names = {}
     for column, feature in features.items() if isinstance(features, dict) else ():
-        own = feature.get("names") if isinstance(feature, dict) else getattr(feature, "names", None)
-        if isinstance(own, list) and all(isinstance(name, str) for name in own):
-            names[column] = own
+        classes = feature.get("names") if isinstance(feature, dict) else getattr(feature, "names", None)
+        if isinstance(classes, list) and all(isinstance(name, str) for name in classes):
+            names[column] = classes
     return names
 
 
@@ -304,18 +305,22 @@ TURNS = { # keys of an object of JSON -> what it is, and a line of Python that m
 }
 
 
+def _is_columns(table) -> bool:
+    "Return whether a value of JSON is a dict of lists."
+    return isinstance(table, dict) and all(isinstance(cells, list) for cells in table.values())
+
+
 def _read_object(path: Path, content: dict, split: str | None) -> pd.DataFrame | dict:
     "Return the table that one object of JSON holds: of columns, of rows by their numbers, or of one of several splits."
     for keys, advice in TURNS.items():
         if content.keys() >= {*keys}:
             raise DataError(f"{path}: {advice.format(str(path))}")
-    tables = [is_rows(one) or isinstance(one, dict) and all(isinstance(cells, list) for cells in one.values()) for one in content.values()]
-    if all(tables):
+    if all(is_rows(table) or _is_columns(table) for table in content.values()):
         split = pick_split(path, [*content], split)
         frame = in_memory(str(path), content[split])
         frame.attrs["note"] = f"read from the split {split}"
         return frame
-    if all(isinstance(one, dict) for one in content.values()) and not is_retrieval(content): # as pandas writes it
+    if all(isinstance(table, dict) for table in content.values()) and not is_retrieval(content): # as pandas writes it
         orient = "index" if all(map(str.isdigit, content)) else "columns"
         return in_order(pd.DataFrame.from_dict(content, orient, dtype=object))
     return in_memory(str(path), content)
@@ -369,7 +374,8 @@ def in_memory(name: str, source) -> pd.DataFrame | dict:
         names = class_names({**(getattr(source, "features", None) or {})})
         source = source.to_pandas()
         if isinstance(source, pd.DataFrame):
-            source = source.assign(**{column: named_classes(source[column].astype(object), own) for column, own in names.items() if column in source})
+            for column in filter(source.columns.__contains__, names):
+                source = source.assign(**{column: named_classes(source[column].astype(object), names[column])})
     if not isinstance(source, (dict, pd.DataFrame)) and not is_rows(source):
         kind = type(source).__name__
         raise DataError(f"{name}: a path, a data frame, a table or a dict of columns is expected, got {kind}")
@@ -404,20 +410,20 @@ def describe_values(cells: pd.Series) -> str:
     return f" ({values})" if len(counts) <= min(FEW, len(cells) - 1) else ""
 
 
-def column_and_value(name: str, header: list[str], where: str) -> tuple[str, str]: # where: COLUMN=VALUE
+def column_and_value(name: str, header: list[str], condition: str) -> tuple[str, str]: # condition: COLUMN=VALUE
     "Return the column of a table and its value that choose rows."
-    column, _, value = where.partition("=")
+    column, _, value = condition.partition("=")
     if header.count(column) != 1:
-        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(where)}{nearest(column, header)}")
+        raise DataError(f"{name}: where: COLUMN=VALUE is expected, got {quoted(condition)}{nearest(column, header)}")
     return column, value
 
 
-def rows_where(name: str, frame: pd.DataFrame, where: str) -> pd.DataFrame: # where: COLUMN=VALUE
+def rows_where(name: str, frame: pd.DataFrame, condition: str) -> pd.DataFrame: # condition: COLUMN=VALUE
     "Return the rows in which a column has a value."
-    column, value = column_and_value(name, [*frame], where)
+    column, value = column_and_value(name, [*frame], condition)
     rows = frame[frame[column].map(str).str.strip() == value.strip()]
     if rows.empty:
-        raise DataError(f"{name}: no row where {where}{describe_values(frame[column])}")
+        raise DataError(f"{name}: no row where {condition}{describe_values(frame[column])}")
     return rows
 
 

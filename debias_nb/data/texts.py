@@ -13,11 +13,11 @@ from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
     "Return a file of texts that is there, and the column that holds them; None: one text per line. Raises `DataError`."
-    before, _, behind = str(source).rpartition(":")
+    location, _, column_name = str(source).rpartition(":")
     path, column = Path(source), "text"
     tables = FORMATS.keys() - {LINES}
-    if ending(before) in tables and not path.exists():
-        path, column = Path(before), behind
+    if ending(location) in tables and not path.exists():
+        path, column = Path(location), column_name
     if ending(path) in tables:
         check_file(path)
         return path, column
@@ -60,8 +60,9 @@ def _general_texts() -> list[str]:
     try:
         return general_texts()
     except MissingData as e:
-        what, _, how = str(e).partition("\n")
-        raise MissingData(f"{what}\n  give unlabeled texts of your own in place of {GENERAL_TEXTS!r}, or\n{how}") from e
+        problem, _, remedy = str(e).partition("\n")
+        substitute = f"give unlabeled texts of your own in place of {GENERAL_TEXTS!r}"
+        raise MissingData(f"{problem}\n  {substitute}, or\n{remedy}") from e
 
 
 def read_texts(
@@ -73,9 +74,9 @@ def read_texts(
     """
     if isinstance(texts, str) and texts == GENERAL_TEXTS:
         return _general_texts()
-    where = "texts"
+    prefix = "texts"
     if isinstance(texts, (str, Path)):
-        where = f"texts of {texts}"
+        prefix = f"texts of {texts}"
         texts = read_texts_file(texts)
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
         raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
@@ -84,10 +85,10 @@ def read_texts(
         if not isinstance(text, str):
             raise ValueError(f"texts must be strings, and number {number} is a {type(text).__name__}")
         if not is_text(text):
-            why = "nothing to be seen in it, or NUL or half of a character"
-            raise ValueError(f"{where}: number {number} has {why}: {quoted(text)}")
+            fault = "nothing to be seen in it, or NUL or half of a character"
+            raise ValueError(f"{prefix}: number {number} has {fault}: {quoted(text)}")
     if len(texts) < 2:
-        raise ValueError(f"{where} must be two or more, got {len(texts)}")
+        raise ValueError(f"{prefix} must be two or more, got {len(texts)}")
     return texts
 
 

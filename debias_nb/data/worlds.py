@@ -89,18 +89,18 @@ def draw_words(
     types: ndarray,         # (n,)
     values: ndarray,        # (n, 2)
     synonyms: ndarray,      # (n, 3)
-    fewest: int,            # fillers
-    most: int,              # at most 4
+    min_words: int,            # fillers
+    max_words: int,              # at most 4
 ) -> tuple[ndarray, ndarray]: # words (n, 8) in the order of `ROLES`, and which of them are in the title
     "Sample the words of titles after the brand. A title that may have no filler has at least one causal word."
     n = len(types)
     c = lexicon.config
     is_included = rng.random((n, 4)) < [c.p_noun, c.p_attr, c.p_attr, CODES]
     causal, code = np.split(is_included, [3], axis=1)
-    if not fewest:
+    if not min_words:
         causal[:, 0] |= ~causal.any(1)
     place = shuffled_places(rng, (n, 4))
-    count = rng.integers(fewest, most + 1, size=(n, 1))
+    count = rng.integers(min_words, max_words + 1, size=(n, 1))
     noun, attribute = np.split(synonyms, [1], axis=1)
     nouns = lexicon.nouns[types[:, None], noun]
     attributes = lexicon.attribute_words[lexicon.slots_of[types], values, attribute]
@@ -127,8 +127,8 @@ def write_titles(
     brand_said = rng.random(len(types)) < named
     columns = (words, is_included, order, brand_said, types, values, brands, lexicon.accessory[types])
     titles = []
-    for own, says, places, has_brand, type_, values_, brand, accessory in zip(*(column.tolist() for column in columns)):
-        parts = [(own[j], ROLES[j], j < 3) for j in places if says[j]] # word, role, whether it is causal
+    for title_words, says, places, has_brand, type_, values_, brand, accessory in zip(*(column.tolist() for column in columns)):
+        parts = [(title_words[j], ROLES[j], j < 3) for j in places if says[j]] # word, role, whether it is causal
         if has_brand:
             parts.insert(0, (lexicon.brands[brand], "brand", accessory))
         titles.append(Text(*zip(*parts), type_, tuple(values_), brand, accessory))
@@ -146,11 +146,11 @@ def draw_brands(
     if tied is None:
         tied = lexicon.brands_of
     n = len(types)
-    own = tied[types, rng.integers(2, size=n)]
+    type_brand = tied[types, rng.integers(2, size=n)]
     keeps = rng.random(n) < p
-    keeps &= own >= 0
+    keeps &= type_brand >= 0
     any_brand = rng.integers(len(lexicon.brands), size=n)
-    return np.where(keeps, own, any_brand)
+    return np.where(keeps, type_brand, any_brand)
 
 
 def write_pairs(
@@ -168,15 +168,15 @@ def write_pairs(
     values = draw_values(rng, n)
     left = draw_brands(lexicon, rng, types, p, tied)
     right = draw_brands(lexicon, rng, types, p, tied)
-    same = rng.random(n) < match
-    same |= lexicon.accessory[types]
-    one = draw_synonyms(rng, n)
-    two = draw_synonyms(rng, n)
+    is_shared = rng.random(n) < match
+    is_shared |= lexicon.accessory[types]
+    left_synonyms = draw_synonyms(rng, n)
+    right_synonyms = draw_synonyms(rng, n)
     if not mixed:
         is_mixed = np.column_stack([lexicon.known[types], lexicon.aknown[lexicon.slots_of[types], values]])
-        two = np.where(is_mixed, two, one)
-    queries = write_titles(lexicon, rng, types, values, left, one, **style)
-    items = write_titles(lexicon, rng, types, values, np.where(same, left, right), two, **style)
+        right_synonyms = np.where(is_mixed, right_synonyms, left_synonyms)
+    queries = write_titles(lexicon, rng, types, values, left, left_synonyms, **style)
+    items = write_titles(lexicon, rng, types, values, np.where(is_shared, left, right), right_synonyms, **style)
     return queries, items
 
 # %% ../../nbs/data/worlds.ipynb #2f17671c
@@ -236,15 +236,15 @@ def draw_others(
     k: int, # items for each query
 ) -> ndarray: # (queries, k) indices of items of another concept, with replacement
     "Sample items that are not relevant. Raises `ValueError` when all items are relevant to one query."
-    own, there = concept_ids(queries, items)
-    frequency = np.bincount(there, minlength=own.max() + 1)
-    if (frequency[own] == len(items)).any():
+    query_concepts, item_concepts = concept_ids(queries, items)
+    frequency = np.bincount(item_concepts, minlength=query_concepts.max() + 1)
+    if (frequency[query_concepts] == len(items)).any():
         raise ValueError(f"all {len(items)} items are relevant to one query: raise `train_pairs`")
     selection = np.empty((len(queries), k), int)
-    same = np.full(selection.shape, True)
-    while same.any():
-        selection[same] = rng.integers(len(items), size=same.sum())
-        same = there[selection] == own[:, None]
+    is_relevant = np.full(selection.shape, True)
+    while is_relevant.any():
+        selection[is_relevant] = rng.integers(len(items), size=is_relevant.sum())
+        is_relevant = item_concepts[selection] == query_concepts[:, None]
     return selection
 
 # %% ../../nbs/data/worlds.ipynb #968af856
@@ -258,12 +258,12 @@ def tie(
     types = np.arange(c.types)
     if name == "unseen":
         types = c.types + np.arange(c.unseen_types)
-    how = dict(p=c.p_ood, match=0., tied=lexicon.brands_of)
+    parameters = dict(p=c.p_ood, match=0., tied=lexicon.brands_of)
     if name in ("iid", "redealt"):
-        how |= dict(p=c.p, match=c.brand_match)
+        parameters |= dict(p=c.p, match=c.brand_match)
     if name == "redealt":
-        how["tied"] = lexicon.redealt
-    return types, how
+        parameters["tied"] = lexicon.redealt
+    return types, parameters
 
 
 def write_decoys(lexicon: Lexicon, rng: Generator, queries: list[Text]) -> list[Text]:
@@ -273,9 +273,9 @@ def write_decoys(lexicon: Lexicon, rng: Generator, queries: list[Text]) -> list[
     brands = np.array([query.brand for query in queries], int)
     types = lexicon.type_of[brands]
     values = draw_values(rng, n)
-    others = another(rng, values[:, 0], VALUES)
-    same = (np.column_stack([values, types]) == concepts).all(1)
-    values[same, 0] = others[same]
+    substitutes = another(rng, values[:, 0], VALUES)
+    is_relevant = (np.column_stack([values, types]) == concepts).all(1)
+    values[is_relevant, 0] = substitutes[is_relevant]
     return write_titles(lexicon, rng, types, values, brands)
 
 # %% ../../nbs/data/worlds.ipynb #56aeddf6
@@ -284,27 +284,27 @@ def make_split(
     name: str, # one of `SPLITS`
 ) -> Retrieval:
     "Make queries and items of one split, in random order. Raises `ValueError` if there are too few items."
-    types, how = tie(lexicon, name)
+    types, parameters = tie(lexicon, name)
     c = lexicon.config
     rng = stream(c, name)
     targets = np.flatnonzero(sample_mask(rng, c.queries, c.decoys))
-    rest = c.items - c.queries - len(targets)
-    if rest < 0:
+    remaining = c.items - c.queries - len(targets)
+    if remaining < 0:
         raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each and {len(targets)} decoys")
-    others = rng.choice(types, rest)
+    filler_types = rng.choice(types, remaining)
     query_types = rng.choice(types, c.queries)
-    queries, positives = write_pairs(lexicon, rng, query_types, **how)
+    queries, positives = write_pairs(lexicon, rng, query_types, **parameters)
     decoys = write_decoys(lexicon, rng, [queries[i] for i in targets])
-    values = draw_values(rng, rest)
-    brands = draw_brands(lexicon, rng, others, how["p"], how["tied"])
-    items = positives + decoys + write_titles(lexicon, rng, others, values, brands)
+    values = draw_values(rng, remaining)
+    brands = draw_brands(lexicon, rng, filler_types, parameters["p"], parameters["tied"])
+    items = positives + decoys + write_titles(lexicon, rng, filler_types, values, brands)
     place = rng.permutation(c.items)
-    positive, misleading, _ = cut(place, c.queries, len(decoys), rest)
+    positive, misleading, _ = cut(place, c.queries, len(decoys), remaining)
     decoy = np.full(c.queries, -1)
     decoy[targets] = misleading
     items = [items[i] for i in place.argsort()]
-    about, item_concepts = concept_ids(queries, items)
-    hits = [np.flatnonzero(item_concepts == concept) for concept in about]
+    query_concepts, item_concepts = concept_ids(queries, items)
+    hits = [np.flatnonzero(item_concepts == concept) for concept in query_concepts]
     return Retrieval(name, queries, items, hits, positive, decoy)
 
 # %% ../../nbs/data/worlds.ipynb #ecd00bec
@@ -364,9 +364,9 @@ class Catalog(Lexicon):
         train = self.train_pairs()
         k = self.config.negatives
         rng = stream(self.config, "labeled")
-        others = draw_others(rng, train.left, train.right, k)
-        own = np.arange(len(train))
-        right = np.column_stack([own, others]).ravel()
+        negatives = draw_others(rng, train.left, train.right, k)
+        positives = np.arange(len(train))
+        right = np.column_stack([positives, negatives]).ravel()
         order = rng.permutation(len(right))
         return _select_pairs(train.left, train.right, order // (k + 1), right[order])
 
@@ -374,9 +374,9 @@ class Catalog(Lexicon):
 
     def unlabeled(self, split: str) -> list[Text]:
         "Write as many titles like those of a split as the training pairs have, disjoint from its test."
-        types, how = tie(self, split)
+        types, parameters = tie(self, split)
         rng = stream(self.config, f"unlabeled {split}")
-        left, right = write_pairs(self, rng, rng.choice(types, self.config.train_pairs), **how)
+        left, right = write_pairs(self, rng, rng.choice(types, self.config.train_pairs), **parameters)
         return [*left, *right]
 
     def test_pairs(self, split: str) -> Pairs:
@@ -394,8 +394,8 @@ class Catalog(Lexicon):
         keys[every, task.decoy] -= task.decoy >= 0
         for row, hits in zip(keys, task.relevant):
             row[hits] = np.inf
-        others = keys.argsort(1)[:, :k]
-        choices = np.column_stack([task.positive, others]).ravel()
+        negatives = keys.argsort(1)[:, :k]
+        choices = np.column_stack([task.positive, negatives]).ravel()
         return _select_pairs(task.queries, task.items, every.repeat(k + 1), choices)
 
 # %% ../../nbs/data/worlds.ipynb #a8eee04a

@@ -125,10 +125,10 @@ def _read(path: Path, kind):
     except ValidationError as e:
         mistake = e.errors()[0]
         place = "".join(f"{part}: "[:60] for part in mistake["loc"])
-        found = quoted(mistake["input"])[:60]
+        actual = quoted(mistake["input"])[:60]
         if mistake["type"] == "value_error": # whose sentence is our own, and may end in a program
-            raise EncoderError(f"{path}: {place}{found}: {mistake['ctx']['error']}") from None
-        raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {found}") from None
+            raise EncoderError(f"{path}: {place}{actual}: {mistake['ctx']['error']}") from None
+        raise EncoderError(f"{path}: {place}{mistake['msg'][:200]}, found {actual}") from None
 
 
 # ---------------------------------------------------------------- a folder

@@ -91,10 +91,10 @@ def drawn_author_pairs(
     Raises as `author_pairs`."""
     order, starts, sizes = _by_author(labels, rng)
     for _ in range(max(1, len(order) // (2 * authors))):
-        drawn = rng.choice(len(starts), min(authors, len(starts)), replace=False)
-        first = rng.integers(sizes[drawn])
-        second = (first + rng.integers(1, sizes[drawn])) % sizes[drawn]
-        places = starts[drawn] + np.stack([first, second])
+        sample = rng.choice(len(starts), min(authors, len(starts)), replace=False)
+        first = rng.integers(sizes[sample])
+        second = (first + rng.integers(1, sizes[sample])) % sizes[sample]
+        places = starts[sample] + np.stack([first, second])
         yield order[places.T.ravel()]
 
 

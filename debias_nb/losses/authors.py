@@ -110,8 +110,8 @@ def _check_no_relation(vectors, units) -> None: # (texts, d), and its rows as un
     are_cosines = torch.allclose(vectors, vectors.T, atol=1e-3) and (vectors.diagonal() - 1).abs().max() < 1e-3
     are_shares = (vectors >= 0).all() and (vectors.sum(1) - 1).abs().max() < 1e-3
     if are_cosines or are_shares:
-        found = "cosines" if are_cosines else "shares"
-        raise ValueError(f"teacher: embeddings of shape (texts, d) are expected, and this square matrix holds {found} between the texts; "
+        relation = "cosines" if are_cosines else "shares"
+        raise ValueError(f"teacher: embeddings of shape (texts, d) are expected, and this square matrix holds {relation} between the texts; "
                          "`debias_nb.losses.arr.distill` takes shares of your own")
 
 

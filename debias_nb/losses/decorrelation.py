@@ -174,16 +174,16 @@ class GramDecorrelation(Decorrelation):
 
     def as_printed(self, weights):
         n = self.n - 1
-        left = self.gram * weights # z_i · u_k, u = w z
-        left -= left.mean(-1, keepdim=True)
-        deviations = left * weights[:, None]
+        weighted_gram = self.gram * weights # z_i · u_k, u = w z
+        weighted_gram -= weighted_gram.mean(-1, keepdim=True)
+        deviations = weighted_gram * weights[:, None]
         deviations -= deviations.mean(-2, keepdim=True)
         of_itself, self_slope = self._with_itself(weights)
 
         squares = deviations.square()
         of_all = squares.sum() / n**2
         value = of_all - of_itself
-        slope = (left * deviations).sum((0, 2))
+        slope = (weighted_gram * deviations).sum((0, 2))
         slope = 2 * slope / n**2 - 2 * self_slope / n
         half = value / 2
         return half, slope

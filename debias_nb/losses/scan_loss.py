@@ -45,10 +45,10 @@ def last_layer(
 # %% ../../nbs/losses/scan_loss.ipynb #9ee0eb19
 def represent(model, tokens): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, inputs of the last layer
     "Compute the scores of pairs, and the inputs of the last layer in the same pass."
-    given = []
-    with last_layer(unwrap(model)).register_forward_pre_hook(lambda _, inputs: given.append(inputs[0])):
+    layer_inputs = []
+    with last_layer(unwrap(model)).register_forward_pre_hook(lambda _, inputs: layer_inputs.append(inputs[0])):
         scores = model(tokens)["scores"] # Eq. 1
-    return scores, given
+    return scores, layer_inputs
 
 # %% ../../nbs/losses/scan_loss.ipynb #3f00d732
 def score_pairs(

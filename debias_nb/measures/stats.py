@@ -411,8 +411,8 @@ def holm(ps: list[float]) -> list[float]:
     if p.ndim != 1 or not ((0 <= p) & (p <= 1)).all():
         raise ConfigError(f"ps must be a list of p-values in [0, 1], got {quoted(ps)}")
     order = np.argsort(p, kind="stable")
-    left = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
-    adjusted = np.maximum.accumulate(p[order] * left).clip(max=1)
+    n_remaining = np.arange(len(p), 0, -1) # comparisons that are still to be corrected for
+    adjusted = np.maximum.accumulate(p[order] * n_remaining).clip(max=1)
     return adjusted[order.argsort()].tolist()
 
 # %% ../../nbs/measures/stats.ipynb #822334c5

@@ -36,8 +36,8 @@ def texts_a_row(run: RunConfig) -> tuple[float, int, int]: # trained; frozen in 
     if not isinstance(method, PairMethod):
         return 1, 0, 0
     kind = method.augmentation if method.regularizer == "none" else method.regularizer
-    texts, each, once = TEXTS[kind]
-    return 2 + method.rows * texts, each, once
+    texts, by_epoch, once = TEXTS[kind]
+    return 2 + method.rows * texts, by_epoch, once
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ class Reckoning:
         shape = self.shape(run)
         tokens = run.encoder.max_length
         weights = shape["layers"] * (4 * shape["width"]**2 + 2 * shape["width"] * shape["inner"])
-        one = 2 * weights * tokens + 4 * shape["layers"] * shape["width"] * tokens**2 # a text forwards
+        forward = 2 * weights * tokens + 4 * shape["layers"] * shape["width"] * tokens**2 # a text forwards
         passes = self.size(run.data.name)["texts"] * len(run.evaluate) * (1 + len(run.method.mixing_weights))
         if run.method.trained:
-            texts, each, once = texts_a_row(run)
+            texts, by_epoch, once = texts_a_row(run)
             for stage in stages(run):
-                passes += stage.times * self.rows(stage, run) * (stage.epochs * (3 * texts + each) + once)
-        return one * passes
+                passes += stage.times * self.rows(stage, run) * (stage.epochs * (3 * texts + by_epoch) + once)
+        return forward * passes
 
     def memory(self, run: RunConfig) -> float:
         "Reckon the bytes of the device's memory that training takes. Raise as `shape`."
@@ -130,8 +130,8 @@ class Reckoning:
             return 0.
         shape = self.shape(run)
         tokens = run.encoder.max_length
-        texts, each, once = texts_a_row(run)
-        state = (20 if each or once else 16) * shape["parameters"]
+        texts, by_epoch, once = texts_a_row(run)
+        state = (20 if by_epoch or once else 16) * shape["parameters"]
         activations = (34 + 5 * shape["heads"] * tokens / shape["width"]) * (1 if run.encoder.dtype == "bf16" else 2)
         return state + activations * tokens * texts * run.training.batch_size * shape["layers"] * shape["width"]
 

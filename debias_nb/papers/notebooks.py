@@ -13,28 +13,28 @@ def templates(root: Path) -> list[str]: # `paper/experiment`
     "List what can be executed: the notebooks of papers, and the experiments that studies sum up."
     folder = root / "nbs/papers"
     places = [path.relative_to(folder) for path in folder.glob("*/*.ipynb")]
-    own = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
-    return sorted((own | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
+    executed = {place.with_suffix("").as_posix() for place in places if not is_of_library(place)}
+    return sorted((executed | {*STUDY_OF}) - {*STUDIES, ANY_EXPERIMENT})
 
 
 def suggest(name: str, names: list[str]) -> str:
     "Suggest the experiments of that name in every paper, of the closest one if no paper has it, or else the closest name."
     stems = sorted({full.rpartition("/")[2] for full in names})
     close = get_close_matches(name, stems, 1, .6)
-    same = [repr(full) for full in names if full.rpartition("/")[2] in close]
-    if "/" in name or not same:
+    matches = [repr(full) for full in names if full.rpartition("/")[2] in close]
+    if "/" in name or not matches:
         return nearest(name, names)
-    return f"; did you mean {' or '.join(same)}?"
+    return f"; did you mean {' or '.join(matches)}?"
 
 
 def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
     "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
     tables = set()
     for name in names or all_names:
-        own = {one for one in all_names if one == name or one.startswith(f"{name}/")}
-        if not own:
+        matches = {table for table in all_names if table == name or table.startswith(f"{name}/")}
+        if not matches:
             raise RunnerError(f"no table or paper {name!r}{suggest(name, all_names)}")
-        tables |= own
+        tables |= matches
     return [name for name in all_names if name in tables]
 
 
@@ -81,8 +81,8 @@ def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str
     "Execute one notebook, in a process of its own, with those parameters that it declares."
     template = template_path(name, root)
     try:
-        own = declared(template, parameters) # a search has one seed of its own
-        execute_notebook(template, name, profile, own, root)
+        chosen = declared(template, parameters) # a search has one seed of its own
+        execute_notebook(template, name, profile, chosen, root)
     except (NotebookFailed, RunnerError, ConfigError) as e:
         return name, str(e)
     return name, None
@@ -95,5 +95,5 @@ def execute_all(names: list[str], profile: str, parameters: dict, root: Path, wo
     from rich.progress import track
     pool = Parallel(min(workers, len(names)), return_as="generator_unordered")
     attempts = pool(delayed(_attempt)(name, profile, parameters, root) for name in names)
-    why = dict(track(attempts, "notebooks", total=len(names), console=Console(stderr=True)))
-    return {name: why[name] for name in names if why[name]}
+    errors = dict(track(attempts, "notebooks", total=len(names), console=Console(stderr=True)))
+    return {name: errors[name] for name in names if errors[name]}

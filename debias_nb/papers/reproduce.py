@@ -18,9 +18,9 @@ SLICE = r"^(\w+\[\w+) \d+\]$" # of a test, as in `p1[bin 5]`: all that a test ma
 COUNTS = ("queries", "targets", "excluded")
 
 
-def why_not_compared(here: dict, reference: dict) -> str | None: # two records of one run; None: they are compared
+def why_not_compared(record: dict, reference: dict) -> str | None: # two records of one run; None: they are compared
     "Explain why two records are not compared: what unlike processors or versions may change without bound."
-    if alike([made_by(here), made_by(reference)]):
+    if alike([made_by(record), made_by(reference)]):
         return None
     encoder = config_of(reference).encoder
     is_pretrained = encoder.kind == "transformer" and not encoder.pretrain
@@ -43,7 +43,7 @@ def _tolerance(record: dict) -> float: # of a fraction
     return max(HINGE, tolerance) if config.training and config.training.loss == "hinge" else tolerance
 
 
-def apart(
+def deviations(
     fresh: Records, # id -> record
     reference: Records,
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
@@ -66,13 +66,13 @@ def apart(
 WORST = 20 # metrics that are listed
 
 
-def agreement(here: Records, reference: Records) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
+def agreement(records: Records, reference: Records) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
     "Say how records of this machine agree with the committed ones."
-    reasons = {run: why_not_compared(here[run], reference[run]) for run in sorted(reference.keys() & here.keys())}
-    runs = [run for run, why in reasons.items() if why is None]
+    reasons = {run: why_not_compared(records[run], reference[run]) for run in sorted(reference.keys() & records.keys())}
+    runs = [run for run, reason in reasons.items() if reason is None]
     lines = [f"{len(runs)} of {len(reference)} committed planted runs were made here too, and are compared."]
-    lines += [f"{count} runs are not compared: {why}." for why, count in Counter(filter(None, reasons.values())).items()]
-    table = apart(here, {run: reference[run] for run in runs})
+    lines += [f"{count} runs are not compared: {reason}." for reason, count in Counter(filter(None, reasons.values())).items()]
+    table = deviations(records, {run: reference[run] for run in runs})
     wrong = table[table.apart]
     lines.append(f"{len(table) - len(wrong)} of their {len(table)} metrics agree, {(table.gap == 0).sum()} are identical.")
     for row in wrong.head(WORST).itertuples():

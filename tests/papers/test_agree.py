@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.papers.reproduce import apart, why_not_compared
+from debias_nb.papers.reproduce import deviations, why_not_compared
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,7 +87,7 @@ def test_other_instructions_say_the_same(both, name):
     why = why_not_compared(here, there)
     if why:
         pytest.skip(why)
-    found = apart({name: here}, {name: there})
+    found = deviations({name: here}, {name: there})
     assert len(found) >= 2
     assert not found.apart.any(), found[found.apart].to_string()
 
@@ -100,5 +100,5 @@ def test_what_looks_for_the_hardest_items_may_be_a_point_apart(loss, is_apart):
     def record(value):
         return {"run": run, "metrics": {"iid": {"p1": value}}}
 
-    assert apart({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
-    assert apart({"a": record(.5)}, {"a": record(.511)}).apart.item()
+    assert deviations({"a": record(.5)}, {"a": record(.509)}).apart.item() == is_apart
+    assert deviations({"a": record(.5)}, {"a": record(.511)}).apart.item()

@@ -37,12 +37,12 @@ def of_titles(run):
 
 
 def of_answers(run):
-    found = {f"test {name}": answers._about(answers.evaluation_answers(name, run.data)) for name in run.evaluate}
-    return found | {f"train {run.data.name}": answers._about(answers.training_answers(run.data))}
+    found = {f"test {name}": answers._data_facts(answers.evaluation_answers(name, run.data)) for name in run.evaluate}
+    return found | {f"train {run.data.name}": answers._data_facts(answers.training_answers(run.data))}
 
 
 def of_authors(run):
-    parts = {name: authors._about(texts) for name, texts in authors.author_split(run.data).parts().items()}
+    parts = {name: authors._data_facts(texts) for name, texts in authors.author_split(run.data).parts().items()}
     return {f"test {name}": parts[name] for name in run.evaluate} | {f"train {run.data.name}": parts["train"]}
 
 

@@ -286,7 +286,7 @@ def test_products_are_what_labels_join():
     assert right["c"] == {"a", "B "}, "a chain is one product"
     assert right["d"] == {"e"}
     assert not {"f", "g"} & right.keys(), "who has no other offer does not ask"
-    assert [found.items[i] for i in found.own] == found.queries, "nobody finds itself"
+    assert [found.items[i] for i in found.itself] == found.queries, "nobody finds itself"
 
 
 def measured(rows, vectors, seen=frozenset()):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from debias_nb.papers.pages.expected import load_expected
-from debias_nb.papers.pages.form import MOST_WORDS, beside, printed_parts, run_table, title_of, words_seen
+from debias_nb.papers.pages.form import MOST_WORDS, printed_parts, run_table, side_by_side, title_of, words_seen
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import arrange
 from debias_nb.papers.pages.tables import means
@@ -60,7 +60,7 @@ def test_all_printed_tables_have_a_place():
 @pytest.mark.parametrize("name, table, like", [("itvreg/table03", "table3", None), ("arr/table02", "table2", None), ("scan/table03", "table3", {"TANDA-re": "TANDA"})])
 def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name, table, like):
     study = results.load(name, "small")
-    rows, count = beside(study, table, like)
+    rows, count = side_by_side(study, table, like)
     printed = load_expected(study.experiment.paper).tables[table]
     own = means(study[table])
     assert 0 < count <= len(printed.cells)
@@ -76,7 +76,7 @@ def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name
 
 
 def test_names_that_nothing_has_leave_nothing_beside(results):
-    rows, count = beside(results.load("itvreg/table03", "planted"), "table3")
+    rows, count = side_by_side(results.load("itvreg/table03", "planted"), "table3")
     assert rows.empty and count == 0, "synthetic data have other columns"
 
 
@@ -84,7 +84,7 @@ def test_several_columns_of_one_name_are_averaged(results):
     study = results.load("itvreg/table02", "small")
     printed = load_expected("itvreg").tables["table8"]
     every = dict.fromkeys([*(cell.column for cell in printed.cells), *study["table8"].test.unique()], "all")
-    rows, count = beside(study, "table8", every)
+    rows, count = side_by_side(study, "table8", every)
     of_base = [cell.value for cell in printed.cells if cell.row["method"] == "Base"]
     assert float(rows.loc[("all", "the paper"), "Base"]) == pytest.approx(sum(of_base) / len(of_base), abs=.005) and count == len(printed.cells)
 

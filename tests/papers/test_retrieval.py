@@ -60,7 +60,7 @@ def toy(seed=0, n=60, m=150, **change):
     marks[np.arange(n)[own >= 0], own[own >= 0]] = False
     marks[np.arange(n), (own + 1) % m] = True
     columns = dict(
-        relevance=sp.csr_matrix(marks), own=own, categories=rng.choice(["Books", "Toys"], n),
+        relevance=sp.csr_matrix(marks), itself=own, categories=rng.choice(["Books", "Toys"], n),
         frequency=rng.integers(0, 4, m), accessory=rng.random(n) < .3,
     )
     task = TitleTask("toy", ["q"] * n, ["i"] * m, **(columns | change))
@@ -145,7 +145,7 @@ def test_evaluation_is_that_of_brute_force(size):
     rng = np.random.default_rng(9)
     bars = (rng.random((60, 150)) < .1) & ~task.relevance.toarray()
     task = replace(task, excluded=sp.csr_matrix(bars))
-    scores = table(q, x, task.own)
+    scores = table(q, x, task.itself)
     scores[bars] = -np.inf
     marks = task.relevance.toarray()
     worth = marks / propensities(task.frequency, task.frequency.sum())
@@ -172,7 +172,7 @@ def test_propensities_as_the_repository_computes_them():
 def test_evaluation_agrees_with_its_parts():
     q, x, task = toy()
     metrics, kept = evaluate_retrieval(q, x, task, replicates=20, seed=4)
-    scores = table(q, x, task.own)
+    scores = table(q, x, task.itself)
     hits = p_at_1(np.where(np.isinf(scores), -99, scores), task.relevance.toarray())
     shares = bin_shares(task.relevance, frequency_bins(task.frequency))
     weights = {
@@ -241,7 +241,7 @@ def test_vectors_that_do_not_fit_a_task_are_refused(change, words):
 def test_lists_for_case_studies_are_the_first_items():
     q, x, task = toy()
     lists = top_lists(q, x, task, [7, 3], k=4)
-    scores = table(q, x, task.own)
+    scores = table(q, x, task.itself)
     marks = task.relevance.toarray()
     for row, found in zip([7, 3], lists):
         first = np.argsort(-scores[row], kind="stable")[:4]

@@ -28,7 +28,7 @@ def made(tmp_path, monkeypatch):
     folders = {name: tmp_path / name for name in ("sts", "msr_paraphrase")}
     for folder in folders.values():
         folder.mkdir()
-    names = {name for kind in s.SEMEVAL.values() for name in (*kind.tests, *kind.others)} | {"2014-deft-news"}
+    names = {name for kind in s.SEMEVAL.values() for name in (*kind.tests, *kind.untested)} | {"2014-deft-news"}
     for name in names:
         (folders["sts"] / f"{name}.tsv").write_text(GRADED.format(kind=name), encoding="utf-8")
     parts = {

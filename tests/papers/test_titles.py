@@ -47,10 +47,10 @@ def lower(pairs):
 
 
 def own_is_the_same_title(made):
-    "Whether `own` names for each query the item of that title, or -1 where there is none."
+    "Whether `itself` names for each query the item of that title, or -1 where there is none."
     return all(
         made.items[own] == query if own >= 0 else query not in made.items
-        for query, own in zip(made.queries, made.own))
+        for query, own in zip(made.queries, made.itself))
 
 
 # ---- readers
@@ -166,8 +166,8 @@ def check_test(task, made, queries, times):
     of_these = {(query, item) for query, item in pairs_of(made, made.relevance) if query in queries}
     assert pairs_of(task, task.relevance) == of_these, "no relevant item is lost"
     assert own_is_the_same_title(task)
-    with_own = np.flatnonzero(task.own >= 0)
-    assert task.barred.toarray()[with_own, task.own[with_own]].all()
+    with_own = np.flatnonzero(task.itself >= 0)
+    assert task.barred.toarray()[with_own, task.itself[with_own]].all()
 
 
 @settings(max_examples=60)
@@ -244,7 +244,7 @@ def matrix(*rows):
 def task(**changed):
     given = {
         "name": "hand", "queries": ["a", "b"], "items": ["x", "b"], "relevance": matrix([1, 1], [1, 0]),
-        "own": np.array([-1, 1]), "categories": None, "frequency": np.array([2, 0])}
+        "itself": np.array([-1, 1]), "categories": None, "frequency": np.array([2, 0])}
     return t.TitleTask(**(given | changed))
 
 
@@ -255,7 +255,7 @@ WITH_A_STORED_FALSE = csr_matrix((np.array([True, False, True]), ([0, 1, 0], [0,
     ({"excluded": matrix([0, 0], [1, 0])}, "query 1"),
     ({"relevance": matrix([0, 0], [1, 0])}, "query 0"),
     ({"relevance": WITH_A_STORED_FALSE}, "query 1"),
-    ({"own": np.array([0, 1])}, "query 0"),
+    ({"itself": np.array([0, 1])}, "query 0"),
 ])
 def test_tasks_that_cannot_be_scored_are_refused(changed, query):
     with pytest.raises(ValueError, match=f"hand: {query}"):

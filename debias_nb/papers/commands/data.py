@@ -54,11 +54,11 @@ def data(
     from ...encoders.loading import encoder_cards, find_folder
     from ...settings import EncoderConfig
     entries = inventory()
-    for dataset, files in groupby(entries, key=lambda one: one["dataset"]):
+    for dataset, files in groupby(entries, key=lambda entry: entry["dataset"]):
         echo(visible(dataset))
-        for one in files:
-            size = f", {one['bytes']:,} bytes" if one["bytes"] else ""
-            _print_entry(f"{one['file']}: {one['status']}{size}", str(one["path"] or one["how"] or ""))
+        for entry in files:
+            size = f", {entry['bytes']:,} bytes" if entry["bytes"] else ""
+            _print_entry(f"{entry['file']}: {entry['status']}{size}", str(entry["path"] or entry["how"] or ""))
     echo("\nbase encoders")
     for name, card in encoder_cards().items():
         try:
@@ -69,13 +69,13 @@ def data(
         _print_entry(f"{name}: {card.kind}{zero_shot}, trained on {card.trained_on}", place)
     for name, kind in (("tiny", "transformer"), ("tiny-static", "static")):
         _print_entry(f"{name}: {kind}, trained on synthetic data", "trained here when first used")
-    wrong_files = [f"{one['dataset']}/{one['file']}" for one in entries if one["status"] == "refused"]
+    wrong_files = [f"{entry['dataset']}/{entry['file']}" for entry in entries if entry["status"] == "refused"]
     if wrong_files:
         end(f"other contents than the registry's: {', '.join(wrong_files)}")
 
 
-def _print_entry(what: str, where: str) -> None: # where: a path or words, or nothing
+def _print_entry(line: str, place: str) -> None: # place: a path or words, or nothing
     "Print a line, and where it is below it."
-    echo(f"  {what}")
-    if where:
-        echo(textwrap.indent(where, "      "))
+    echo(f"  {line}")
+    if place:
+        echo(textwrap.indent(place, "      "))

@@ -59,9 +59,9 @@ def _print_tables(study) -> None:
         if len(rows):
             metric = runs.metric.iloc[0].partition("[")[0]
             echo(f"\n{table}, {METRIC_NAMES.get(metric, metric)}, {runs.unit.iloc[0]}\n{markdown(rows)}")
-    lacking = missing(study)
-    if lacking:
-        echo(f"\n{lacking}")
+    gaps = missing(study)
+    if gaps:
+        echo(f"\n{gaps}")
 
 
 def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
@@ -95,17 +95,17 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
-def _run_one(name: str, profile: str, run_id: str, fresh: bool, others: dict[str, object]) -> None: # others: options, which change nothing
+def _run_one(name: str, profile: str, run_id: str, fresh: bool, options: dict[str, object]) -> None: # options: those given, which change nothing
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.runner import load, run_all, store_for
-    superfluous = [option for option, value in others.items() if value is not None]
+    superfluous = [option for option, value in options.items() if value is not None]
     if superfluous:
         raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(superfluous)}")
     runs = {run.id: run for run in load(name, profile, full=True).runs}
     check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
     outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
-    for why in (outcome.missing | outcome.failed).values():
-        end(f"{run_id}: {why}")
+    for reason in (outcome.missing | outcome.failed).values():
+        end(f"{run_id}: {reason}")
 
 
 def _parameters(p: list[str], **options) -> dict[str, object]: # options: None and False are not given
@@ -166,7 +166,7 @@ def run(
         study = Results().study_of(experiment.asked, runner.store_for(profile))
         study.own = True
     _print_tables(study)
-    trainings = {one.id for one in experiment.runs if one.training}
+    trainings = {planned.id for planned in experiment.runs if planned.training}
     if trainings and trainings.isdisjoint(record["id"] for record in study.finished):
         end(f"nothing of {name} at {profile} that was asked for has been run")
 
@@ -221,23 +221,23 @@ def batch(
             executable += [*unreadable]
             failures |= unreadable
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
-    for name, why in failures.items():
-        echo(f"failed: {name}: {why}", err=True)
-    for why in dict.fromkeys(outcome.missing.values()):
-        echo(f"not run: {why}", err=True)
+    for name, reason in failures.items():
+        echo(f"failed: {name}: {reason}", err=True)
+    for reason in dict.fromkeys(outcome.missing.values()):
+        echo(f"not run: {reason}", err=True)
     if outcome.missing and not outcome.records:
         end(f"not one run at profile {profile} can be made")
     if failures or profile == "planted" and outcome.missing: # synthetic data need nothing that another machine has
         raise Exit(1)
 
 
-def _write_some(names: list[str], folder: Path, results, here: Path, keep=None) -> list[Path]: # what was written
-    "Write some pages of the project in `here`: a worker may have begun elsewhere. What has no notebook yet is left out."
+def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) -> list[Path]: # what was written
+    "Write some pages of the project in `root`: a worker may have begun elsewhere. What has no notebook yet is left out."
     from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
-    with chdir(here):
+    with chdir(root):
         for name in filter(has_notebook, names):
             if configured(f"{name}.*.yaml"):
                 paths += write_page(name, folder, results, keep)
@@ -258,9 +258,9 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     if names:
         return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
     # papers side by side, the largest one here; the books speak of all of them
-    largest, *others = sorted(groups, key=len, reverse=True)
-    pool = Parallel(min(cpu_count(), len(others)), return_as="generator") # which begins at once
-    elsewhere = pool(delayed(_write_some)(group, folder, Results(fresh, is_page=True), root, keep) for group in others)
+    largest, *smaller_groups = sorted(groups, key=len, reverse=True)
+    pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
+    elsewhere = pool(delayed(_write_some)(group, folder, Results(fresh, is_page=True), root, keep) for group in smaller_groups)
     paths = _write_some(largest, folder, results, root, keep)
     return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, results, root, keep)]
 
@@ -301,10 +301,10 @@ def status(
     for cell in all_cells(paper):
         tables.setdefault((cell.paper, cell.table, cell.profile), []).append(cell)
     rows = []
-    for key, own in tables.items():
-        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in own).items())
-        lacking = reasons([cell for cell in own if cell.status in ("not run", "failed", "partial")])
-        rows.append([*key, len(own), counts, "; ".join(lacking)])
+    for key, cells in tables.items():
+        counts = ", ".join(f"{count} {kind}" for kind, count in Counter(cell.status for cell in cells).items())
+        causes = reasons([cell for cell in cells if cell.status in ("not run", "failed", "partial")])
+        rows.append([*key, len(cells), counts, "; ".join(causes)])
     header = ["paper", "table", "profile", "cells", "status", "why not"]
     echo(text_table(header, rows))
     commits = history(root)
@@ -356,8 +356,8 @@ def list_names():
         "language debiasing of answers": ScanConfig.model_fields["debias"].annotation,
     }
     echo(f"regularizers of pairs: {', '.join(REGULARIZER_NAMES)}")
-    for what, kind in values.items():
-        echo(f"{what}: {', '.join(name for name in get_args(kind) if name != 'none')}")
+    for label, kind in values.items():
+        echo(f"{label}: {', '.join(name for name in get_args(kind) if name != 'none')}")
     try:
         experiments = templates(project_here())
     except RunnerError:

@@ -113,17 +113,17 @@ def describe(
 # %% ../../../nbs/papers/data/answers.ipynb #1abf3ae9
 def filter_questions(
     answers: Answers,
-    without: bool = True, # drop questions without a relevant candidate
-    only: bool = False,   # drop questions that have only relevant candidates
+    drop_unanswered: bool = True, # drop questions without a relevant candidate
+    drop_trivial: bool = False,   # drop questions that have only relevant candidates
 ) -> Answers: # the other questions, in order, with counts of those dropped by reason
     "Drop questions whose ranking is always wrong, or always right."
     size, relevant = _per_question(answers)
-    none = (relevant == 0) & without
-    every = (relevant == size) & only
-    keep = ~(none | every)[answers.groups()]
+    is_unanswered = (relevant == 0) & drop_unanswered
+    is_trivial = (relevant == size) & drop_trivial
+    keep = ~(is_unanswered | is_trivial)[answers.groups()]
     drops = {
-        "dropped questions: no relevant candidate": int(none.sum()),
-        "dropped questions: only relevant candidates": int(every.sum()),
+        "dropped questions: no relevant candidate": int(is_unanswered.sum()),
+        "dropped questions: only relevant candidates": int(is_trivial.sum()),
         "dropped candidates": int((~keep).sum()),
     }
     return answers.take(keep, counts=answers.counts | drops)
@@ -267,12 +267,12 @@ def load_answers(name: str, part: Part, download: bool = True, require_hash: boo
     source = SOURCES[name]
     check_known(f"part of {name} called", part, source.files)
     dataset = source.dataset or name
-    how = {"download": download, "require_hash": require_hash}
-    path = locate(dataset, source.files[part], **how)
+    options = {"download": download, "require_hash": require_hash}
+    path = locate(dataset, source.files[part], **options)
     answers = read_answers(
         path, source.columns, source.header, source.quoting, source.group_by, f"{name} {part}", part)
     if part in source.queries:
-        queries = read_queries(locate(dataset, source.queries[part], **how))
+        queries = read_queries(locate(dataset, source.queries[part], **options))
         id_of = {question: id for id, question in queries.items()}
         answers = replace(answers, question_ids=[id_of[question] for question in answers.questions])
     if part in source.drops:
@@ -376,18 +376,18 @@ def flip_labels(
 # %% ../../../nbs/papers/data/answers.ipynb #3bdfb2b4
 def _edit(text, rng):
     "Make one random edit: first its kind, of those that the text allows, then its place, each with equal chances."
-    swaps = [at for at, (one, next_) in enumerate(pairwise(text)) if one != next_]
+    swaps = [position for position, (char, next_) in enumerate(pairwise(text)) if char != next_]
     deletes = range(len(text))
     if len(text.strip()) == 1: # the one visible character stays
-        deletes = [at for at in deletes if text[at].isspace()]
+        deletes = [position for position in deletes if text[position].isspace()]
     places = {"swap": swaps, "insert": range(len(text) + 1), "delete": deletes}
     kind = rng.choice([kind for kind, positions in places.items() if positions])
-    at = int(rng.choice(places[kind]))
+    position = int(rng.choice(places[kind]))
     if kind == "swap":
-        return text[:at] + text[at + 1] + text[at] + text[at + 2:]
+        return text[:position] + text[position + 1] + text[position] + text[position + 2:]
     if kind == "delete":
-        return text[:at] + text[at + 1:]
-    return text[:at] + string.ascii_lowercase[rng.integers(26)] + text[at:]
+        return text[:position] + text[position + 1:]
+    return text[:position] + string.ascii_lowercase[rng.integers(26)] + text[position:]
 
 
 def perturb(

@@ -134,10 +134,10 @@ def clean(
     })
     counts |= reasons.sum().astype(int).to_dict()
     is_dropped = reasons.any(axis=1)
-    rest = table.text[~is_dropped]
-    if rest.empty:
+    remaining = table.text[~is_dropped]
+    if remaining.empty:
         raise ValueError(f"{texts.name}: nothing is left ({counts})")
-    return texts.take(rest.index, text=rest.tolist(), counts=texts.counts | counts)
+    return texts.take(remaining.index, text=remaining.tolist(), counts=texts.counts | counts)
 
 # %% ../../../nbs/papers/data/authors.ipynb #4025de96
 def _check_filled(text):
@@ -255,11 +255,11 @@ def read_pan19(
     from scipy.cluster.hierarchy import DisjointSet
     texts = _pan19_texts(path)
     by_candidates = [t for t in texts if t.author]
-    same = DisjointSet({t.author for t in by_candidates})
+    aliases = DisjointSet({t.author for t in by_candidates})
     writer = {} # first one of each text
     for t in by_candidates:
-        same.merge(t.author, writer.setdefault(t.text, t.author))
-    first = {author: min(same.subset(author)) for author in same} # of the same author, by name
+        aliases.merge(t.author, writer.setdefault(t.text, t.author))
+    first = {author: min(aliases.subset(author)) for author in aliases} # of the same author, by name
     fandoms_of_text = defaultdict(set) # text -> its fandoms
     for t in texts:
         if t.topic:
@@ -365,9 +365,9 @@ def load_texts(
     ValueError: ...did you mean 'pan19_fanfiction'?
     """
     check_known("corpus", name, author_corpora())
-    about = load_registry().datasets[name]
-    paths = [locate(name, entry.file, download, require_hash=require_hash) for entry in about.files]
-    texts = READERS[about.layout.reader](*paths, name=name)
+    description = load_registry().datasets[name]
+    paths = [locate(name, entry.file, download, require_hash=require_hash) for entry in description.files]
+    texts = READERS[description.layout.reader](*paths, name=name)
     return clean(texts, quotes, signatures)
 
 # %% ../../../nbs/papers/data/authors.ipynb #e70fb137

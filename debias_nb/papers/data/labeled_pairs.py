@@ -74,8 +74,8 @@ def _part_of(pairs, corpus: PairsCorpus, part: str):
     queries = np.unique(pairs.group)
     selection = default_rng([0, 7]).permutation(queries)[:round(corpus.holdout * len(queries))]
     if part == "train":
-        rest = np.setdiff1d(queries, selection)
-        selection = default_rng([0, 8]).permutation(rest)[:round(corpus.share * len(queries))]
+        remaining = np.setdiff1d(queries, selection)
+        selection = default_rng([0, 8]).permutation(remaining)[:round(corpus.share * len(queries))]
     keep = np.isin(pairs.group, selection)
     return Pairs(list(compress(pairs.left, keep)), list(compress(pairs.right, keep)), pairs.group[keep])
 
@@ -119,15 +119,15 @@ def at_balance(
     if negatives > len(texts) - alike.max(initial=0):
         raise ConfigError(f"{pairs.name}: `negatives` is {negatives:,}, and there are {len(texts):,} texts")
 
-    others = np.empty((count, negatives), int)
-    for row, first in zip(others, left[sample]):
+    negative_texts = np.empty((count, negatives), int)
+    for row, first in zip(negative_texts, left[sample]):
         choice = {} # distinct texts in their random order
         while len(choice) < negatives:
-            more = rng.integers(len(texts), size=negatives)
-            choice |= dict.fromkeys(more[group[more] != group[first]].tolist())
+            candidates = rng.integers(len(texts), size=negatives)
+            choice |= dict.fromkeys(candidates[group[candidates] != group[first]].tolist())
         row[:] = list(choice)[:negatives]
 
-    seconds = np.column_stack([right[sample], others])
+    seconds = np.column_stack([right[sample], negative_texts])
     labels = np.zeros(seconds.shape, "int8")
     labels[:, 0] = 1
     firsts = np.repeat(left[sample], 1 + negatives)
@@ -153,24 +153,25 @@ def ranking_columns(
         return [texts[first].tolist(), texts[second].tolist()], group[first][:, None], {"duplicates": len(first)}
 
     rng = default_rng([0, 17])
-    others = np.column_stack([left, right])[~is_duplicate]
-    others = others[group[others[:, 0]] != group[others[:, 1]]]
-    if not len(others):
+    negatives = np.column_stack([left, right])[~is_duplicate]
+    negatives = negatives[group[negatives[:, 0]] != group[negatives[:, 1]]]
+    if not len(negatives):
         raise ConfigError(f"{pairs.name}: `ranking-hard` needs pairs that are no duplicates, but there are none")
-    both_ways = np.concatenate([others, others[:, ::-1]])
+    both_ways = np.concatenate([negatives, negatives[:, ::-1]])
     negative_of = np.full(len(texts), -1)
-    of, what = rng.permutation(both_ways).T
-    negative_of[of] = what
+    anchors, opposites = rng.permutation(both_ways).T
+    negative_of[anchors] = opposites
     turn = (negative_of[first] < 0) & (negative_of[second] >= 0)
     first, second = np.where(turn, [second, first], [first, second])
     third = negative_of[first]
-    own = int((third >= 0).sum())
-    lacking = np.flatnonzero(third < 0)
-    while len(lacking):
-        third[lacking] = rng.choice(others.ravel(), len(lacking))
-        lacking = lacking[group[third[lacking]] == group[first[lacking]]]
+    matched = int((third >= 0).sum())
+    missing = np.flatnonzero(third < 0)
+    while len(missing):
+        third[missing] = rng.choice(negatives.ravel(), len(missing))
+        missing = missing[group[third[missing]] == group[first[missing]]]
     columns = [texts[column].tolist() for column in (first, second, third)]
-    return columns, group[np.column_stack([first, third])], {"duplicates": len(first), "with a negative of their own": own}
+    counts = {"duplicates": len(first), "with a negative of their own": matched}
+    return columns, group[np.column_stack([first, third])], counts
 
 
 class Source(NamedTuple):
@@ -226,10 +227,10 @@ def sources() -> dict[str, Source]:
     }
 
 
-def source(what: str, name: str, kind: str, others: tuple[str, ...] = ()) -> Source:
+def source(label: str, name: str, kind: str, extra_names: tuple[str, ...] = ()) -> Source:
     "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `others` among the names."
-    by_name = {one: source for one, source in sources().items() if getattr(source, kind)}
-    check_known(what, name, (*by_name, *others), ConfigError)
+    by_name = {key: source for key, source in sources().items() if getattr(source, kind)}
+    check_known(label, name, (*by_name, *extra_names), ConfigError)
     return by_name[name]
 
 
@@ -239,10 +240,10 @@ def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
     if corpus.name == "catalogue":
         planted_pairs = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)
-    own = source("corpus", corpus.name, "train", ("catalogue",))
+    corpus_source = source("corpus", corpus.name, "train", ("catalogue",))
     if corpus.holdout and corpus.name not in question_corpora():
         raise ConfigError(f"corpus {corpus.name!r} takes no `holdout`")
-    pairs = own.train(corpus, part, 1. if corpus.whole_groups else corpus.share)
+    pairs = corpus_source.train(corpus, part, 1. if corpus.whole_groups else corpus.share)
     if corpus.whole_groups:
         _, pairs = split_questions(pairs, corpus.share, corpus.share_seed)
     if corpus.negatives:

@@ -49,16 +49,16 @@ def read_products(
     left = [clean_title(offer.removeprefix(PREFIX)) for offer in offers.left]
     right = [clean_title(offer.removeprefix(PREFIX)) for offer in offers.right]
     pairs = replace(offers, left=left, right=right)
-    rest = pairs.take([all(sides) for sides in zip(left, right)])
+    remaining = pairs.take([all(sides) for sides in zip(left, right)])
     keys = pair_keys(pairs, True)
     counts = count_signs(offers.all_texts, ODD) | {
         "lines": len(keys),
         "repeated pairs": len(keys) - len(set(keys)),
-        "identical sides": sum(one == other for one, other in keys),
-        "dropped: a title is empty": len(pairs) - len(rest),
-        "pairs": len(rest),
+        "identical sides": sum(first == second for first, second in keys),
+        "dropped: a title is empty": len(pairs) - len(remaining),
+        "pairs": len(remaining),
     }
-    return replace(rest, counts=counts)
+    return replace(remaining, counts=counts)
 
 # %% ../../../nbs/papers/data/products.ipynb #1b733c0d
 CATEGORIES = ("cameras", "computers", "shoes", "watches")
@@ -161,8 +161,8 @@ def same_product(
     titles = offers[~offers.index.duplicated()] # as first spelled
     items = titles.tolist()
     left, right = titles.index.get_indexer(offers.index).reshape(2, -1)
-    same = pairs.labels == 1
-    _, product = components(left[same], right[same], len(items))
+    is_match = pairs.labels == 1
+    _, product = components(left[is_match], right[is_match], len(items))
     relevance = product[:, None] == product
     np.fill_diagonal(relevance, False)
     queries = np.flatnonzero(relevance.any(1))

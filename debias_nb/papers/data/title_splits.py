@@ -33,18 +33,18 @@ class TitleSplit:
         return "\n  ".join([f"TitleSplit(by {self.by}", *parts]) + ")"
 
 
-def split_counts(train, tests, more) -> dict[str, int]:
+def split_counts(train, tests, extra_counts) -> dict[str, int]:
     "Count the parts of a split, those of each test under its name, and add further counts."
     counts = {
         "training queries": len(train.queries),
         "training items": len(train.items),
         "training pairs": train.relevance.nnz,
     }
-    counts |= more
+    counts |= extra_counts
     for name, task in tests.items():
-        for what, n in task.info.items():
-            if what != "fingerprint":
-                counts[f"{name} {what}"] = n
+        for key, n in task.info.items():
+            if key != "fingerprint":
+                counts[f"{name} {key}"] = n
     return counts
 
 # %% ../../../nbs/papers/data/title_splits.ipynb #886647a7
@@ -68,15 +68,15 @@ def _is_shifted(column, until: int | None, held_out: Sequence[str]) -> np.ndarra
     return np.isin(column, list(held_out)) if until is None else np.asarray(column) > until
 
 # %% ../../../nbs/papers/data/title_splits.ipynb #9dd95969
-def _test_queries(titles, same, test_share: float | None, seed: int) -> np.ndarray:
+def _test_queries(titles, unshifted, test_share: float | None, seed: int) -> np.ndarray:
     "Choose the queries of `iid` among those that are not shifted. Raises `ValueError`."
     if test_share is not None:
         check_range("test_share", test_share, high=1, closed="neither")
-        order = default_rng([seed, 0]).permutation(same)
-        return np.sort(order[:round(test_share * len(same))])
+        order = default_rng([seed, 0]).permutation(unshifted)
+        return np.sort(order[:round(test_share * len(unshifted))])
     if titles.published is None:
         raise ValueError(f"test_share=None takes the published test queries, and {titles.name} has none")
-    return same[titles.published[same]]
+    return unshifted[titles.published[unshifted]]
 
 
 def split_titles(
@@ -102,16 +102,16 @@ def split_titles(
             check_known("category", category, sorted({*column.tolist()} - {""}))
         until = None
     is_shifted = _is_shifted(column, until, held_out)
-    same = np.flatnonzero(~is_shifted)
+    unshifted = np.flatnonzero(~is_shifted)
     ood = np.flatnonzero(is_shifted)
 
-    iid = _test_queries(titles, same, test_share, share_seed)
-    rest = default_rng([share_seed, 1]).permutation(np.setdiff1d(same, iid))
-    for what, left in (("training", rest), ("iid", iid), ("ood", ood)):
-        if not len(left):
-            how = f"until={until}, held_out={list(held_out)}, test_share={test_share}"
-            raise ValueError(f"{titles.name}: {how} leaves no {what} query")
-    train = np.sort(rest[:max(1, round(share * len(rest)))])
+    iid = _test_queries(titles, unshifted, test_share, share_seed)
+    remaining = default_rng([share_seed, 1]).permutation(np.setdiff1d(unshifted, iid))
+    for noun, query_rows in (("training", remaining), ("iid", iid), ("ood", ood)):
+        if not len(query_rows):
+            settings = f"until={until}, held_out={list(held_out)}, test_share={test_share}"
+            raise ValueError(f"{titles.name}: {settings} leaves no {noun} query")
+    train = np.sort(remaining[:max(1, round(share * len(remaining)))])
 
     every = np.arange(len(titles.items))
     items = _relevant_items(titles, ~is_shifted) if by == "year" else every
@@ -121,7 +121,7 @@ def split_titles(
         "ood": _task(titles, "ood", ood, every, frequency),
     }
     pairs = Titles(f"{titles.name} train", **titles.part(train, _relevant_items(titles, train)))
-    counts = split_counts(pairs, tests, {"queries not drawn": len(rest) - len(train)})
+    counts = split_counts(pairs, tests, {"queries not drawn": len(remaining) - len(train)})
     rows = {"train": train, "iid": iid, "ood": ood}
     unpaired_texts = []
     if titles.unpaired is not None:
@@ -141,21 +141,21 @@ def join_titles(
     queries_of_early = {query.lower() for query in early.queries}
     new = [n for n, query in enumerate(late.queries) if query.lower() not in queries_of_early]
 
-    def both(first, second):
+    def concat(first, second):
         "List the (n, 2) places of two matrices, those of the later collection last."
         pairs = [np.column_stack(first.nonzero()), np.column_stack(second[new].nonzero()) + first.shape]
         return np.concatenate(pairs)
 
     columns = {}
     if early.excluded is not None and late.excluded is not None:
-        columns["excluded"] = both(early.excluded, late.excluded)
-    for what in ("years", "categories", "published"):
-        first, second = getattr(early, what), getattr(late, what)
+        columns["excluded"] = concat(early.excluded, late.excluded)
+    for key in ("years", "categories", "published"):
+        first, second = getattr(early, key), getattr(late, key)
         if first is not None and second is not None:
-            columns[what] = np.concatenate([first, second[new]])
+            columns[key] = np.concatenate([first, second[new]])
     counts = {"queries of the later collection that the earlier one has": len(late.queries) - len(new)}
     queries = early.queries + [late.queries[n] for n in new]
-    relevance = both(early.relevance, late.relevance)
+    relevance = concat(early.relevance, late.relevance)
     return make_titles(name, queries, early.items + late.items, relevance, counts=counts, **columns)
 
 # %% ../../../nbs/papers/data/title_splits.ipynb #2a0893d0
@@ -193,14 +193,15 @@ def swapped_items(
     "Choose candidates: the relevant ones, and equally many random old and new ones. Raises `ValueError` where none are."
     n = min(map(len, [old, *new.values()]))
     if not n:
-        raise ValueError(f"items cannot change: {len(old)} old ones, and new ones: {({name: len(own) for name, own in new.items()})}")
+        sizes = {name: len(items) for name, items in new.items()}
+        raise ValueError(f"items cannot change: {len(old)} old ones, and new ones: {sizes}")
     rng = default_rng([seed, 3])
     old = np.sort(rng.permutation(old)[:n])
     candidates = {"before": np.concatenate([relevant, old])}
-    for name, own in new.items():
-        own = np.sort(rng.permutation(own)[:n])
-        candidates[f"{name} joined".strip()] = np.concatenate([relevant, old, own])
-        candidates[f"{name} replaced".strip()] = np.concatenate([relevant, own])
+    for name, items in new.items():
+        items = np.sort(rng.permutation(items)[:n])
+        candidates[f"{name} joined".strip()] = np.concatenate([relevant, old, items])
+        candidates[f"{name} replaced".strip()] = np.concatenate([relevant, items])
     return candidates
 
 

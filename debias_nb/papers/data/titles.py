@@ -40,10 +40,10 @@ def _mark(pairs, shape) -> csr_matrix:
     return _truth(csr_matrix((np.ones(len(pairs), bool), places), shape=shape))
 
 
-def _own_titles(own, width) -> csr_matrix:
+def _own_titles(itself, width) -> csr_matrix:
     "Mark the item with the own title of each query; -1: none."
-    rows = np.flatnonzero(own >= 0)
-    return _mark(np.column_stack([rows, own[rows]]), (len(own), width))
+    rows = np.flatnonzero(itself >= 0)
+    return _mark(np.column_stack([rows, itself[rows]]), (len(itself), width))
 
 # %% ../../../nbs/papers/data/titles.ipynb #367ef6ad
 @dataclass(eq=False, repr=False)
@@ -52,14 +52,14 @@ class _Relevance:
     queries: list[str]                             # distinct in lower case
     items: list[str]                               # distinct in lower case
     relevance: csr_matrix                          # (queries, items) bool
-    own: np.ndarray                                # (queries,) the item with the query's own title; -1: none
+    itself: np.ndarray                              # (queries,) the item with the query's own title; -1: none
 
     @cached_property
     def fingerprint(self) -> str: # 64 hex digits
         "The sha256 of texts and relevance."
         texts = json.dumps([self.queries, self.items])
         digest = hashlib.sha256(texts.encode())
-        for content in (self.relevance, self.own, self.excluded):
+        for content in (self.relevance, self.itself, self.excluded):
             arrays = [content.indptr, content.indices] if issparse(content) else [content]
             for array in arrays:
                 if array is not None:
@@ -77,7 +77,7 @@ class _Relevance:
             "queries": [self.queries[row] for row in rows],
             "items": [self.items[item] for item in items],
             "relevance": self.relevance[rows][:, items],
-            "own": pd.Index(items).get_indexer(self.own[rows]), # -1 stays: no item has that number
+            "itself": pd.Index(items).get_indexer(self.itself[rows]), # -1 stays: no item has that number
             "excluded": excluded,
         }
 
@@ -135,17 +135,17 @@ def make_titles(
     def of_titles(pairs):
         "Convert places of texts to places of titles, without blank ones."
         pairs = np.reshape(pairs, (-1, 2)).astype(int)
-        both = np.column_stack([left.codes[pairs[:, 0]], right.codes[pairs[:, 1]]])
-        return both[(both >= 0).all(1)]
+        places = np.column_stack([left.codes[pairs[:, 0]], right.codes[pairs[:, 1]]])
+        return places[(places >= 0).all(1)]
 
     pairs_of_titles = of_titles(relevance)
     named_pairs = _mark(pairs_of_titles, shape)
-    own = right.titles.get_indexer(left.titles)
-    relevant = others = named_pairs > _own_titles(own, shape[1]) # true in the first, not in the second
+    itself = right.titles.get_indexer(left.titles)
+    relevant = distinct_pairs = named_pairs > _own_titles(itself, shape[1]) # true in the first, not in the second
     exclusions = None
     if excluded is not None:
         exclusions = _mark(of_titles(excluded), shape)
-        relevant = others > exclusions
+        relevant = distinct_pairs > exclusions
     rows = np.flatnonzero(relevant.getnnz(1))
     if not len(rows):
         raise DataError(f"{name}: none of {len(queries):,} queries has a relevant item")
@@ -156,19 +156,20 @@ def make_titles(
     all_counts["pairs without a title"] = len(relevance) - len(pairs_of_titles)
     all_counts |= {"queries merged": left.merged, "items merged": right.merged}
     all_counts["pairs merged"] = len(pairs_of_titles) - named_pairs.nnz
-    all_counts |= {"pairs to the own title": named_pairs.nnz - others.nnz, "pairs excluded": others.nnz - relevant.nnz}
+    all_counts["pairs to the own title"] = named_pairs.nnz - distinct_pairs.nnz
+    all_counts["pairs excluded"] = distinct_pairs.nnz - relevant.nnz
     all_counts["queries without a relevant item"] = shape[0] - len(rows)
     all_counts |= {"queries": len(rows), "items": shape[1], "pairs": relevant.nnz}
     of_rows = left.first[rows]
     columns = {}
-    for what, column, kind in (("years", years, int), ("categories", categories, str), ("published", published, bool)):
+    for key, column, kind in (("years", years, int), ("categories", categories, str), ("published", published, bool)):
         if column is not None:
-            columns[what] = np.array(column, kind)[of_rows]
+            columns[key] = np.array(column, kind)[of_rows]
     if exclusions is not None:
         columns["excluded"] = exclusions[rows]
     query_titles = [queries[row].strip() for row in of_rows]
     item_texts = [items[row].strip() for row in right.first]
-    return Titles(name, query_titles, item_texts, _truth(relevant[rows]), own[rows], counts=all_counts, **columns)
+    return Titles(name, query_titles, item_texts, _truth(relevant[rows]), itself[rows], counts=all_counts, **columns)
 
 # %% ../../../nbs/papers/data/titles.ipynb #7a5153ff
 class _Entry(BaseModel):
@@ -242,11 +243,11 @@ def _from_links(name, titles, pairs, counts, **columns) -> Titles:
     "Make titles of linked records, given as (n, 2) places: the first of each pair is a query, the second an item."
     queries, rows = np.unique(pairs[:, 0], return_inverse=True)
     items, labels = np.unique(pairs[:, 1], return_inverse=True)
-    asking = {what: column[queries] for what, column in columns.items()}
+    asking = {key: column[queries] for key, column in columns.items()}
     result = make_titles(
         name, titles[queries], titles[items], np.column_stack([rows, labels]), counts=counts, **asking)
-    apart = pd.DataFrame({"text": titles, **columns}).drop(np.unique(pairs))
-    return replace(result, unpaired=apart[apart.text != ""])
+    unlinked = pd.DataFrame({"text": titles, **columns}).drop(np.unique(pairs))
+    return replace(result, unpaired=unlinked[unlinked.text != ""])
 
 
 def read_aan(
@@ -274,8 +275,8 @@ def read_aan(
         "citations of itself": int((is_known & itself).sum()),
     }
     titles = papers.title.fillna("").map(html.unescape).to_numpy(object)
-    others = pairs[is_known & ~itself]
-    return _from_links(name, titles, others, counts, years=papers.year.to_numpy(), categories=index.str[0])
+    links = pairs[is_known & ~itself]
+    return _from_links(name, titles, links, counts, years=papers.year.to_numpy(), categories=index.str[0])
 
 # %% ../../../nbs/papers/data/titles.ipynb #64dc8259
 _SHELVES = ("CDs & Vinyl", "Digital Music")
@@ -372,11 +373,11 @@ def load_titles(name: str, download: bool = True, require_hash: bool = False) ->
     """
     check_known("titles", name, SOURCES)
     source = SOURCES[name]
-    how = {"download": download, "require_hash": require_hash}
-    paths = [locate(source.dataset, file, **how) for file in source.files]
+    options = {"download": download, "require_hash": require_hash}
+    paths = [locate(source.dataset, file, **options) for file in source.files]
     if source.read is read_lf:
         with suppress(MissingData):
-            paths.append(locate(source.dataset, "categories.tsv", **how))
+            paths.append(locate(source.dataset, "categories.tsv", **options))
     return _load(name, tuple(paths), tuple(map(sha256_of, paths)))
 
 # %% ../../../nbs/papers/data/titles.ipynb #5dd314ec
@@ -397,8 +398,8 @@ class TitleTask(_Relevance):
         is_lost = self.relevance.multiply(self.barred).getnnz(1) > 0
         is_lost |= self.relevance.getnnz(1) == 0
         if is_lost.any():
-            who = f"query {is_lost.argmax()} ({self.queries[is_lost.argmax()]!r})"
-            raise ValueError(f"{self.name}: {who} has no relevant item, or one that is no candidate")
+            query = f"query {is_lost.argmax()} ({self.queries[is_lost.argmax()]!r})"
+            raise ValueError(f"{self.name}: {query} has no relevant item, or one that is no candidate")
         new = self.frequency == 0
         self.info = self.info | {
             "queries": len(self.queries),
@@ -412,7 +413,7 @@ class TitleTask(_Relevance):
     @cached_property
     def barred(self) -> csr_matrix: # (queries, items) bool
         "Items that are no candidates: the own titles and `excluded`."
-        barred = _own_titles(self.own, len(self.items))
+        barred = _own_titles(self.itself, len(self.items))
         return barred if self.excluded is None else _truth(barred + self.excluded)
 
     def __repr__(self):

@@ -37,17 +37,17 @@ COUNTS_NOTE = (
 
 def select(
     differences: pd.DataFrame, # of `differences`
-    **where,             # as `only`
+    **filters,             # as `only`
 ) -> pd.DataFrame:
     """Select differences; of what was not run there are none.
 
     Raises `KeyError` for what the configuration does not have."""
-    rows = only(differences, **where)
+    rows = only(differences, **filters)
     if rows.empty:
         experiment = load_experiment(*differences.attrs["study"])
         cells = [vars(cell) for table in experiment.tables for cell in table_cells(experiment, table, {})]
-        if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **where).empty:
-            raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {where}")
+        if only(pd.DataFrame(cells).rename(columns={"column": "test"}), **filters).empty:
+            raise KeyError(f"{experiment.name} at {experiment.profile} has nothing with {filters}")
     return rows
 
 
@@ -58,8 +58,8 @@ def in_points(
     differences: pd.DataFrame, # of `differences`
 ) -> pd.DataFrame: # the same rows
     "Turn fractions into percentage points."
-    pairs = [scaled(one, POINTS[unit]) for one, unit in zip(differences.paired, differences.unit)]
-    ends = {name: [getattr(one, name) for one in pairs] for name in ENDS}
+    pairs = [scaled(comparison, POINTS[unit]) for comparison, unit in zip(differences.paired, differences.unit)]
+    ends = {name: [getattr(comparison, name) for comparison in pairs] for name in ENDS}
     return differences.assign(**ends, paired=pairs, unit="percent")
 
 
@@ -88,29 +88,29 @@ def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
 
 def distance(
     differences: pd.Series, # in points
-    other: str,             # what they are from; empty where the sentence has said it
+    reference: str,             # what they are from; empty where the sentence has said it
 ) -> str: # `0.8 to 8.4 points above plain fine-tuning`
     "Say how far differences go."
     low, high, sizes = _ends(differences)
     if low == high == 0:
-        return f"0.0 points from {other}".removesuffix(" from ")
+        return f"0.0 points from {reference}".removesuffix(" from ")
     if low < 0 < high:
-        return f"between {-low:.1f} points below and {high:.1f} above {other}".strip()
-    return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {other}".strip()
+        return f"between {-low:.1f} points below and {high:.1f} above {reference}".strip()
+    return f"{' to '.join(sizes)} points {'below' if low < 0 else 'above'} {reference}".strip()
 
 
 def distance_from(
     differences: pd.DataFrame, # of `differences`
-    other: str = "plain fine-tuning", # as `distance`
+    reference: str = "plain fine-tuning", # as `distance`
 ) -> str:
     "Say how far differences go, or that there are none."
-    return "not measured" if differences.empty else distance(add_verdicts(differences).difference, other)
+    return "not measured" if differences.empty else distance(add_verdicts(differences).difference, reference)
 
 
 def answer(
     differences: pd.DataFrame, # of `differences`
     subject: str,        # what was changed, in words
-    other: str = "plain fine-tuning", # what it is compared with
+    reference: str = "plain fine-tuning", # what it is compared with
     yes: str = "better", # the word that says yes: `better`, or `worse` where the question is whether something hurts
 ) -> str: # it begins with one of `BEGINNINGS`
     """Answer a question from some differences.
@@ -118,10 +118,10 @@ def answer(
     No if all lie within a point; It depends if some are better and others worse, or as many within a point; Cannot tell
     if two of three tests are too small, or half of them where fewer than three are not; else what most of the others say."""
     if differences.empty:
-        how = "was run with one seed, and a comparison takes two" if differences.attrs.get("seeds") == 1 else "was not run"
-        return f"Cannot tell: {subject} {how}."
+        lack = "was run with one seed, and a comparison takes two" if differences.attrs.get("seeds") == 1 else "was not run"
+        return f"Cannot tell: {subject} {lack}."
     rows = add_verdicts(differences)
-    sentence = f"{subject} is {distance_from(differences, other)}"
+    sentence = f"{subject} is {distance_from(differences, reference)}"
     if (rows.word == "within the margin").all():
         return f"No: {sentence}, within a point."
     is_unsure = rows.word == "cannot tell"
@@ -192,8 +192,8 @@ def by_method(
         return pd.DataFrame()
     judged_rows = add_verdicts(differences)
     rows = {}
-    for (method, against, shift), part in judged_rows.groupby(["method", "against", "shift"], sort=False):
-        rows[f"{method} − {against}, {SHIFTS[shift]}"] = part
+    for (method, reference, shift), part in judged_rows.groupby(["method", "against", "shift"], sort=False):
+        rows[f"{method} − {reference}, {SHIFTS[shift]}"] = part
     return summarize(rows)
 
 
@@ -208,13 +208,13 @@ def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of 
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 
-def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **where) -> pd.DataFrame: # where: as `only`
+def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **filters) -> pd.DataFrame: # filters: as `only`
     """Select the comparisons of a question.
 
     Raises `ValueError` where there is none."""
-    comparisons = only(advice, question=question, shift=shift, **where)
+    comparisons = only(advice, question=question, shift=shift, **filters)
     if comparisons.empty:
-        raise ValueError(f"advice.csv has nothing on {question!r} with {where}")
+        raise ValueError(f"advice.csv has nothing on {question!r} with {filters}")
     return comparisons
 
 

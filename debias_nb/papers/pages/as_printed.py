@@ -69,7 +69,7 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
 }
 
 
-def _at(run: RunConfig, path: str): # None where a part of the path is not there
+def _value_at(run: RunConfig, path: str): # None where a part of the path is not there
     """Return what a run says at a path.
 
     Raises `ConfigError` for a name that no configuration has."""
@@ -85,7 +85,7 @@ def _at(run: RunConfig, path: str): # None where a part of the path is not there
 
 def _several(value) -> tuple[Value, ...]: # several values as they are, one value alone
     values = value if isinstance(value, tuple) else (value,)
-    return tuple(NONE if one is None else one for one in values)
+    return tuple(NONE if item is None else item for item in values)
 
 
 def _constant(name: str):
@@ -97,7 +97,7 @@ def _constant(name: str):
 def _is_meant(setting: PrintedSetting, run: RunConfig) -> bool:
     if not setting.where:
         return run.method.trained
-    return all(set(_several(_at(run, path))) & set(values) for path, values in setting.where.items())
+    return all(set(_several(_value_at(run, path))) & set(values) for path, values in setting.where.items())
 
 
 def read_values(
@@ -118,7 +118,7 @@ def read_values(
             elif setting.read in READERS:
                 value = READERS[setting.read](experiment, block, run)
             else:
-                value = _at(run, setting.read)
+                value = _value_at(run, setting.read)
             runs_by_value.setdefault(_several(value), []).append(run)
     return runs_by_value
 
@@ -150,7 +150,7 @@ def values_in_words(runs_by_value: dict[tuple[Value, ...], list[RunConfig]]) -> 
     texts = {value: in_words(tuple(map(_as_code, value))) for value in sorted(runs_by_value, key=_order)}
     for owner_of in OWNERS.values():
         owners = {value: dict.fromkeys(map(owner_of, runs_by_value[value])) for value in texts}
-        names = [name for own in owners.values() for name in own]
+        names = [name for owned in owners.values() for name in owned]
         if len(texts) > 1 and len(names) == len(set(names)):
             owner_names = {text: ", ".join(owners[value]) for value, text in texts.items()}
             return "; ".join(
@@ -211,7 +211,7 @@ def compare(
     """Compare a printed setting with what runs have.
 
     Raises `ConfigError` for a name that no configuration has."""
-    here = {}
+    texts = {}
     differing = []
     for experiment in experiments:
         if setting.told is not None:
@@ -224,10 +224,10 @@ def compare(
         if not text:
             continue
         is_printed = _are_printed(values, setting.values)
-        here[experiment.profile] = _as_printed(setting) if is_printed else text
+        texts[experiment.profile] = _as_printed(setting) if is_printed else text
         if setting.value is not None and not is_printed:
             differing.append(experiment.profile)
-    return Comparison(setting, experiments[0].experiment, here, tuple(differing))
+    return Comparison(setting, experiments[0].experiment, texts, tuple(differing))
 
 
 def comparisons_of(
@@ -238,17 +238,17 @@ def comparisons_of(
 
     Raises `ConfigError` for a setting that names an experiment which is not there, or says nothing of any."""
     experiments = {}
-    for one in all_experiments(paper):
-        experiments.setdefault(one.experiment, []).append(one)
+    for experiment in all_experiments(paper):
+        experiments.setdefault(experiment.experiment, []).append(experiment)
     comparisons = []
     for setting in load_expected(paper).settings:
-        where = f"experiments/printed/{paper}.yaml: settings: {setting.name}"
-        own = [name for name in setting.experiments if names is None or name in names]
-        for name in own:
-            check_known(f"experiment of {where}", name, experiments, ConfigError)
+        place = f"experiments/printed/{paper}.yaml: settings: {setting.name}"
+        chosen = [name for name in setting.experiments if names is None or name in names]
+        for name in chosen:
+            check_known(f"experiment of {place}", name, experiments, ConfigError)
             comparison = compare(setting, experiments[name])
             if not comparison.here:
-                raise ConfigError(f"{where}: no run of {paper}/{name} has it")
+                raise ConfigError(f"{place}: no run of {paper}/{name} has it")
             comparisons.append(comparison)
     return comparisons
 
@@ -257,18 +257,18 @@ def faults(comparisons: list[Comparison]) -> list[str]:
     "List what is wrong with reasons: one that is not there where a setting differs, and one that explains nothing."
     messages = []
     by_setting = {}
-    for one in comparisons:
-        lacking = [profile for profile, why in one.reasons.items() if not why]
-        where = f"{one.setting.name} of {one.experiment}"
-        messages += [f"{where}: differs at {profile} without a reason" for profile in lacking]
-        by_setting.setdefault(id(one.setting), []).append(one)
-    for own in by_setting.values():
-        setting = own[0].setting
+    for comparison in comparisons:
+        unexplained = [profile for profile, reason in comparison.reasons.items() if not reason]
+        place = f"{comparison.setting.name} of {comparison.experiment}"
+        messages += [f"{place}: differs at {profile} without a reason" for profile in unexplained]
+        by_setting.setdefault(id(comparison.setting), []).append(comparison)
+    for alike in by_setting.values():
+        setting = alike[0].setting
         reasons = [*(setting.why if isinstance(setting.why, dict) else []), *["paper"] * bool(setting.unmet)]
-        differing = {profile for one in own for profile in one.differing}
-        where = f"{setting.name} of {', '.join(setting.experiments)}"
+        differing = {profile for comparison in alike for profile in comparison.differing}
+        place = f"{setting.name} of {', '.join(setting.experiments)}"
         superfluous = [profile for profile in reasons if profile not in differing]
-        messages += [f"{where}: a reason for {profile}, where nothing differs" for profile in superfluous]
+        messages += [f"{place}: a reason for {profile}, where nothing differs" for profile in superfluous]
     return messages
 
 
@@ -277,8 +277,8 @@ def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
     for kind, number in ids:
         numbers.setdefault(kind.capitalize(), set()).add(int(number))
     parts = []
-    for kind, own in numbers.items():
-        parts.append(f"{kind}{'s' * (len(own) > 1)} {', '.join(map(str, sorted(own)))}")
+    for kind, ids_of_kind in numbers.items():
+        parts.append(f"{kind}{'s' * (len(ids_of_kind) > 1)} {', '.join(map(str, sorted(ids_of_kind)))}")
     return "; ".join(parts)
 
 
@@ -303,19 +303,19 @@ class Row:
     def cells(self, profiles: tuple[str, ...]) -> list[str]:
         value = self.comparison.setting.value
         of_paper = "not printed" if value is None else in_words(_several(value))
-        here = {profile: self.comparison.here.get(profile, "—") for profile in profiles}
-        here |= {profile: f"**{here[profile]}**" for profile in profiles if profile in self.comparison.differing}
-        return [of_paper, *here.values(), self.comparison.why]
+        texts = {profile: self.comparison.here.get(profile, "—") for profile in profiles}
+        texts |= {profile: f"**{texts[profile]}**" for profile in profiles if profile in self.comparison.differing}
+        return [of_paper, *texts.values(), self.comparison.why]
 
 
 def rows_of(comparisons: list[Comparison]) -> list[Row]:
     "Put experiments that have the same of a setting into one row."
     experiments = {}
     first = {}
-    for one in comparisons:
-        key = id(one.setting), *one.here.items()
-        experiments.setdefault(key, []).append(one.experiment)
-        first.setdefault(key, one)
+    for comparison in comparisons:
+        key = id(comparison.setting), *comparison.here.items()
+        experiments.setdefault(key, []).append(comparison.experiment)
+        first.setdefault(key, comparison)
     return [Row(first[key], tuple(names)) for key, names in experiments.items()]
 
 
@@ -325,8 +325,8 @@ def settings_table(paper: str, comparisons: list[Comparison]) -> str: # Markdown
     for row in rows_of(comparisons):
         setting = row.comparison.setting
         links = [f"[{printed_places(paper, name)}]({page_in(paper, name)})" for name in row.experiments]
-        of_paper, *others = row.cells(PROFILES)
-        rows.append([setting.name, ", ".join(links), of_paper, setting.place, *others])
+        of_paper, *profile_cells = row.cells(PROFILES)
+        rows.append([setting.name, ", ".join(links), of_paper, setting.place, *profile_cells])
     return text_table(["setting", "of", "the paper prints", "in", *PROFILES, "why"], rows)
 
 
@@ -342,17 +342,20 @@ def key_deviations(
 ) -> str: # Markdown
     "Say in how many of the settings that the paper prints for a page its runs differ, and list those that may change an answer."
     paper = page.partition("/")[0]
-    names = list(dict.fromkeys(one.experiment for one in all_experiments(paper) if page_of(one) == page))
-    comparisons = [one for one in comparisons_of(paper, names) if is_printed(one) and profile in one.here]
-    differing = [one for one in comparisons if profile in one.differing]
+    names = list(dict.fromkeys(item.experiment for item in all_experiments(paper) if page_of(item) == page))
+    comparisons = [item for item in comparisons_of(paper, names) if is_printed(item) and profile in item.here]
+    differing = [item for item in comparisons if profile in item.differing]
     rows = {}
-    for one in differing:
-        if one.setting.matters:
-            rows.setdefault((one.setting.name, in_words(_several(one.setting.value))), {})[one.here[profile]] = None # each once
+    for item in differing:
+        if item.setting.matters:
+            rows.setdefault((item.setting.name, in_words(_several(item.setting.value))), {})[item.here[profile]] = None # each once
     counts = f"Of the {len(comparisons)} settings that the paper prints here, {len(differing) or 'none'} differ{'s' * (len(differing) < 2)} at `{profile}`"
-    which = ". These may change the answer:" if rows else "."
-    table = text_table(["setting", "the paper prints", "here"], [[*names, " or ".join(here)] for names, here in rows.items()]) if rows else ""
-    return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){which}", table]))
+    ending = ". These may change the answer:" if rows else "."
+    table = ""
+    if rows:
+        lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
+        table = text_table(["setting", "the paper prints", "here"], lines)
+    return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){ending}", table]))
 
 
 def is_printed(comparison: Comparison) -> bool:
@@ -361,30 +364,30 @@ def is_printed(comparison: Comparison) -> bool:
 
 def unmet(comparisons: list[Comparison]) -> list[Comparison]:
     "Select the settings in which even profile `paper` differs from print."
-    return [one for one in comparisons if "paper" in one.differing]
+    return [comparison for comparison in comparisons if "paper" in comparison.differing]
 
 
 def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper
     "Answer how many of the printed settings runs have, profile by profile."
     counts = {}
     for profile in reversed(PROFILES):
-        there = [one for one in comparisons if is_printed(one) and profile in one.here]
-        if there:
-            counts[profile] = sum(profile not in one.differing for one in there), len(there)
-    word = "Yes" if all(same == total for same, total in counts.values()) else "It depends on the profile"
-    ratios = ", ".join(f"{same} of {total} at `{profile}`" for profile, (same, total) in counts.items())
+        present = [comparison for comparison in comparisons if is_printed(comparison) and profile in comparison.here]
+        if present:
+            counts[profile] = sum(profile not in comparison.differing for comparison in present), len(present)
+    word = "Yes" if all(equal == total for equal, total in counts.values()) else "It depends on the profile"
+    ratios = ", ".join(f"{equal} of {total} at `{profile}`" for profile, (equal, total) in counts.items())
     return f"**Answer.** {word}: of the printed settings, each counted once per table, our runs have {ratios}."
 
 
 def in_short(paper: str) -> str: # a sentence or two
     "Name the settings in which runs on public data differ from print, and those in which even profile `paper` does."
-    comparisons = [one for one in comparisons_of(paper) if is_printed(one)]
-    names = dict.fromkeys(one.setting.name for one in comparisons)
-    others = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing)
-    unavoidable = {one.setting.name: one.setting.unmet for one in unmet(comparisons)}
-    avoidable = ", ".join(name for name in others if name not in unavoidable)
-    text = f"{len(others)} of the {len(names)} printed settings differ: {avoidable}."
+    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(comparison)]
+    names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
+    deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)
+    unavoidable = {comparison.setting.name: comparison.setting.unmet for comparison in unmet(comparisons)}
+    avoidable = ", ".join(name for name in deviating if name not in unavoidable)
+    text = f"{len(deviating)} of the {len(names)} printed settings differ: {avoidable}."
     if unavoidable:
-        reasons = "; ".join(f"{name} ({why})" for name, why in unavoidable.items())
+        reasons = "; ".join(f"{name} ({reason})" for name, reason in unavoidable.items())
         text += f" These differ at the paper's own scale as well: {reasons}."
     return text

@@ -39,7 +39,7 @@ def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus
     the method, `tuned_rise` with plain fine-tuning. The first item says it with plain fine-tuning and not with Base
     (`says_newly`), or the other way round (`says_no_more`); with the method: `says`."""
     rows = []
-    for where, methods in first_cases(records).items():
+    for place_of_set, methods in first_cases(records).items():
         if not {"Base", "Finetuned"} <= methods.keys():
             continue
         right = pd.DataFrame({name: [case["top"][0][1] for case in cases] for name, cases in methods.items()})
@@ -49,12 +49,12 @@ def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus
         is_lost = right["Base"] & ~right["Finetuned"]
         is_gained = right["Finetuned"] & ~right["Base"]
         for name in right.columns.drop(["Base", "Finetuned"]):
-            row = dict(zip(CASE_COUNTS, (*where, name))) | dict(queries=len(right))
+            row = dict(zip(CASE_COUNTS, (*place_of_set, name))) | dict(queries=len(right))
             row |= dict(lost=is_lost.sum(), kept=(is_lost & right[name]).sum())
             row |= dict(gained=is_gained.sum(), missed=(is_gained & ~right[name]).sum())
-            for start, one in (("", rises), ("share_", of_share)):
-                away = one[name].abs() - one["Finetuned"].abs()
-                row |= {f"{start}nearer": (away < 0).sum(), f"{start}farther": (away > 0).sum()}
+            for start, table in (("", rises), ("share_", of_share)):
+                distance = table[name].abs() - table["Finetuned"].abs()
+                row |= {f"{start}nearer": (distance < 0).sum(), f"{start}farther": (distance > 0).sum()}
             row |= dict(tuned_rise=rises["Finetuned"].mean(), rise=rises[name].mean())
             row |= dict(says_newly=(says["Finetuned"] > says["Base"]).sum(), says_no_more=(says["Finetuned"] < says["Base"]).sum())
             rows.append(row | dict(says=says[name].sum()))
@@ -65,22 +65,22 @@ def rises_of(methods: dict[str, list[dict]], name: str, as_share: bool = False) 
     "Say how far a method has raised the token above Base that plain fine-tuning raised most."
     out = []
     for cases in zip(methods["Base"], methods["Finetuned"], methods[name]):
-        base, tuned, own = (np.array(case["importance"]) for case in cases)
+        base, tuned, values_of_method = (np.array(case["importance"]) for case in cases)
         if as_share:
-            base, tuned, own = (values / values.sum() for values in (base, tuned, own))
-        at = (tuned - base).argmax()
-        out.append(own[at] - base[at])
+            base, tuned, values_of_method = (values / values.sum() for values in (base, tuned, values_of_method))
+        position = (tuned - base).argmax()
+        out.append(values_of_method[position] - base[position])
     return out
 
 
 def says_token(methods: dict[str, list[dict]], name: str) -> list[bool]: # a query
     "Decide whether a word of the first item begins with the token that plain fine-tuning raised most; ends, for a later part."
     out = []
-    for base, tuned, own in zip(methods["Base"], methods["Finetuned"], methods[name]):
+    for base, tuned, case in zip(methods["Base"], methods["Finetuned"], methods[name]):
         token = base["tokens"][np.subtract(tuned["importance"], base["importance"]).argmax()]
         part = re.escape(token.removeprefix("##"))
         pattern = rf"{part}\b" if token.startswith("##") else rf"\b{part}"
-        out.append(bool(re.search(pattern, own["top"][0][0].lower())))
+        out.append(bool(re.search(pattern, case["top"][0][0].lower())))
     return out
 
 
@@ -99,8 +99,8 @@ RARE = .05 # of the queries
 def ways_of(row):
     "Say how each statement goes in one set."
     ways = {"of": f"{row.queries} queries, `{row.profile}`: {row.corpus} ({row.encoder})"}
-    for side, (so, reverse) in SIDES.items():
-        ways[side] = f"{which_way(row[so], row[reverse])}: {row[so]} and {row[reverse]}"
+    for side, (statement, reverse) in SIDES.items():
+        ways[side] = f"{which_way(row[statement], row[reverse])}: {row[statement]} and {row[reverse]}"
     return ways
 
 
@@ -125,40 +125,40 @@ def kept_of(study):
         for test, cases in record["extra"]["cases"].items():
             queries = record["data"][f"test {test}"]["queries"]
             hold[f"{place(record)['panel']}, {test}"] = f"{len(cases)} of {queries:,}"
-    query_counts = "; ".join(f"{number} queries of {where}" for where, number in hold.items())
+    query_counts = "; ".join(f"{number} queries of {name}" for name, number in hold.items())
     minutes = sum(record["seconds"] for record in study.finished) / 60
-    again = f"{len(study.finished)} runs again, {minutes:.0f} minutes of one core"
-    return f"Records hold the first {query_counts}. A count of all takes records that keep every query: {again}."
+    cost = f"{len(study.finished)} runs again, {minutes:.0f} minutes of one core"
+    return f"Records hold the first {query_counts}. A count of all takes records that keep every query: {cost}."
 
 
 def unlike(study):
     "Name methods whose runs and those of plain fine-tuning were not made alike."
     makers = {(place(record)["encoder"], place(record)["method"]): made_by(record) for record in study.finished}
-    apart = []
-    for (encoder, method), one in makers.items():
-        tuned = makers.get((encoder, "Finetuned"), one)
-        if not alike([one, tuned]):
-            apart.append(method)
-    if not apart:
+    unlike_methods = []
+    for (encoder, method), maker in makers.items():
+        tuned = makers.get((encoder, "Finetuned"), maker)
+        if not alike([maker, tuned]):
+            unlike_methods.append(method)
+    if not unlike_methods:
         return ""
-    names = " and ".join(in_order(apart))
+    names = " and ".join(in_order(unlike_methods))
     return f"{names} ran on another processor than Finetuned: single queries may differ for that reason alone."
 
 
 def picked_cases(
     records: list[dict],
-    most: int = 2, # of an encoder, corpus and evaluation set
+    count: int = 2, # of an encoder, corpus and evaluation set
 ) -> list[dict]: # place, query, tokens, relevant, causal (None: not known), rise, position and token, methods: name -> case
     """Pick the queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed.
 
     Of planted ones those that say a causal word; none with a text that is not shown."""
     out = []
-    for where, methods in first_cases(records).items():
+    for origin, methods in first_cases(records).items():
         if {"Base", "Finetuned"} <= methods.keys():
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
-            cases = [case_of(query) | {"place": where} for query in queries if any(query["Base"].get("causal", [True]))]
+            cases = [case_of(query) | {"place": origin} for query in queries if any(query["Base"].get("causal", [True]))]
             candidates = [case for case in cases if is_shown(texts_of(case))]
-            out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:most]
+            out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
     return out
 
 
@@ -166,8 +166,8 @@ def case_of(methods: dict[str, dict]) -> dict:
     "Return one case, with what each method makes of it."
     case = {"causal": None} | methods["Base"]
     rises = np.subtract(methods["Finetuned"]["importance"], case["importance"])
-    most = int(rises.argmax())
-    return case | dict(rise=float(rises[most]), position=most, token=case["tokens"][most], methods=methods)
+    position = int(rises.argmax())
+    return case | dict(rise=float(rises[position]), position=position, token=case["tokens"][position], methods=methods)
 
 
 def texts_of(case: dict) -> list[str]: # of `picked_cases`
@@ -185,12 +185,12 @@ def case_title(case: dict) -> str: # of `picked_cases`
     importance = [case["methods"][name]["importance"][case["position"]] for name in methods_of_case]
     outcomes = [right[1] < right[0]]
     if "ITVReg" in methods_of_case:
-        away = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
-        outcomes += [right[0] > right[1] < right[2], bool(away[2] < away[1])]
+        distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
+        outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
     way = "As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes) else "Against the paper"
-    where = ", ".join(case["place"])
+    origin = ", ".join(case["place"])
     numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(methods_of_case, right, importance))
-    text = f"**{way}.** {where}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: {numbers}"
+    text = f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: {numbers}"
     if case["causal"] is not None:
         words = [f"`{word}`" for word, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
         text += f". Causal words of the query: {', '.join(words)}"
@@ -236,9 +236,9 @@ def importance_plot(frame): # of one text: position, token, method, importance, 
     return figure
 
 
-def show_titles(study, most):
+def show_titles(study, count):
     "Display the picked cases of each set."
-    for case in picked_cases(study.records, most):
+    for case in picked_cases(study.records, count):
         alt = f"Importance of every token of the query {case['query']}"
         show(case_title(case), case_table(case), importance_plot(case_importance(case)), alt=alt)
 
@@ -269,32 +269,32 @@ def marked_answer(answer: str, is_right: bool) -> str:
     return f"{mark} {shorten(answer, LONGEST, placeholder=' …')}"
 
 
-def right_alone(cases: dict[str, list[dict]], method: str, other: str) -> pd.DataFrame: # cases: one of `first_cases`
+def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd.DataFrame: # cases: one of `first_cases`
     """List the questions that a method answers and another one does not, as `answer_rows`.
 
     Raises `KeyError` for a method that is not there."""
     rows = answer_rows(cases)
-    is_alone = [a["right"] > b["right"] for a, b in zip(cases[method], cases[other])]
-    return rows[is_alone].assign(kind=f"{method} right, {other} wrong" + rows.kind)
+    is_alone = [a["right"] > b["right"] for a, b in zip(cases[method], cases[reference])]
+    return rows[is_alone].assign(kind=f"{method} right, {reference} wrong" + rows.kind)
 
 
 ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "lost", "p", "misled", "misled_won", "misled_lost")
 
 
-def answer_counts(records: list[dict], other: str) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+def answer_counts(records: list[dict], reference: str) -> pd.DataFrame: # a row an encoder, corpus, test and further method
     """Count the questions that a method answers and another one does not (`won`), and the other way round (`lost`); first seed.
 
     Of all, and of those misled by overlap; `p` is of an exact sign test, two-sided."""
     rows = []
-    for where, cases in first_cases(records).items():
-        right = pd.DataFrame({name: [case["right"] for case in own] for name, own in cases.items()})
-        if other not in right:
+    for origin, cases in first_cases(records).items():
+        right = pd.DataFrame({name: [case["right"] for case in method_cases] for name, method_cases in cases.items()})
+        if reference not in right:
             continue
-        is_misled = np.array([case["misled"] for case in cases[other]])
-        for name in right.columns.drop(other):
-            won = right[name] & ~right[other]
-            is_lost = right[other] & ~right[name]
-            row = dict(zip(ANSWER_COUNTS, (*where, name))) | dict(questions=len(right))
+        is_misled = np.array([case["misled"] for case in cases[reference]])
+        for name in right.columns.drop(reference):
+            won = right[name] & ~right[reference]
+            is_lost = right[reference] & ~right[name]
+            row = dict(zip(ANSWER_COUNTS, (*origin, name))) | dict(questions=len(right))
             row |= dict(won=won.sum(), lost=is_lost.sum(), p=sign_test(won.sum(), is_lost.sum()))
             row |= dict(misled=is_misled.sum(), misled_won=won[is_misled].sum(), misled_lost=is_lost[is_misled].sum())
             rows.append(row)
@@ -351,12 +351,14 @@ def error_rows(records):
     "Count the wrong answers of each method and their reasons; first seed."
     rows = []
     for (_, corpus, test), cases in first_cases(records).items():
-        for method, own in cases.items():
-            wrong = [case for case in own if not case["right"]]
+        for method, method_cases in cases.items():
+            wrong = [case for case in method_cases if not case["right"]]
             other_words, alike = [is_in_other_words(case) for case in wrong], [likeness(case) >= ALIKE for case in wrong]
-            by_all = sum(not any(of_question) for of_question in zip(*([case["right"] for case in one] for one in cases.values())))
+            outcomes = ([case["right"] for case in answers] for answers in cases.values())
+            by_all = sum(not any(of_question) for of_question in zip(*outcomes))
             rows.append({
-                "trained on": corpus, "set": test, "method": method, "questions": len(own), "wrong": len(wrong), "other words": sum(other_words),
+                "trained on": corpus, "set": test, "method": method,
+                "questions": len(method_cases), "wrong": len(wrong), "other words": sum(other_words),
                 "confused candidates": sum(alike), "neither": len(wrong) - np.logical_or(other_words, alike).sum(), "wrong by all methods": by_all})
     return pd.DataFrame(rows)
 
@@ -375,24 +377,28 @@ def most_confused(records, method):
 
 def show_answers(
     study: Study,
-    most: int = 2, # questions of a kind
+    count: int = 2, # questions of a kind
     methods: Collection[str] | None = None, # None: all
 ) -> None:
     "Display questions won and lost, set by set."
     base = plain(study)
-    for where, cases in first_cases(study.records).items():
+    for origin, cases in first_cases(study.records).items():
         for method in [name for name in methods or cases if name != base and {name, base} <= cases.keys()]:
             parts = []
-            for alone in (right_alone(cases, method, base), right_alone(cases, base, method)):
-                parts.append(alone[alone.apply(is_shown, axis=1)].head(most))
-            show(f"**{', '.join(where)}: {method} and {base}**", pd.concat(parts)[["question", "kind", base, method]])
+            for selection in (right_alone(cases, method, base), right_alone(cases, base, method)):
+                parts.append(selection[selection.apply(is_shown, axis=1)].head(count))
+            show(f"**{', '.join(origin)}: {method} and {base}**", pd.concat(parts)[["question", "kind", base, method]])
 
 
 def told_of(study: Study) -> dict[str, str]: # printed table -> one of `WAYS`
     "Say how each printed case goes here."
     cases = printed_cases(study.records, load_expected("scan").lists)
     base = plain(study)
-    return {table: WAYS[own[base]["right"], own["SCAN"]["right"]] for table, own in cases.items() if {base, "SCAN"} <= own.keys()}
+    ways = {}
+    for table, answers in cases.items():
+        if {base, "SCAN"} <= answers.keys():
+            ways[table] = WAYS[answers[base]["right"], answers["SCAN"]["right"]]
+    return ways
 
 
 def count_ways(counts: pd.DataFrame) -> tuple[int, int, int]: # counts: of `answer_counts`
@@ -407,12 +413,17 @@ def printed_answers(study: Study) -> dict[str, pd.DataFrame]: # title -> what is
     base, cases = plain(study), printed_cases(study.records, lists)
     tables = {}
     for table, way in told_of(study).items():
-        printed, own = lists[table], cases[table]
-        of_paper = {
-            here: marked_answer(printed.rows[method][0], method in printed.right) for method, here in {"TANDA": base, "SCAN": "SCAN"}.items()}
-        rows = {"the paper": of_paper, "here": {method: marked_answer(case["answer"], case["right"]) for method, case in own.items() if method in of_paper}}
+        printed, answers_here = lists[table], cases[table]
+        of_paper = {}
+        for method, display_name in {"TANDA": base, "SCAN": "SCAN"}.items():
+            of_paper[display_name] = marked_answer(printed.rows[method][0], method in printed.right)
+        of_runs = {}
+        for method in answers_here.keys() & of_paper.keys():
+            case = answers_here[method]
+            of_runs[method] = marked_answer(case["answer"], case["right"])
+        rows = {"the paper": of_paper, "here": of_runs}
         answers = pd.DataFrame.from_dict(rows, orient="index", columns=list(of_paper))
-        overlap = "misled by overlap" if own["SCAN"]["misled"] else "not misled by overlap"
+        overlap = "misled by overlap" if answers_here["SCAN"]["misled"] else "not misled by overlap"
         tables[f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"] = answers.rename_axis("answers of")
     return tables
 
@@ -474,11 +485,11 @@ def drawn_split() -> tuple[pd.DataFrame, str]: # a row a part of the split; what
     rows = []
     for name, part in parts.items():
         row = {"part": name, "texts": len(part)}
-        for what in ("author", "topic"):
-            own, in_training = set(getattr(part, what)), set(getattr(parts["train"], what))
-            row |= {f"{what}s": len(own), f"{what}s also in training": len(own & in_training)}
+        for column in ("author", "topic"):
+            members, in_training = set(getattr(part, column)), set(getattr(parts["train"], column))
+            row |= {f"{column}s": len(members), f"{column}s also in training": len(members & in_training)}
         rows.append(row)
-    used = {one for part in parts.values() for one in zip(part.author, part.topic, part.text)}
-    left = sum(one not in used for one in zip(pool.author, pool.topic, pool.text))
-    about = f"{len(pool):,} texts by {len(set(pool.author))} authors on {len(set(pool.topic))} topics; {left:,} are left out."
-    return pd.DataFrame(rows), about
+    used = {item for part in parts.values() for item in zip(part.author, part.topic, part.text)}
+    unused = sum(item not in used for item in zip(pool.author, pool.topic, pool.text))
+    note = f"{len(pool):,} texts by {len(set(pool.author))} authors on {len(set(pool.topic))} topics; {unused:,} are left out."
+    return pd.DataFrame(rows), note

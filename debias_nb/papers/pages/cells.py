@@ -75,13 +75,13 @@ def side_of(
 
 def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newest record
     "Return a cell with its value, interval and status, without what is not finite."
-    own = sorted((records[i] for i in cell.runs if i in records), key=itemgetter("seed"))
-    ids = [record["id"] for record in own if cell.metric in record["metrics"].get(cell.evaluate, {})]
+    cell_records = sorted((records[i] for i in cell.runs if i in records), key=itemgetter("seed"))
+    ids = [record["id"] for record in cell_records if cell.metric in record["metrics"].get(cell.evaluate, {})]
     cell = replace(cell, records=ids)
-    errors = [record["error"] for record in own if record["status"] == "failed"]
+    errors = [record["error"] for record in cell_records if record["status"] == "failed"]
     status = "failed" if errors else "not run"
     numbers = {}
-    why = []
+    notes = []
     if ids:
         mean = level(side_of(cell, records, cell.unit))
         numbers = {name: getattr(mean, name) for name in ("value", "low", "high", "std")}
@@ -90,10 +90,10 @@ def with_value(cell: Cell, records: Records) -> Cell: # records: id -> its newes
         status = "measured"
         if len(ids) < len(cell.runs):
             status = "partial"
-            why.append(f"{len(ids)} of {len(cell.runs)} runs are there")
+            notes.append(f"{len(ids)} of {len(cell.runs)} runs are there")
     if errors:
-        why.append(f"training stopped: {errors[0]}".replace(" -", " −"))
-    return replace(cell, status=status, why="; ".join(why) or None, **numbers)
+        notes.append(f"training stopped: {errors[0]}".replace(" -", " −"))
+    return replace(cell, status=status, why="; ".join(notes) or None, **numbers)
 
 
 def status_of(
@@ -103,8 +103,8 @@ def status_of(
 ) -> str:
     "`match`: the paper's value is inside our interval, or equal as printed; `near`: within the tolerance; else `differs`."
     equal = round(cell.value, decimals) == round(cell.expected, decimals)
-    inside = cell.low is not None and cell.low <= cell.expected <= cell.high
-    if equal or inside:
+    is_inside = cell.low is not None and cell.low <= cell.expected <= cell.high
+    if equal or is_inside:
         return "match"
     if abs(cell.value - cell.expected) <= tolerance:
         return "near"
@@ -121,7 +121,7 @@ def row_name(method: str, **settings) -> str: # settings: those of `FORMS`, othe
 
 def beside_paper(cell: Cell, paper_table: ExpectedTable) -> Cell:
     "Return a cell with the number that the paper prints there, if it prints one or says why it does not."
-    paper_cell = next((one for one in paper_table.cells if is_printed(cell, one)), None)
+    paper_cell = next((printed_cell for printed_cell in paper_table.cells if is_printed(cell, printed_cell)), None)
     if paper_cell is None:
         return cell
     is_measured = cell.status == "measured"
@@ -260,15 +260,16 @@ def _empty_cell(
     experiment: ExperimentConfig, table: TableConfig, column: ColumnConfig, run: RunConfig, row: dict, command: str,
 ) -> Cell: # row: of `table_rows`
     "Return a cell before its records are read."
-    against = table.against.get(run.method.display) if table.against else REFERENCE
-    name, reference, whole = (table.rows.get(method, method) for method in (row["method"], against, row["of"]))
-    name += column.suffix
+    reference_name = table.against.get(run.method.display) if table.against else REFERENCE
+    name = table.rows.get(row["method"], row["method"]) + column.suffix
+    reference = table.rows.get(reference_name, reference_name)
+    base_method = table.rows.get(row["of"], row["of"])
     metric = column.metric or table.metric
     settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
     return Cell(
         experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift, column.corpus,
         evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role, against=reference,
-        family=row["family"] or name, epochs=column.epochs, of=whole or name, command=command, **settings)
+        family=row["family"] or name, epochs=column.epochs, of=base_method or name, command=command, **settings)
 
 
 def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
@@ -284,14 +285,14 @@ def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
         needs[stage.corpus] = True
     needs.setdefault(cell.evaluate, is_full) # a reduced run may want the test part alone
     lacks = []
-    for name, whole in needs.items():
+    for name, is_whole in needs.items():
         dataset = load_registry().datasets.get(name)
         files = dataset.files if dataset else ()
         hidden = [file.file for file in files if not file.url]
         is_part = len(hidden) < len(files)
-        if hidden and (whole or not is_part):
-            what = f" of {', '.join(hidden)}" if is_part else ""
-            lacks.append(f"{name} has no public download{what}: download its files manually (`debias-nb data`)")
+        if hidden and (is_whole or not is_part):
+            files_without = f" of {', '.join(hidden)}" if is_part else ""
+            lacks.append(f"{name} has no public download{files_without}: download its files manually (`debias-nb data`)")
     is_counted = isinstance(run.method, AuthorsMethod) and run.method.is_counted
     if is_full and "/" in run.encoder.name and not is_counted:
         lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]

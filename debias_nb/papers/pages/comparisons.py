@@ -40,8 +40,8 @@ class Place(NamedTuple):
 
     def name(self, *groups: Iterable[str]) -> str: # of methods, the first that counts before others
         "Return what the method is called in some methods, or its first name if it is none of them."
-        there = [name for group in groups for name in self.names if name in group]
-        return [*there, self.names[0]][0]
+        present = [name for group in groups for name in self.names if name in group]
+        return [*present, self.names[0]][0]
 
 
 @dataclass(frozen=True)
@@ -63,22 +63,22 @@ class Line:
 
     def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
         "Describe what is compared: methods, and their place if it is not that of the comparison."
-        how, other = ("above", "below") if direction == "above" else ("below", "above")
+        relation, reverse = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
-            how = f"at most {self.margin:g} {other}"
+            relation = f"at most {self.margin:g} {reverse}"
         elif self.margin < 0:
-            how = f"more than {-self.margin:g} {how}"
+            relation = f"more than {-self.margin:g} {relation}"
         half = len(self.sides) // 2
         words = []
         for sides in (self.sides[:half], self.sides[half:])[::1 if direction == "above" else -1]:
             names = " − ".join(f"`{side.names[0]}`" for side in sides)
-            one = sides[0] # both are looked at in one place
-            place = ", ".join(filter(None, (table_title(one.table), one.column, one.metric)))
+            first = sides[0] # both are looked at in one place
+            place = ", ".join(filter(None, (table_title(first.table), first.column, first.metric)))
             words.append(f"{names} ({place})" if place else names)
         if self.names:
             words = [*self.names, "0"][:2][::1 if direction == "above" else -1] # a sum is compared with 0
         end = f", at equal gain in {self.gain}" if self.gain else ""
-        return f" {how} ".join(words) + end
+        return f" {relation} ".join(words) + end
 
     def covers(self, column: str) -> bool:
         "Return whether a column is one of the line's."
@@ -86,8 +86,8 @@ class Line:
 
     def fits(self, cell: Cell) -> bool:
         "Return whether the place of a cell is one of the line's."
-        there = cell.profile in self.profiles and self.covers(cell.column)
-        return there and all(getattr(self, what) in ("any", getattr(cell, what)) for what in ("shift", "role", "encoder"))
+        is_covered = cell.profile in self.profiles and self.covers(cell.column)
+        return is_covered and all(getattr(self, field) in ("any", getattr(cell, field)) for field in ("shift", "role", "encoder"))
 
     def where(self, page: str) -> str: # page: of its table, as `address_of`
         "Return the place of the line as Markdown; of several patterns of columns only the CSV file says what they are."
@@ -109,33 +109,33 @@ def above(
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method, and `names` of both
     minus: dict | None = None,   # methods, table, column or metric of a second difference, and `names` of both, or of their sum
-    **more,                      # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
+    **options,                   # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
 ) -> list[Line]: # one a neighboring pair
     """Compare each method with the next one.
 
     Raises `ValueError` for another number of methods than can be compared, for a delta that is not above 0, and for two
     differences, or one method in two places, without names: nobody can read `a − a`."""
-    most = 2 if than or minus else len(methods)
-    if not 2 <= len(methods) <= most:
+    limit = 2 if than or minus else len(methods)
+    if not 2 <= len(methods) <= limit:
         raise ValueError(f"{table}: a comparison takes two methods or more, and no more with `than` or `minus`")
-    margin = more.get("margin", 0.)
+    margin = options.get("margin", 0.)
     if 0 < margin < 1:
-        more.setdefault("delta", margin)
-    if not more.get("delta", 1.) > 0:
-        raise ValueError(f"{table}: delta must be above 0, got {more['delta']}: the smallest difference that matters")
-    here = {"metric": metric}
+        options.setdefault("delta", margin)
+    if not options.get("delta", 1.) > 0:
+        raise ValueError(f"{table}: delta must be above 0, got {options['delta']}: the smallest difference that matters")
+    defaults = {"metric": metric}
     than, minus = (dict(place) if place else {} for place in (than, minus))
     names = than.pop("names", minus.pop("names", ()))
     if not names and (minus or any(a == b for a, b in pairwise(methods))):
         raise ValueError(f"{table}: {' − '.join(map(str, methods))} in two places needs `names` for the two")
     lines = []
     for a, b in pairwise(methods):
-        sides = [Place(_as_tuple(a), **here), Place(_as_tuple(b), **here | than)]
+        sides = [Place(_as_tuple(a), **defaults), Place(_as_tuple(b), **defaults | than)]
         if minus:
-            place = here | minus
-            others = place.pop("methods", methods)
-            sides += [Place(_as_tuple(method), **place) for method in others]
-        lines.append(Line(table, tuple(sides), column=_as_tuple(column), names=tuple(names), **more))
+            place = defaults | minus
+            minus_methods = place.pop("methods", methods)
+            sides += [Place(_as_tuple(method), **place) for method in minus_methods]
+        lines.append(Line(table, tuple(sides), column=_as_tuple(column), names=tuple(names), **options))
     return lines
 
 
@@ -151,8 +151,8 @@ def at_gain(
     "Interpolate the value where a curve first has a gain, or return that at its largest gain if it never has."
     if gains.max() < gain:
         return float(values[1 + gains[1:].argmax()])
-    after = (gains >= gain).argmax()
-    piece = slice(after - 1, after + 1)
+    end = (gains >= gain).argmax()
+    piece = slice(end - 1, end + 1)
     return float(np.interp(gain, gains[piece], values[piece]))
 
 
@@ -185,9 +185,9 @@ class Evidence:
         self.tables = {} # table -> (profile, encoder, column) -> method -> cell
         for cell in cells:
             places = self.tables.setdefault(cell.table, {})
-            there = places.setdefault((cell.profile, cell.encoder, cell.column), {})
-            if cell.method not in there or there[cell.method].value is None:
-                there[cell.method] = cell
+            cells_by_method = places.setdefault((cell.profile, cell.encoder, cell.column), {})
+            if cell.method not in cells_by_method or cells_by_method[cell.method].value is None:
+                cells_by_method[cell.method] = cell
 
     @classmethod
     def of(cls, paper: str, results: Results) -> "Evidence":
@@ -204,7 +204,7 @@ class Evidence:
 
     def cells(self, table: str) -> list[Cell]:
         "Return the cells of a table, none if it is unknown."
-        return [cell for there in self.tables.get(table, {}).values() for cell in there.values()]
+        return [cell for cells_by_method in self.tables.get(table, {}).values() for cell in cells_by_method.values()]
 
     def check(self, line: Line):
         """Check the names of a line.
@@ -213,7 +213,7 @@ class Evidence:
         for side in line.sides:
             table = side.table or line.table
             check_known("table", table, self.tables)
-            methods, columns = ({getattr(cell, what): None for cell in self.cells(table)} for what in ("method", "column"))
+            methods, columns = ({getattr(cell, field): None for cell in self.cells(table)} for field in ("method", "column"))
             for name in (side.name(methods), *["Base"] * bool(line.gain)):
                 check_known(f"method in {table} called", name, methods)
             for column in filter(None, (side.column, line.gain)):
@@ -229,11 +229,11 @@ class Evidence:
         rows = []
         for line in lines:
             self.check(line)
-            for place, there in self.tables[line.table].items():
-                sides = self._sides(line, *place) if line.fits(next(iter(there.values()))) else {}
+            for place, cells_by_method in self.tables[line.table].items():
+                sides = self._sides(line, *place) if line.fits(next(iter(cells_by_method.values()))) else {}
                 if any(sides.values()):
-                    about = dict(zip(("profile", "encoder", "column"), place))
-                    rows.append(vars(line) | about | {"line": line} | self._compared(line, sides))
+                    facts = dict(zip(("profile", "encoder", "column"), place))
+                    rows.append(vars(line) | facts | {"line": line} | self._compared(line, sides))
         numbers = ["margin", "delta", "difference", "low", "high", "replicates", "p", "detectable"]
         kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
         return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
@@ -242,12 +242,12 @@ class Evidence:
         "Return the cells of a comparison, None where no configuration makes one; nothing if a place has none at all."
         sides = {}
         for number, side in enumerate(line.sides):
-            there = self.tables[side.table or line.table].get((profile, encoder, side.column or column))
-            if there is None:
+            cells_by_method = self.tables[side.table or line.table].get((profile, encoder, side.column or column))
+            if cells_by_method is None:
                 return {}
-            measured_methods = [method for method, cell in there.items() if cell.value is not None]
-            name = side.name(measured_methods, there)
-            cell = there.get(name)
+            measured_methods = [method for method, cell in cells_by_method.items() if cell.value is not None]
+            name = side.name(measured_methods, cells_by_method)
+            cell = cells_by_method.get(name)
             if cell and side.metric:
                 cell = replace(cell, metric=side.metric)
             sides[number, name] = cell
@@ -265,9 +265,9 @@ class Evidence:
             text = f"{line.sides[0].metric}: {text}"
         text = " − ".join(line.names) or text
         row = {"comparison": text, "direction": "below" if is_below else "above", "paired": None, "verdict": "not run", "why": ""}
-        lacking = dict.fromkeys(filter(None, map(self._lacks, cells)))
-        if lacking:
-            return row | {"why": "; ".join(lacking)}
+        lacks = dict.fromkeys(filter(None, map(self._lacks, cells)))
+        if lacks:
+            return row | {"why": "; ".join(lacks)}
         try:
             if line.gain:
                 gain, runs = self._at_equal_gain(cells, line.gain)
@@ -302,10 +302,10 @@ class Evidence:
         "Return what the runs of a method have above the base encoder in column `gain` and in its own, and the tuned runs."
         curves = []
         for column in (gain, cell.column):
-            there = self.tables[cell.table][cell.profile, cell.encoder, column]
-            steps = sorted((step for step in there.values() if step.family == cell.family), key=attrgetter("strength"))
+            cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
+            steps = sorted((step for step in cells_by_method.values() if step.family == cell.family), key=attrgetter("strength"))
             base, *sides = [
-                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction") for step in (there["Base"], *steps)]
+                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction") for step in (cells_by_method["Base"], *steps)]
             values = np.array([[run.value for run in side] for side in sides]) - base[0].value
             curves.append(np.vstack([np.zeros(len(sides[-1])), values]))
         gains, values = curves
@@ -321,10 +321,10 @@ class Evidence:
             return f"the records have no {cell.metric}"
 
 
-def _is_reference(name: str, other: str, cell: Cell | None) -> bool: # cell: of the other
+def _is_reference(name: str, method: str, cell: Cell | None) -> bool: # cell: of the other
     "Return whether a method is what the table compares another one with."
-    against = cell.against if cell else REFERENCE
-    return name != other and other not in UNTRAINED_METHODS and name in (against, *UNTRAINED_METHODS)
+    reference = cell.against if cell else REFERENCE
+    return name != method and method not in UNTRAINED_METHODS and name in (reference, *UNTRAINED_METHODS)
 
 
 def add_claim_verdicts(
@@ -332,7 +332,7 @@ def add_claim_verdicts(
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
-    families = [_add_family_verdicts(own) for _, own in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
+    families = [_add_family_verdicts(family) for _, family in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
     return pd.concat([comparisons[~is_compared], *families]).sort_index()
 
 
@@ -340,9 +340,9 @@ def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
     "Add the verdicts of comparisons that are corrected together."
     verdicts = stats.judge([*family.paired], family.delta, -family.margin).set_index(family.index)
     reasons = []
-    for one, row in zip(family.itertuples(), verdicts.to_dict("records")):
+    for comparison, row in zip(family.itertuples(), verdicts.to_dict("records")):
         reason = "too few replicates"
-        if not math.isnan(one.paired.items_error) and row["word at best"] == "cannot tell":
+        if not math.isnan(comparison.paired.items_error) and row["word at best"] == "cannot tell":
             reason = f"too few test items, which alone hide {row['found at best']:.1f}"
         reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell" else "")
     return family.assign(p=verdicts.p, detectable=verdicts.found, verdict=verdicts.word, why=reasons)
@@ -413,7 +413,7 @@ def encoders_in(comparisons: pd.DataFrame) -> str: # comparisons: comparisons
     "Name the encoders of comparisons, each with its seeds, as `MiniLM (2 to 3 seeds)`."
     names = comparisons.encoder.str.partition(",")[0].replace("minilm", "MiniLM")
     texts = []
-    for name, own in comparisons.groupby(names, sort=False):
-        ends = dict.fromkeys(map(int, (own.replicates.min(), own.replicates.max()))) # one where they are the same
+    for name, rows in comparisons.groupby(names, sort=False):
+        ends = dict.fromkeys(map(int, (rows.replicates.min(), rows.replicates.max()))) # one where they are the same
         texts.append(f"{name} ({' to '.join(map(str, ends))} seeds)")
     return ", ".join(texts)

@@ -47,10 +47,10 @@ def first_cases(
     groups = {}
     by_seed = sorted(records, key=lambda record: (config_of(record).world_seed or 0, record["seed"]))
     for record, tests in extras(by_seed, "cases"):
-        own = place(record)
+        labels = place(record)
         for test, cases in tests.items():
-            group = groups.setdefault((own["encoder"], own["corpus"], test), {})
-            group.setdefault(own["method"], cases)
+            group = groups.setdefault((labels["encoder"], labels["corpus"], test), {})
+            group.setdefault(labels["method"], cases)
     return {place: {name: group[name] for name in in_order(group)} for place, group in groups.items()}
 
 
@@ -109,9 +109,9 @@ def at_strength(
 def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
     "Select each method at the λ of its path whose strength is nearest to 1."
     positive = rows[rows.strength > 0]
-    apart = np.log(positive.strength).abs()
+    distance = np.log(positive.strength).abs()
     place = [positive[name] for name in ("encoder", "corpus", "test", "family")]
-    return rows.loc[apart.groupby(place, sort=False).idxmin()]
+    return rows.loc[distance.groupby(place, sort=False).idxmin()]
 
 
 def by_strength(
@@ -179,10 +179,10 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
     `part` is of the training, in [0, 1]."""
     rows = []
     for record, diary in extras(records, "weights"):
-        about = place(record).values()
+        labels = place(record).values()
         for quantity, parts, values in _moments(diary):
             is_number = ~np.isnan(values)
-            rows += [(part, quantity, value, *about) for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
+            rows += [(part, quantity, value, *labels) for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
     return pd.DataFrame(rows, columns=WEIGHTS, dtype=object) # how numbers lie in memory decides the last bit of their means
 
 
@@ -214,8 +214,8 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
             tau = record["extra"]["setting"]["temperature"]
             rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
     by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values("seed", kind="stable")
-    own = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
-    out = own.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
+    groups = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
+    out = groups.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
     texts = out[list(BIAS)].map("{:.3f}".format)
     texts["batches_without_pairs"] = out.batches_without_pairs.map("{:.0f}".format)
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
@@ -233,9 +233,9 @@ def scan_comparisons(
     printed: pd.Series,    # what the paper prints of SCAN minus its base, in points
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's, of SCAN as printed
     "Compare the forms of SCAN with plain fine-tuning in MAP."
-    as_printed, *others = SCAN_FORMS
+    as_printed, *forms = SCAN_FORMS
     ours = {as_printed: select(changes, method=SCAN_FORMS[as_printed], metric="map")}
-    ours |= {form: only(changes, method=SCAN_FORMS[form], metric="map") for form in others} # which the paper's own scale lacks
+    ours |= {form: only(changes, method=SCAN_FORMS[form], metric="map") for form in forms} # which the paper's own scale lacks
     ours = {f"{form} − plain fine-tuning": rows for form, rows in ours.items()}
     return ours, {next(iter(ours)): printed}
 
@@ -287,11 +287,11 @@ def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs
 
 def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as `plots.trade_plot` takes it
     "Follow each learning rate along the number of epochs, in distribution and out of it."
-    both = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
-    family = both.rate.map("rate {:g}".format)
-    last = both.groupby(["encoder", "rate"]).epochs.transform("max") == both.epochs
-    note = both.epochs.map("{:g} epochs".format).where(last, None)
-    return both.assign(panel=both.encoder, family=family, method=family + both.epochs.map(", {:g}".format), step=both.epochs, note=note)
+    scores = pd.concat({"inside": _by_setting(inside), "outside": _by_setting(outside)}, axis=1).dropna().reset_index()
+    family = scores.rate.map("rate {:g}".format)
+    last = scores.groupby(["encoder", "rate"]).epochs.transform("max") == scores.epochs
+    note = scores.epochs.map("{:g} epochs".format).where(last, None)
+    return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format), step=scores.epochs, note=note)
 
 
 def large_weights(

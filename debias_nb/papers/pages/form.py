@@ -31,10 +31,10 @@ def printed_parts(
 ) -> list[str]: # e.g. `table3`, `figure2`
     "List the printed tables and figures of a page: those that its configurations make, its lists of cases, or what it is named after."
     parts = {}
-    for one in all_experiments(page.partition("/")[0]):
-        if page_of(one) == page:
-            own_name = re.sub(r"0+(?=\d)", "", one.experiment)
-            ids = [table.id for table in one.tables if PRINTED_TABLE.fullmatch(table.id)] or [own_name]
+    for experiment in all_experiments(page.partition("/")[0]):
+        if page_of(experiment) == page:
+            own_name = re.sub(r"0+(?=\d)", "", experiment.experiment)
+            ids = [table.id for table in experiment.tables if PRINTED_TABLE.fullmatch(table.id)] or [own_name]
             parts |= dict.fromkeys(filter(PRINTED_TABLE.fullmatch, ids))
     lists = load_expected(page.partition("/")[0]).lists
     if lists.keys() & parts.keys():
@@ -67,24 +67,24 @@ def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value,
     return pd.DataFrame(rows, columns=["side", "method", "test", "value", "digits"]).astype({"value": float})
 
 
-def _own(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
+def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
     "List the runs of a table as cells of ours."
     rows = main(runs)
     return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[["side", "method", "test", "value", "digits"]]
 
 
-def beside(
+def side_by_side(
     study: Study,
     table: str,                            # its name in `experiments/printed/` and in the configuration
     like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here; several of one name are averaged
 ) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
-    both = [_printed(load_expected(study.experiment.paper).tables[table]), _own(study[table])]
-    both = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {})) for rows in both]
-    places = [rows[["test", "method"]].drop_duplicates() for rows in both]
-    printed, own = (rows.merge(there) for rows, there in zip(both, reversed(places)))
-    is_alone = ~both[1].test.isin(both[0].test) & both[1].method.isin(printed.method)
-    rows = pd.concat([printed, own, both[1][is_alone]])
+    tables = [_printed(load_expected(study.experiment.paper).tables[table]), _measured(study[table])]
+    tables = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {})) for rows in tables]
+    places = [rows[["test", "method"]].drop_duplicates() for rows in tables]
+    printed, ours = (rows.merge(cells_there) for rows, cells_there in zip(tables, reversed(places)))
+    is_alone = ~tables[1].test.isin(tables[0].test) & tables[1].method.isin(printed.method)
+    rows = pd.concat([printed, ours, tables[1][is_alone]])
     cells = rows.groupby(["test", "method", "side"], sort=False).agg({"value": "mean", "digits": "first"})
     texts = [f"{value:.{digits:.0f}f}" for value, digits in cells.itertuples(index=False)]
     wide = pd.Series(texts, cells.index, dtype=object).replace("nan", "—").unstack("method", sort=False).fillna("—")
@@ -100,23 +100,23 @@ def title_of(part: str) -> str: # part: `table3`
 
 
 def show_cells(
-    study: Study, table: str, like: Mapping[str, str] | None = None, # as `beside`
-    about: str = "", # a line of words
+    study: Study, table: str, like: Mapping[str, str] | None = None, # as `side_by_side`
+    note: str = "", # a line of words
 ) -> None:
     "Display what a paper prints and ours, cell by cell, and say how many printed cells have none of ours."
     printed = load_expected(study.experiment.paper).tables[table]
-    rows, count = beside(study, table, like)
+    rows, count = side_by_side(study, table, like)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
     if rows.empty: # other data than the paper's, or none
         words = f"{metric}: none of its {len(printed.cells)} cells has one of ours beside it."
-        show(f"## {title_of(table)}", f"{words} {about}", means(study[table]), missing(study, table))
+        show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return
-    lines, before = [], ""
+    lines, previous = [], ""
     for (test, side), cells in zip(rows.index, rows.to_numpy().tolist()):
-        lines.append(["" if test == before else test, side, *cells])
-        before = test
+        lines.append(["" if test == previous else test, side, *cells])
+        previous = test
     words = f"{metric}; {count} of the {len(printed.cells)} printed cells have one of ours beside them."
-    show(f"## {title_of(table)}: print, and here", f"{words} {about}".strip(), text_table(["", "", *rows.columns], lines, 2))
+    show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(), text_table(["", "", *rows.columns], lines, 2))
 
 
 def show_picture(
@@ -132,24 +132,28 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
     "Tabulate how all runs of a page are made again, and what that takes, as their records say; at the paper's own scale, an estimate."
     rows = []
     reckoning = Reckoning()
+    on_page = [experiment for experiment in all_experiments(page.partition("/")[0]) if page_of(experiment) == page]
     for profile in PROFILES:
-        own = [one for one in all_experiments(page.partition("/")[0]) if page_of(one) == page and one.profile == profile]
-        runs = {run.id: run for one in own for run in one.runs()}
+        experiments = [experiment for experiment in on_page if experiment.profile == profile]
+        runs = {run.id: run for experiment in experiments for run in experiment.runs()}
         command = f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile {profile} -p fresh True"
-        command += f"{' -p full True' * any(block.full for one in own for block in one.blocks)}`"
+        command += f"{' -p full True' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
                 minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory, runs.values())) / 2**30
                 took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
                 rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
             continue
-        records = {id: record for one in own for id, record in results.load(one.name, profile).records_by_id.items() if record["status"] == "finished"}
-        if records:
-            rows.append([command, len(records), *taken(records.values())])
+        records = {}
+        for experiment in experiments:
+            records |= results.load(experiment.name, profile).records_by_id
+        finished = [record for record in records.values() if record["status"] == "finished"]
+        if finished:
+            rows.append([command, len(finished), *taken(finished)])
     if not rows:
         return f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile planted`: nothing is trained, and it takes seconds."
-    again = "Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and replicates."
-    return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{again}"
+    note = "Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and replicates."
+    return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
 
 
 def show_foot(
@@ -166,7 +170,7 @@ def show_form(
     results: Results,
     study: Study,
     answer: str, comparisons: pd.DataFrame, note: str, # as `show_answer`
-    cells: Mapping[str, Mapping[str, str] | None], # printed table -> as `like` of `beside`
+    cells: Mapping[str, Mapping[str, str] | None], # printed table -> as `like` of `side_by_side`
     points: pd.DataFrame, label: str, # as `show_picture`
 ) -> None:
     "Display a page of one study in the one form."

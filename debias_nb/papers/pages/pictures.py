@@ -59,8 +59,8 @@ def svg(
     "Draw a figure as an SVG file, without what says nothing and without needless decimals."
     text = _saved(figure, "svg", Date=None, Creator=None).getvalue().decode()
     text = re.sub(r">[^<]*</text>|-?\d+\.\d{3,}", _shorten, text)
-    for pattern, instead in NEEDLESS:
-        text = re.sub(pattern, instead, text)
+    for pattern, substitute in NEEDLESS:
+        text = re.sub(pattern, substitute, text)
     return text.encode()
 
 

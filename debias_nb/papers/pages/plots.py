@@ -91,13 +91,13 @@ RULE = dict(color="#555555", lw=1, zorder=1) # of a line that methods are compar
 def share_where_ranges_agree(
     axes,              # some axes
     axis: str = "y",   # or `x`
-    most: float = 2.5, # how many times the narrowest range the common one may be
+    ratio: float = 2.5, # how many times the narrowest range the common one may be
 ):
     "Give axes one range, unless one of them would be left nearly empty."
     ranges = np.array([getattr(ax, f"get_{axis}lim")() for ax in axes])
     narrowest = np.ptp(ranges, axis=1).min()
     common = ranges.min(), ranges.max()
-    if np.ptp(common) <= most * narrowest:
+    if np.ptp(common) <= ratio * narrowest:
         for ax in axes:
             ax.set(**{f"{axis}lim": common})
 
@@ -105,11 +105,11 @@ def share_where_ranges_agree(
 def legend(
     figure: Figure,
     styles: dict[str, MethodStyle],
-    others=(), # further names with their handles
+    extra_handles=(), # further names with their handles
 ):
     "Write names below the panels, in as many columns as there is room for."
     handles = {name: Line2D([], [], lw=1.3, **style.point) for name, style in styles.items()}
-    handles.update(others)
+    handles.update(extra_handles)
     widest = LETTER * max(map(len, handles)) + .55
     room = max(1, int(WIDTH / widest))
     lines = math.ceil(len(handles) / room)
@@ -134,10 +134,10 @@ def method_places(
     "Place the methods of one family together, with some air between families."
     families = rows.drop_duplicates("method").set_index("method").family
     names = list(method_styles(rows))
-    apart = 1.
+    gap = 1.
     if families.nunique() < len(names):
-        apart = 1.6
-    steps = [1. if families[one] == families[other] else apart for one, other in pairwise(names)]
+        gap = 1.6
+    steps = [1. if families[upper] == families[lower] else gap for upper, lower in pairwise(names)]
     return dict(zip(names, np.cumsum([0., *steps])))
 
 
@@ -150,17 +150,17 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
     tests = rows.groupby("test", observed=True)
     used, empty = np.split(axes, [len(tests)])
     heights = list(places.values())
-    for ax, (test, own) in zip(used, tests):
+    for ax, (test, rows_of_test) in zip(used, tests):
         title = re.sub(r" \((IID|OOD)\)$", "", test)
         ax.set_title(wrap(title, len(axes) + 1, margin=.1))
         ax.axvline(0, **RULE)
-        for row in own.itertuples():
+        for row in rows_of_test.itertuples():
             style = styles[row.method]
             height = places[row.method]
             line = ":" if row.seeds_alone else "-"
             ax.plot([row.low, row.high], [height, height], color=style.color, ls=line, clip_on=False)
             ax.plot(row.difference, height, ls="", clip_on=False, **style.point)
-        if (own["shift"] == "iid").all():
+        if (rows_of_test["shift"] == "iid").all():
             ax.set_facecolor(GRAY)
         ax.grid(axis="y", visible=False)
         if len(axes) > MOST_ROOMY_PANELS:
@@ -173,7 +173,7 @@ def _difference_row(axes, rows: pd.DataFrame, places: dict, styles: dict):
         ax.tick_params(axis="y", length=0, labelleft=ax.get_subplotspec().is_first_col())
     for ax in empty:
         ax.set_axis_off()
-    share_where_ranges_agree(used, "x", most=1.6)
+    share_where_ranges_agree(used, "x", ratio=1.6)
 
 
 def _scale_note(figure: Figure, axis: str = "x") -> str:
@@ -211,18 +211,18 @@ def difference_plot(
     is_crowded = frame.groupby("encoder").test.nunique().max() > MOST_ROOMY_PANELS
     ambiguous = frame.duplicated(["encoder", "test", "method"]).any() # tests of one name in several corpora
     keys = ["encoder", "corpus"] if is_crowded or ambiguous else ["encoder"]
-    rows = {", ".join(key): own for key, own in frame.groupby(keys, sort=False)}
-    columns = max(own.test.nunique() for own in rows.values())
+    rows = {", ".join(key): part for key, part in frame.groupby(keys, sort=False)}
+    columns = max(part.test.nunique() for part in rows.values())
     height = .69 + .17 * max(places.values())
     figure = canvas(height * len(rows) + 1)
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    for axes, (title, own) in zip(grid, rows.items()):
-        _difference_row(axes, own, places, styles)
+    for axes, (title, part) in zip(grid, rows.items()):
+        _difference_row(axes, part, places, styles)
         if len(rows) > 1:
             letters = int(height / LETTER) - 1 # no longer than a row is high
             axes[0].set_ylabel(fill(title, letters, break_long_words=False))
     note = _scale_note(figure)
-    if any(len(own) < own.test.nunique() * len(places) for own in rows.values()):
+    if any(len(part) < part.test.nunique() * len(places) for part in rows.values()):
         note += "; no dot: not run"
     caption(figure, label + note)
     grounds = _grounds(figure, frame.seeds_alone.any())
@@ -233,8 +233,8 @@ def difference_plot(
 
 def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle]) -> pd.Series:
     "Place methods on a log scale, each a little off its strength, in the order of the legend."
-    most = 1 - 1 / len(styles)
-    moves = np.linspace(-most, most, len(styles)) * .0375
+    largest = 1 - 1 / len(styles)
+    moves = np.linspace(-largest, largest, len(styles)) * .0375
     return rows.strength * 10 ** rows.method.map(dict(zip(styles, moves)))
 
 
@@ -243,7 +243,7 @@ def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
     base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods without a strength, drawn as levels
     label: str = "P@1 (%)",
-    below: str = "weight λ (log scale)",
+    axis_label: str = "weight λ (log scale)",
 ) -> Figure:
     """Draw a metric along a strength, a row a test.
 
@@ -260,10 +260,10 @@ def strength_plot(
     figure, cells = panels(rows.panel, 2.1, rows.test)
     for (panel, test), ax in cells.items():
         for name, style in styles.items():
-            own = only(rows, panel=panel, test=test, method=name).sort_values("place")
-            if len(own):
-                ax.plot([own.place, own.place], [own.low, own.high], color=style.color, lw=.9)
-                ax.plot(own.place, own.value, **style.point)
+            points = only(rows, panel=panel, test=test, method=name).sort_values("place")
+            if len(points):
+                ax.plot([points.place, points.place], [points.low, points.high], color=style.color, lw=.9)
+                ax.plot(points.place, points.value, **style.point)
         for row in only(base, panel=panel, test=test).itertuples():
             ax.axhline(row.value, **base_styles[row.method].level)
         ax.set_xscale("log")
@@ -273,7 +273,7 @@ def strength_plot(
     axes_of_row = {} # row -> its axes
     for (_, row), ax in cells.items():
         if ax.get_subplotspec().is_last_row():
-            ax.set_xlabel(below)
+            ax.set_xlabel(axis_label)
         if ax.lines:
             axes_of_row.setdefault(row, []).append(ax)
     for axes in axes_of_row.values():
@@ -300,12 +300,12 @@ def trade_plot(
     styles = method_styles(rows.assign(method=rows.family))
     figure, cells = panels(rows.panel, 2.8)
     for panel, ax in cells.items():
-        here = only(rows, panel=panel)
+        rows_of_panel = only(rows, panel=panel)
         for family, style in styles.items():
-            own = only(here, family=family).sort_values("step")
-            above = 3 if len(own) == 1 else 2 # points lie on lines
-            ax.plot(own.inside, own.outside, lw=1.1, zorder=above, **style.point)
-            for point in own[own.note.notna()].itertuples():
+            points = only(rows_of_panel, family=family).sort_values("step")
+            layer = 3 if len(points) == 1 else 2 # points lie on lines
+            ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, **style.point)
+            for point in points[points.note.notna()].itertuples():
                 place = (point.inside, point.outside)
                 ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6, color=style.point["color"])
         ax.set_xlabel("in distribution (%)")

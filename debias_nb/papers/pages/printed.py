@@ -21,8 +21,8 @@ class PrintedCells:
         rows = []
         for name, table in self.expected.tables.items():
             for cell in table.cells:
-                about = dict(table=name, column=cell.column, points=POINTS[table.unit])
-                rows.append(cell.row | about | dict(value=cell.value, std=cell.std))
+                labels = dict(table=name, column=cell.column, points=POINTS[table.unit])
+                rows.append(cell.row | labels | dict(value=cell.value, std=cell.std))
         frame = pd.DataFrame(rows)
         numbers = frame[NUMBERS].astype(float).mul(frame.pop("points"), axis=0) # nan for a dash
         self.frame = frame.where(frame.notna(), None)
@@ -61,11 +61,11 @@ class PrintedCells:
             methods = cells.index.get_level_values("method")
             check_known("method", but, methods)
             cells = cells[methods != but]
-        how = "min" if least else "max"
+        aggregate = "min" if least else "max"
         place = cells.index.names.difference([over])
         if place:
-            return cells.groupby(place, sort=False).agg(how, skipna=False)
-        return float(cells.agg(how, skipna=False))
+            return cells.groupby(place, sort=False).agg(aggregate, skipna=False)
+        return float(cells.agg(aggregate, skipna=False))
 
     def gap(self, table: str | list[str], a: str, b: str, **names) -> pd.Series | float: # percentage points
         """Subtract one method from another.
@@ -147,16 +147,16 @@ def text_fact(
 
 def truths(facts: list[Fact]) -> list[bool]:
     "Return whether facts hold, those whose numbers are there."
-    return [one.holds for one in facts if one.holds is not None]
+    return [item.holds for item in facts if item.holds is not None]
 
 
-def in_part(hits: list[bool], word: str, none: str) -> str: # e.g. `holds`, `does not hold`
+def in_part(hits: list[bool], word: str, negative: str) -> str: # e.g. `holds`, `does not hold`
     "Return one word if all hold, another if none does, and `holds in k of n` for some."
     if all(hits):
         return word
     if any(hits):
         return f"{word} in {sum(hits)} of {len(hits)}"
-    return none
+    return negative
 
 
 def printed_verdict(facts: list[Fact]) -> str:
@@ -167,9 +167,9 @@ def printed_verdict(facts: list[Fact]) -> str:
     return in_part(results, "holds", "does not hold")
 
 
-def describe(facts: list[Fact], so: bool) -> str: # empty where there are none
+def describe(facts: list[Fact], holds: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
-    texts = [f"{one.label}{f' ({one.place})' if one.place else ''}: {one.found} (expected: {one.asked})" for one in facts if one.holds is so]
+    texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})" for item in facts if item.holds is holds]
     if len(texts) > 2:
         texts[2:] = [f"and {len(texts) - 2} more"]
     return "; ".join(texts)

@@ -23,21 +23,21 @@ def quiet() -> None:
 def found_here(
     experiment: str, table: str, against: str | list[str],
     method: str | list[str],
-    **which, # of a comparison: shift, metric
+    **filters, # of a comparison: shift, metric
 ) -> str:
     "Say what the records of a table find of a method: differences in points, and the answer."
     against = [against] if isinstance(against, str) else against
-    found = pd.concat([differences_of(Results(), experiment, table, one, method=method, **which) for one in against])
+    rows = pd.concat([differences_of(Results(), experiment, table, reference, method=method, **filters) for reference in against])
     name = method if isinstance(method, str) else method[0]
-    said = answer(found, name, yes="better").partition(":")[0]
-    return f"{from_to(in_points(found).difference)} points. Better? {said}."
+    verdict = answer(rows, name, yes="better").partition(":")[0]
+    return f"{from_to(in_points(rows).difference)} points. Better? {verdict}."
 
 
-def plane(color: str, degrees: float, label: str, ax, at: tuple[float, float] = (1.18, 1.13)) -> None:
+def plane(color: str, degrees: float, label: str, ax, offset: tuple[float, float] = (1.18, 1.13)) -> None:
     "Draw a unit vector by its angle."
     tip = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
     ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "->", "color": color, "lw": 2})
-    ax.text(at[0] * tip[0], at[1] * tip[1], label, color=color, ha="center", va="center")
+    ax.text(offset[0] * tip[0], offset[1] * tip[1], label, color=color, ha="center", va="center")
 
 
 def principal(vectors: torch.Tensor) -> torch.Tensor: # (n, d) -> (2, n)
@@ -92,11 +92,11 @@ def map_of_brands(
     kinds = [*dict.fromkeys(types.tolist())]
     fig, axes = plt.subplots(1, len(vectors), figsize=(9, 3), layout="constrained")
     added = {}
-    for ax, (name, own) in zip(axes, vectors.items()):
-        cosines = (own @ own.T).numpy()
-        other, same = types[:, None] != types, makers[:, None] == makers
-        added[name] = cosines[other & same].mean() - cosines[other & ~same].mean()
-        x, y = principal(own)
+    for ax, (name, embeddings) in zip(axes, vectors.items()):
+        cosines = (embeddings @ embeddings.T).numpy()
+        is_other_type, is_same_maker = types[:, None] != types, makers[:, None] == makers
+        added[name] = cosines[is_other_type & is_same_maker].mean() - cosines[is_other_type & ~is_same_maker].mean()
+        x, y = principal(embeddings)
         for maker, marker in zip(kinds, "o^s"):
             colors = [f"C{kinds.index(kind)}" for kind in types[makers == maker]]
             ax.scatter(x[makers == maker], y[makers == maker], s=20, c=colors, marker=marker, linewidths=0)
@@ -130,10 +130,10 @@ def texts_and_topics(
 ) -> None:
     "Draw three texts by their words, and what training on home topics does."
     fig, (ax, right) = plt.subplots(1, 2, figsize=(9.2, 2.7), width_ratios=[2, 1], layout="constrained")
-    for row, (heading, said) in enumerate(texts):
+    for row, (heading, marked_words) in enumerate(texts):
         ax.text(0, -3 * row, heading, weight="bold")
         start = 0
-        for word, is_style in said:
+        for word, is_style in marked_words:
             color = "tab:blue" if is_style else "tab:orange"
             ax.text(start, -3 * row - 1.2, word, color=color, family="monospace", fontsize=9)
             start += len(word) + 1
@@ -175,7 +175,7 @@ def shares_of_pairs(
     fig, axes = plt.subplots(1, len(maps), figsize=(9.2, 3.1), layout="constrained")
     for ax, (name, shares) in zip(axes, maps.items()):
         image = ax.imshow(shares, cmap="Blues", vmin=0, vmax=.8)
-        ax.set_xticks(range(len(names)), [each[:2] for each in names], fontsize=8)
+        ax.set_xticks(range(len(names)), [label[:2] for label in names], fontsize=8)
         ax.set_yticks(range(len(names)), names if ax is axes[0] else [], fontsize=8)
         ax.set_title(name)
     fig.colorbar(image, ax=axes, label="probability")
@@ -183,7 +183,7 @@ def shares_of_pairs(
 
 def by_bias(
     dial: pd.DataFrame,   # B × columns of a look
-    others: pd.DataFrame, # teacher, ARR, product of experts
+    references: pd.DataFrame, # teacher, ARR, product of experts
     mean_bias: float,
 ) -> None:
     "Draw students over a fixed B beside what they are compared with."
@@ -195,9 +195,9 @@ def by_bias(
     }
     for ax, (column, title) in zip(axes, titles.items()):
         ax.plot(dial.index, dial[column], "o-", color="tab:blue", label="student at fixed B")
-        ax.plot(mean_bias, others.loc["ARR", column], "D", color="tab:red", label="ARR (at its mean B)")
-        ax.axhline(others.loc["teacher", column], color="0.5", ls="--", label="teacher")
-        ax.axhline(others.loc["product of experts, γ = 1.0", column], color="tab:green", label="product of experts, γ = 1")
+        ax.plot(mean_bias, references.loc["ARR", column], "D", color="tab:red", label="ARR (at its mean B)")
+        ax.axhline(references.loc["teacher", column], color="0.5", ls="--", label="teacher")
+        ax.axhline(references.loc["product of experts, γ = 1.0", column], color="tab:green", label="product of experts, γ = 1")
         ax.set(ylim=(0, 100), xlabel="B", title=title)
     axes[0].set_ylabel("%")
     axes[0].legend(frameon=False, fontsize=8, loc="upper right")
@@ -267,10 +267,10 @@ def correlation_maps(
 ) -> None:
     "Draw correlations under several weights."
     fig, axes = plt.subplots(1, len(correlations), figsize=(8.6, 2.7), layout="constrained")
-    for ax, (name, found) in zip(axes, correlations.items()):
-        image = ax.imshow(abs(found), cmap="Blues", vmin=0, vmax=1)
-        for i, j in np.ndindex(found.shape):
-            ax.text(j, i, f"{found[i, j]:.2f}", ha="center", va="center", color="w" if abs(found[i, j]) > .6 else "k", fontsize=8)
+    for ax, (name, matrix) in zip(axes, correlations.items()):
+        image = ax.imshow(abs(matrix), cmap="Blues", vmin=0, vmax=1)
+        for i, j in np.ndindex(matrix.shape):
+            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color="w" if abs(matrix[i, j]) > .6 else "k", fontsize=8)
         ax.set_xticks(range(len(names)), names, fontsize=8)
         ax.set_yticks(range(len(names)), names if ax is axes[0] else [], fontsize=8)
         ax.set_title(f"{name} weights")
@@ -309,9 +309,9 @@ def angles_of_parts(
 ) -> None:
     "Draw a representation beside its debiased part and its bias."
     fig, axes = plt.subplots(1, len(cosines), figsize=(7.4, 2.6), layout="constrained")
-    for ax, (when, found) in zip(axes, cosines.items()):
-        to_debiased, to_bias = np.degrees(np.arccos(found))
+    for ax, (label, angles) in zip(axes, cosines.items()):
+        to_debiased, to_bias = np.degrees(np.arccos(angles))
         for name, degrees, color in (("$H$", 90, "k"), ("$H^d$", 90 + to_debiased, "tab:blue"), ("$H^{bias}$", 90 - to_bias, "tab:orange")):
             plane(color, degrees, name, ax)
-        ax.set(xlim=(-1.5, 1.5), ylim=(-1.2, 1.3), aspect="equal", title=when)
+        ax.set(xlim=(-1.5, 1.5), ylim=(-1.2, 1.3), aspect="equal", title=label)
         ax.axis("off")

@@ -62,10 +62,10 @@ def prediction_of(
     return results.once(key, predict, shifts.difference, covariance, training, test, kind, scale, nodes)
 
 
-def over_sets(whole: float, without: list[float]) -> tuple[float, float]: # without: each training set
+def over_sets(value: float, leave_outs: list[float]) -> tuple[float, float]: # leave_outs: without each training set
     "Return the 95% interval of a fraction over training sets: the jackknife of its log, and all leave-outs in it."
-    logs = np.log(np.maximum([whole, *without], SMALLEST))
-    freedom = len(without) - 1
+    logs = np.log(np.maximum([value, *leave_outs], SMALLEST))
+    freedom = len(leave_outs) - 1
     half = stdtrit(freedom, .975) * freedom**.5 * logs[1:].std()
     return np.exp(min(logs[0] - half, *logs[1:])), np.exp(max(logs[0] + half, *logs[1:]))
 
@@ -84,9 +84,10 @@ def predictions(
         shifts = in_log_odds(shifts)
         of_run = np.sqrt(np.mean([np.var(seeds, ddof=1) for seeds in shifts.seeds]))
         for trained_on, new in prediction_of(shifts, results).items():
-            own = shifts[shifts.trained_on == trained_on]
-            base, gain = own.base.mean(), gains[encoder, method]
-            row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(own), sets=own.corpus.nunique(), seeds=own.seeds.map(len).min())
+            trained_shifts = shifts[shifts.trained_on == trained_on]
+            base, gain = trained_shifts.base.mean(), gains[encoder, method]
+            row = dict(zip(GROUP, place), trained_on=trained_on, shifts=len(trained_shifts))
+            row |= dict(sets=trained_shifts.corpus.nunique(), seeds=trained_shifts.seeds.map(len).min())
             row |= dict(zip(("low", "high", "low_one", "high_one"), new.interval() + new.interval(error=of_run)))
             row |= {name: getattr(new, name) for name in ("mean", "error", "of_training", "of_test", "of_shift")}
             worse = float(new.cdf(log_odds(base - 1) - log_odds(base), of_run))

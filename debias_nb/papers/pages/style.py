@@ -56,17 +56,17 @@ def method_styles(
     after has just these."""
     out = {}
     spare = cycle(SPARE)
-    for family, own in rows.drop_duplicates("method").groupby("family", sort=False):
+    for family, methods in rows.drop_duplicates("method").groupby("family", sort=False):
         color, marker = STYLES.get(family) or next(spare)
         colors = [color]
-        if len(own) > 1:
+        if len(methods) > 1:
             ends = [sns.light_palette(color, 8)[4], color, sns.dark_palette(color, 8)[3]]
-            colors = sns.blend_palette(ends, len(own)).as_hex()
-        is_own = own.method == family
+            colors = sns.blend_palette(ends, len(methods)).as_hex()
+        is_own = methods.method == family
         if is_own.any(): # the first of all
             del colors[len(colors) // 2]
             colors.insert(0, color)
-        names = [*own.method[is_own], *own.method[~is_own]]
+        names = [*methods.method[is_own], *methods.method[~is_own]]
         markers = cycle(marker + MARKERS.replace(marker, ""))
         out |= dict(zip(names, map(MethodStyle, colors, markers)))
     return out

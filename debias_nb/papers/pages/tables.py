@@ -56,11 +56,11 @@ def markdown(frame: pd.DataFrame) -> str:
 
 def main(runs: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
     "Select the rows of a table's own metric, or of a further one, where something was trained."
-    own = runs[~runs.further]
+    selection = runs[~runs.further]
     if metric is not None:
-        own = runs[runs.metric == metric]
-    is_trained = ~own.method.isin(UNTRAINED_METHODS)
-    return own[is_trained.groupby([own.encoder, own.test]).transform("any")]
+        selection = runs[runs.metric == metric]
+    is_trained = ~selection.method.isin(UNTRAINED_METHODS)
+    return selection[is_trained.groupby([selection.encoder, selection.test]).transform("any")]
 
 
 def wide(rows: pd.DataFrame) -> pd.DataFrame: # rows: encoder, method, test, text
@@ -94,10 +94,10 @@ def means(
     "Average over seeds, or over synthetic datasets or random splits if there are several, with the standard deviation."
     keys = ["encoder", "method", "test"]
     texts = []
-    for place, own in main(runs).groupby(keys, sort=False):
-        values = of_replicates(own)
-        text = _with_std(values.mean(), values.std(), DIGITS[own.unit.iloc[0]])
-        if not own.complete.all():
+    for place, group in main(runs).groupby(keys, sort=False):
+        values = of_replicates(group)
+        text = _with_std(values.mean(), values.std(), DIGITS[group.unit.iloc[0]])
+        if not group.complete.all():
             text += " (partial)"
         texts.append([*place, text])
     if not texts:
@@ -130,20 +130,20 @@ def differences_of(
     table: str,
     against: str | None = None, # as `differences`
     profile: str = "small",
-    **where,                    # as `only`
+    **filters,                    # as `only`
 ) -> pd.DataFrame: # as `differences`
     "Load the paired differences of one table, by default on real data."
-    return only(differences(results.load(name, profile)[table], against), **where)
+    return only(differences(results.load(name, profile)[table], against), **filters)
 
 
 def over_all_seeds(
     study: Study,
     method: str, against: str, test: str,
-    without: str = "",    # a table
+    left_out: str = "",    # a table
 ) -> pd.DataFrame: # of `differences`: a row an encoder
     "Compare two methods over all tables of an experiment that have a test, each with seeds of its own."
     runs = only(study.runs, method=[method, against], test=test)
-    return differences(runs[runs.table != without], against)
+    return differences(runs[runs.table != left_out], against)
 
 
 def comparisons_of(
@@ -157,7 +157,7 @@ def comparisons_of(
         of_test = of_tests.setdefault((row.encoder, row.test), {})
         of_test.setdefault(row.method, []).append(row)
     for methods in of_tests.values():
-        sides = {method: [Run(*row[-len(Run._fields):]) for row in own] for method, own in methods.items()}
+        sides = {method: [Run(*row[-len(Run._fields):]) for row in method_rows] for method, method_rows in methods.items()}
         for method, (first, *_) in methods.items():
             base = against or first.against
             if base != method and base in methods:
@@ -193,14 +193,16 @@ def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: o
     return f"λ = {' and '.join(map('{:g}'.format, strengths))}" if len(strengths) else "a λ that was not run"
 
 
-def alt_text(differences: pd.DataFrame, what: str) -> str: # differences: of `differences`
+def alt_text(differences: pd.DataFrame, subject: str) -> str: # differences: of `differences`
     "Say what a figure of differences shows, for a reader who cannot see it: which method lies highest, and which lowest."
     if differences.empty:
-        return what
+        return subject
     digits = DIGITS[differences.unit.iloc[0]]
     ends = differences.difference.groupby(_method_names(differences), sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
     texts = [f"{name} ({signed(low, digits)} to {signed(high, digits)})" for name, _, low, high in ends.itertuples()]
-    return f"{what}: of {len(texts)} methods {texts[-1]} lies highest on average, and {texts[0]} lowest" if len(texts) > 1 else f"{what}: {texts[0]}"
+    if len(texts) == 1:
+        return f"{subject}: {texts[0]}"
+    return f"{subject}: of {len(texts)} methods {texts[-1]} lies highest on average, and {texts[0]} lowest"
 
 
 FEW_SEEDS = "On two or three seeds intervals can be too narrow."
@@ -233,9 +235,9 @@ def pairs(
         for (world, seed), reason in left_out.items():
             name = f"seed {seed}" if world is None else f"seed {seed} on number {world} of the {unit}"
             by_reason.setdefault(reason, []).append(name)
-        without = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+        left_out_text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
         all_runs = all(len(side) == len(run_pairs) for side in sides if is_trained(side))
-        rows.append(row | {"replicates": words, "left_out": without, "all_runs": all_runs})
+        rows.append(row | {"replicates": words, "left_out": left_out_text, "all_runs": all_runs})
     numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
     return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
 
@@ -247,12 +249,12 @@ def rests_on(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-    **where,                    # as `only`
+    **filters,                    # as `only`
 ) -> str:
     """Say as Markdown how many replicates differences rest on, and what was left out.
 
     Empty where nothing is compared."""
-    comparisons = only(pairs(runs, against, metric), **where)
+    comparisons = only(pairs(runs, against, metric), **filters)
     if comparisons.empty:
         return ""
     numbers = comparisons.replicates.unique()
@@ -262,8 +264,8 @@ def rests_on(
         names = ["encoder", "method", "test"]
         table = comparisons.assign(method=_method_names(comparisons))[[*names, "replicates", "left_out"]]
         for name in reversed(names): # those that rest on alike replicates share a row
-            others = [column for column in table if column != name]
-            table = table.groupby(others, sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
+            columns_kept = [column for column in table if column != name]
+            table = table.groupby(columns_kept, sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
         columns = [name for name in names if table[name].nunique() > 1] + ["replicates"]
         if comparisons.left_out.any():
             columns.append("left_out")
@@ -288,13 +290,13 @@ def missing(
         cells = [cell for cell in study.cells if cell.table == table.id]
         empty = [cell for cell in cells if cell.value is None]
         if empty:
-            what = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}{study.options}`"
+            lack = f": {'; '.join(sorted(reasons(empty)))}. `{empty[0].command}{study.options}`"
             for part in ("column", "method"):
                 names = dict.fromkeys(getattr(cell, part) for cell in empty)
                 if len(names) < len({getattr(cell, part) for cell in cells}):
-                    what = f" ({'; '.join(names)}){what}"
-            alike.setdefault(what, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
-    lines = [f"- {'; '.join(counts)}{what}" for what, counts in alike.items()]
+                    lack = f" ({'; '.join(names)}){lack}"
+            alike.setdefault(lack, []).append(f"{table.id}, {len(empty)} of {len(cells)} cells")
+    lines = [f"- {'; '.join(counts)}{lack}" for lack, counts in alike.items()]
     return _list(f"Not run at profile `{study.experiment.profile}`:", lines)
 
 
@@ -330,8 +332,8 @@ def known_shares(study: Study) -> pd.DataFrame: # corpus, task, test, size, `KNO
                 data = record["data"][f"test {test}"]
                 counts = data | data.get("counts", {})
                 size = next(counts[unit] for unit in ("pairs", "candidates", "texts") if unit in counts)
-                about = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
-                rows[corpus.display, test] = about | {what: values.get(what) for what in (*KNOWN, *MATCHES)}
+                labels = {"corpus": corpus.display, "task": corpus.task, "test": test, "size": size}
+                rows[corpus.display, test] = labels | {key: values.get(key) for key in (*KNOWN, *MATCHES)}
     return pd.DataFrame(list(rows.values()))
 
 
@@ -341,8 +343,8 @@ def shared_texts(
 ) -> str: # empty where no record says it
     "Say as a line of Markdown what fraction of these tests' pairs overlaps with training."
     shares = known_shares(results.load("itvreg/known_texts", "small"))
-    none = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
-    texts = [f"{1 - none[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items() if place in none]
+    disjoint = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
+    texts = [f"{1 - disjoint[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items() if place in disjoint]
     if not texts:
         return ""
     enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
@@ -374,8 +376,8 @@ def provenance(study: Study) -> str:
     name = study.experiment.name
     environments = [record["environment"] for record in records]
     devices = (f"{record['device']} {record['dtype']}" for record in records)
-    machines = ", ".join(filter(None, [_each_once(devices), _each_once(one.get("cpu") for one in environments)]))
-    packages = {part for one in environments for part in one["packages"].items()}
+    machines = ", ".join(filter(None, [_each_once(devices), _each_once(environment.get("cpu") for environment in environments)]))
+    packages = {part for environment in environments for part in environment["packages"].items()}
     versions = _each_once(f"{package} {version}" for package, version in packages if package in VERSIONS)
     modified = sum(not is_clean(record) for record in records)
     seconds = pd.Series([record["seconds"] for record in records])

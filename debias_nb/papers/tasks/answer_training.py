@@ -211,10 +211,10 @@ class EpochSampler(LengthGroupedSampler):
     def __iter__(self):
         order = torch.tensor(list(super().__iter__()))
         full = len(order) // self.batch_size
-        *batches, rest = order.tensor_split(self.batch_size * torch.arange(1, full + 1))
+        *batches, remainder = order.tensor_split(self.batch_size * torch.arange(1, full + 1))
         for place in torch.randperm(full, generator=self.generator):
             yield from batches[place].tolist()
-        yield from rest.tolist()
+        yield from remainder.tolist()
 
     def set_epoch(self, epoch: int): # the trainer calls this
         state = np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]
@@ -253,8 +253,9 @@ class AnswerTrainer(Trainer):
         except FloatingPointError as e:
             raise TrainingFailed(step, f"{e} (`rate` of the method's `scan`)") from None
         if weights is not None and not weights.sum() > 0:
-            what = f"the weights of a batch sum to {float(weights.sum()):.3g}"
-            raise TrainingFailed(step, f"{what}: take a smaller learning rate for them (`rate` of the method's `scan`)")
+            problem = f"the weights of a batch sum to {float(weights.sum()):.3g}"
+            remedy = "take a smaller learning rate for them (`rate` of the method's `scan`)"
+            raise TrainingFailed(step, f"{problem}: {remedy}")
         terms = self.model.head(hidden, labels, weights)
         loss = joint_loss(terms, cl=self.contrast)
         if not torch.isfinite(loss):
@@ -286,8 +287,8 @@ def fit_answers(
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
     "Train a model. Raise `TrainingFailed` if the loss is not finite."
     training = run.training
-    why = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
-    refuse_several("answers as runs train them", why)
+    reason = "weights and memory are those of one process's batches; debias_nb.SCAN trains over several"
+    refuse_several("answers as runs train them", reason)
     scan = run.method.scan or PLAIN
     best = BestEpoch(model, validate)
     dtype = run.encoder.dtype
@@ -342,8 +343,8 @@ def train_stages(
     if run.method.transfer:
         stage = run.training.transfer
         if stage is None or transfer is None:
-            why = "`transfer` needs a training with `transfer`, and the answers of that stage"
-            raise ValueError(f"method {run.method.name!r}: {why}")
+            reason = "`transfer` needs a training with `transfer`, and the answers of that stage"
+            raise ValueError(f"method {run.method.name!r}: {reason}")
         training = run.training.model_copy(update={"learning_rate": stage.learning_rate, "epochs": stage.epochs})
         plain = run.method.model_copy(update={"scan": None})
         debiasing = model.head.debiasing
@@ -373,14 +374,14 @@ def evaluate_answers(
     replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
     precision = values["map"]
     wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist())) # whether the largest overlap is a wrong candidate's
-    away = np.array([wrong[i] for i in ids])
-    for k, (name, mask) in enumerate({"misled": away, "led": ~away}.items(), 1):
+    is_misled = np.array([wrong[i] for i in ids])
+    for k, (name, mask) in enumerate({"misled": is_misled, "led": ~is_misled}.items(), 1):
         if mask.sum() < 2:
             continue
-        own = precision[mask]
-        means[f"map[{name}]"] = float(own.mean())
+        subset = precision[mask]
+        means[f"map[{name}]"] = float(subset.mean())
         means[f"p1[{name}]"] = float(values["p1"][mask].mean())
-        replicates |= rank_replicates({f"map[{name}]": own}, REPLICATES, k) # other questions, other draws
-    means["misled"] = float(away.mean())
+        replicates |= rank_replicates({f"map[{name}]": subset}, REPLICATES, k) # other questions, other draws
+    means["misled"] = float(is_misled.mean())
     rounded_replicates = {key: np.round(resamples, 4).tolist() for key, resamples in replicates.items()}
     return means, rounded_replicates, np.round(precision, 4).tolist()

@@ -81,7 +81,7 @@ def evaluation_answers(
     return load_answers(name, "test", require_hash=True)
 
 
-def _about(answers: Answers) -> dict: # for the record
+def _data_facts(answers: Answers) -> dict: # for the record
     return {"fingerprint": answers.fingerprint, "counts": answers.counts}
 
 
@@ -104,7 +104,7 @@ def counts(corpus: AnswersCorpus) -> tuple[dict, dict]: # `WikiQA #Q Train` and 
             questions = set(answers.question_ids)
             out[f"{name} #Q {part.title()}"] = float(len(questions))
             out[f"{name} #A {part.title()}"] = float(len(answers))
-            data[f"{part} {key}"] = _about(answers)
+            data[f"{part} {key}"] = _data_facts(answers)
     if not out:
         raise failure
     return out, data
@@ -116,7 +116,7 @@ LONGEST = 400 # characters of an answer that a record keeps
 def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # question, answer, right, relevant, misled
     "Return the candidate that each question gets, for case studies; of equal scores the first."
     groups = answers.groups()
-    away = overlap_errors(answers)
+    is_misled = overlap_errors(answers)
     out = []
     for group in range(groups.max() + 1):
         rows = np.flatnonzero(groups == group)
@@ -129,7 +129,7 @@ def first_choices(scores: np.ndarray, answers: Answers) -> list[dict]: # questio
             "answer": answers.answers[top][:LONGEST],
             "right": bool(answers.labels[top]),
             "relevant": answers.answers[relevant[0]][:LONGEST],
-            "misled": bool(away[top]),
+            "misled": bool(is_misled[top]),
         })
     return out
 
@@ -171,20 +171,20 @@ class AnswersTask(Task):
         "Return candidates to `train` on, `dev` ones to choose the best epoch, and those of a first stage, `transfer`."
         corpus = run.corpus
         parts = {"train": training_answers(corpus)}
-        about = {f"train {corpus.name}": _about(parts["train"])}
+        facts = {f"train {corpus.name}": _data_facts(parts["train"])}
         if run.training.select == "best":
             parts["dev"] = training_answers(corpus, "dev")
-            about[f"dev {corpus.name}"] = _about(parts["dev"])
+            facts[f"dev {corpus.name}"] = _data_facts(parts["dev"])
         stage = first_stage(run)
         if stage:
             parts["transfer"] = load_answers(stage.corpus, stage.part, require_hash=True)
-            about[f"transfer {stage.corpus}"] = _about(parts["transfer"])
-        return parts, about
+            facts[f"transfer {stage.corpus}"] = _data_facts(parts["transfer"])
+        return parts, facts
 
     def train(self, run: RunConfig) -> Trained:
         if not run.method.trained:
             return Trained(None, "none: words are counted")
-        data, about = self.data(run)
+        data, facts = self.data(run)
         model = _untrained(run, data)
         identity = weights_hash(model.encoder).hexdigest() # of the weights that the run starts from
         validate = None # the last epoch is kept
@@ -197,10 +197,10 @@ class AnswersTask(Task):
                 ranking, *_ = rank_metrics(dev.labels, scores, dev.question_ids, unanswered="exclude")
                 return ranking["map"]
 
-        own = _tokens(model, run, data["train"])
+        tokens = _tokens(model, run, data["train"])
         transfer = _tokens(model, run, data["transfer"]) if "transfer" in data else None
         model.to(best_device())
-        first, last = train_stages(model, own, run, validate, transfer)
+        first, last = train_stages(model, tokens, run, validate, transfer)
         extra = {}
         if last.diary:
             extra["weights"] = diary_summary(last.diary) | {"fresh": last.fresh}
@@ -208,7 +208,7 @@ class AnswersTask(Task):
             extra["first stage"] = curve_summary(first.history)
         if last.scores:
             extra["development MAP"] = [round(x, 5) for x in last.scores]
-        return Trained(model, identity, curve_summary(last.history), about, extra)
+        return Trained(model, identity, curve_summary(last.history), facts, extra)
 
     def save(self, model: AnswerModel, folder: Path) -> None:
         folder.mkdir()
@@ -225,15 +225,15 @@ class AnswersTask(Task):
 
     def evaluate(self, model: AnswerModel | None, run: RunConfig, name: str, test, results: Tested) -> None:
         if name == "counts":
-            results.metrics[name], about = test
-            results.data |= about
+            results.metrics[name], facts = test
+            results.data |= facts
             return
         answers = test
         scores = score(model, run, answers)
-        values, results.replicates[name], each = evaluate_answers(scores, answers)
-        results.data[f"test {name}"] = _about(answers)
-        if len(each) <= MANY:
-            results.extra.setdefault("questions", {})[name] = each
+        values, results.replicates[name], precision = evaluate_answers(scores, answers)
+        results.data[f"test {name}"] = _data_facts(answers)
+        if len(precision) <= MANY:
+            results.extra.setdefault("questions", {})[name] = precision
         if "known texts" in run.measure:
             train = training_answers(run.data)
             values |= overlap_shares(train.questions + train.answers, answers.questions, answers.answers)

@@ -25,7 +25,7 @@ from sentence_transformers import SentenceTransformer
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
-from ..data.author_splits import AuthorSplit, Halves, among, leakage, leakage_aware_split, nearest_topics, paper_split
+from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
 from ...checks import ConfigError, check_known
@@ -68,9 +68,9 @@ def author_split(corpus: AuthorsCorpus) -> AuthorSplit:
         tests = {"cross": cross, "iid": planted_texts(corpus.world, "iid")}
         validation = train.take([])
         if settings:
-            out, rest = random_parts(len(train), 1 - settings.share, [settings.seed, 5])
+            out, rows = random_parts(len(train), 1 - settings.share, [settings.seed, 5])
             validation = train.take(out, name="authors validation")
-            train = train.take(rest)
+            train = train.take(rows)
         split = AuthorSplit("planted authors", train, validation, tests)
     elif settings.scheme == "published":
         check_known("corpus published in parts", corpus.name, PUBLISHED_PARTS, ConfigError)
@@ -192,12 +192,12 @@ def neighbors(texts: Texts, halves: Halves, nearest: torch.Tensor) -> dict[str, 
     author = halves.author
     nearest_texts = halves.targets[nearest.numpy()]
     query_texts = halves.queries[:, None]
-    same = topic[nearest_texts] == topic[query_texts]
+    is_on_topic = topic[nearest_texts] == topic[query_texts]
     false = author[nearest_texts] != author[query_texts]
-    false_share = (same & false).sum(1) / false.sum(1).clip(1)
+    false_share = (is_on_topic & false).sum(1) / false.sum(1).clip(1)
     on_topic = np.bincount(topic[halves.targets], minlength=topic.max() + 1)
     return {
-        "topic share": same.mean(1),
+        "topic share": is_on_topic.mean(1),
         "false topic share": np.where(false.any(1), false_share, np.nan),
         "topic chance": on_topic[topic[halves.queries]] / len(halves.targets), # of all targets
     }
@@ -215,7 +215,7 @@ def evaluate_authors(
     query_rows = rows[halves.queries]
     target_rows = rows[halves.targets]
     hits = first_hits(query_rows, target_rows, halves.relevance(), nearest)
-    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.above, hits.tied, hits.right)}
+    values = {"r8": recall_at(hits, NEAR), "mrr": reciprocal_rank(hits.n_better, hits.tied, hits.right)}
     if texts.topic is not None:
         values |= neighbors(texts, halves, hits.nearest)
 
@@ -225,13 +225,13 @@ def evaluate_authors(
     replicates_of = {}
     for key, value in values.items():
         counts = ~np.isnan(value)
-        own = weights[:, counts]
+        valid_weights = weights[:, counts]
         if not counts.any():
             continue
-        ones = np.ones(counts.sum())
-        metrics[key] = float(ones @ value[counts] / ones.sum())
-        if key in REPLICATE_METRICS and (own.sum(1) > 0).all():
-            replicates_of[key] = np.round(own @ value[counts] / own.sum(1), 4).tolist()
+        unit = np.ones(counts.sum())
+        metrics[key] = float(unit @ value[counts] / unit.sum())
+        if key in REPLICATE_METRICS and (valid_weights.sum(1) > 0).all():
+            replicates_of[key] = np.round(valid_weights @ value[counts] / valid_weights.sum(1), 4).tolist()
     sums = np.bincount(asks, values["r8"])[np.unique(asks)]
     by_author = sums * len(sums) / len(asks) # their mean is that of the queries
     return metrics, replicates_of, np.round(by_author, 3).tolist()
@@ -268,13 +268,13 @@ def _fit(run: RunConfig, teacher):
 def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of its loss, record of the choice
     "Train a method with every setting it may try. Raise `TrainingFailed` if none of them ends in finite numbers."
     teacher = None
-    about = {}
+    facts = {}
     if run.method.authors.student != "none":
         base, _, choice = _teacher(teacher_of(run))
         teacher = _vectors(base, run, "train")
-        about["teacher"] = choice["setting"]
+        facts["teacher"] = choice["setting"]
     options = attempts(run)
-    trials = about["tried"] = []
+    trials = facts["tried"] = []
     best = None
     for option in options:
         setting = {"learning_rate": option.training.learning_rate, "temperature": option.training.temperature}
@@ -296,8 +296,8 @@ def tune(run: RunConfig) -> tuple[object, list[dict], dict]: # model, history of
             best = score, model, history, setting
     if best is None:
         raise failure
-    _, model, history, about["setting"] = best
-    return model, history, about
+    _, model, history, facts["setting"] = best
+    return model, history, facts
 
 
 _teacher = lru_cache(maxsize=6)(tune) # two bases, three seeds: as many as a table's students take in turn
@@ -326,7 +326,7 @@ def counts(corpus: AuthorsCorpus) -> dict[str, float]: # `Training samples` and 
         if not texts:
             continue
         sizes_of_part = sizes.loc[key]
-        out |= {f"{name} {what}": float(n) for what, n in sizes_of_part.items() if n}
+        out |= {f"{name} {noun}": float(n) for noun, n in sizes_of_part.items() if n}
         if texts.topic and key != "train":
             with suppress(ValueError): # topics that coincide with authors
                 out[f"leakage {key}"] = leakage(split.train, texts)
@@ -339,15 +339,15 @@ EXCERPT = 12 # words
 def excerpt(texts: list[str], words: list[str]) -> str:
     "Return the stretch with the most of the given words, the first of several, anywhere in the texts."
     best = " ".join(texts[0].split()[:EXCERPT])
-    most = 0
+    best_count = 0
     for text in texts:
         tokens = text.split()
         bare = [word.strip(".,;:!?()\"'*").lower() for word in tokens] # without the marks around it
-        for start in np.flatnonzero(among(bare, set(words))):
+        for start in np.flatnonzero(isin(bare, set(words))):
             stretch = slice(start, start + EXCERPT)
             shared = set(bare[stretch]) & set(words)
-            if len(shared) > most:
-                most = len(shared)
+            if len(shared) > best_count:
+                best_count = len(shared)
                 best = " ".join(tokens[stretch])
     return best
 
@@ -361,7 +361,8 @@ def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, co
         words = shared.split(", ")
         leak = {"test topic": test_topic, "training topic": training_topic, "cosine": round(cosine, 4), "words": words}
         for side, topic, texts in (("test", test_topic, test), ("training", training_topic, split.train)):
-            leak[side] = excerpt([text for text, on in zip(texts.text, texts.topic) if on == topic], words)
+            texts_on_topic = [text for text, text_topic in zip(texts.text, texts.topic) if text_topic == topic]
+            leak[side] = excerpt(texts_on_topic, words)
         out.append(leak)
     return out
 
@@ -369,11 +370,11 @@ def leaks(corpus: AuthorsCorpus) -> list[dict]: # test topic, training topic, co
 MOST = 2000 # authors: larger sets do not leave the values of single authors in a record
 
 
-def _about(texts: Texts) -> dict:
+def _data_facts(texts: Texts) -> dict:
     "Describe some texts for the record."
     numbers = {**texts.counts, **describe(texts)}
-    whole = {key: value for key, value in numbers.items() if value == int(value)}
-    return {"fingerprint": texts.fingerprint, "counts": whole}
+    counts = {key: value for key, value in numbers.items() if value == int(value)}
+    return {"fingerprint": texts.fingerprint, "counts": counts}
 
 
 @dataclass(frozen=True)
@@ -390,19 +391,19 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
     "Task of texts by authors on topics, which asks who wrote a text."
     def data(self, run: RunConfig) -> tuple[AuthorSplit, dict]:
         split = author_split(run.data)
-        return split, {f"train {run.data.name}": _about(split.train)}
+        return split, {f"train {run.data.name}": _data_facts(split.train)}
 
     def train(self, run: RunConfig) -> Trained:
         corpus = run.data
-        split, about = self.data(run)
-        what = run.method.authors and run.method.authors.counted
+        split, facts = self.data(run)
+        kind = run.method.authors and run.method.authors.counted
         if run.evaluate == ("counts",):
-            return Trained(None, "none: texts are counted", data=about)
-        if what: # a planted language has function words of its own
+            return Trained(None, "none: texts are counted", data=facts)
+        if kind: # a planted language has function words of its own
             words = author_words(corpus.world).style.tolist() if corpus.world else None
-            rows = text_rows(what, split.train.text, words)
-            identity = f"none: {what} of the training texts"
-            return Trained(lambda part: rows(split.parts()[part].text), identity, data=about)
+            rows = text_rows(kind, split.train.text, words)
+            identity = f"none: {kind} of the training texts"
+            return Trained(lambda part: rows(split.parts()[part].text), identity, data=facts)
         model = beginning(run.encoder, corpus, run.seed)
         if run.encoder.name == "learned":
             identity = weights_hash(model).hexdigest()
@@ -418,7 +419,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
             summary = history_summary(history, extra["setting"]["temperature"] if has_bias else None)
             values = {key: round(value, 6) for key, value in summary.items() if np.isfinite(value)}
             extra = extra | {"history": values, "steps": len(history)}
-        return Trained(PartVectors(model, run), identity, curve, about, extra)
+        return Trained(PartVectors(model, run), identity, curve, facts, extra)
 
     def save(self, model: PartVectors, folder: Path) -> None:
         super().save(model.encoder, folder)
@@ -439,7 +440,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
         texts = parts[name]
         seed = corpus.split.seed if corpus.split else 0
         results.metrics[name], replicates, by_author = evaluate_authors(model(name), texts, query_target(texts, seed))
-        results.data[f"test {name}"] = _about(texts)
+        results.data[f"test {name}"] = _data_facts(texts)
         if "known texts" in run.measure:
             results.metrics[name] |= overlap_shares(test.train.text, texts.text)
         if name == "validation":

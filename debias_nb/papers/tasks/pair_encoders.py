@@ -46,8 +46,8 @@ class PairInputs:
         positions = torch.arange(len(self))[rows].tolist()
         batch = {}
         for name, column in self.columns.items():
-            own = [torch.from_numpy(column[i]) for i in positions]
-            batch[name] = pad_sequence(own, batch_first=True, padding_value=self.padding.get(name, 0))
+            vectors = [torch.from_numpy(column[i]) for i in positions]
+            batch[name] = pad_sequence(vectors, batch_first=True, padding_value=self.padding.get(name, 0))
         for mask, name in self.masks.items():
             lengths = torch.tensor([len(self.columns[name][i]) for i in positions])
             places = torch.arange(batch[name].shape[1])
@@ -91,8 +91,8 @@ class PairEncoder(nn.Module):
             if count < 1 or not question.strip():
                 raise ValueError(f"row {row}: the question is empty: {question!r}")
             if count + self.special >= max_length:
-                why = f"a question of {count} tokens leaves no room for an answer in max_length {max_length}"
-                raise ValueError(f"row {row}: {why}: {question[:60]!r}")
+                reason = f"a question of {count} tokens leaves no room for an answer in max_length {max_length}"
+                raise ValueError(f"row {row}: {reason}: {question[:60]!r}")
         columns = {ids: [] for ids in self.masks.values()}
         for start in range(0, len(questions), CHUNK):
             chunk = slice(start, start + CHUNK)
@@ -103,8 +103,8 @@ class PairEncoder(nn.Module):
             if tokens - self.special - question_counts[row] < 1 or not answer.strip():
                 raise ValueError(f"row {row}: the answer is empty: {answer!r}")
             if self.positions and tokens > self.positions:
-                why = f"{tokens} tokens, but this encoder has {self.positions} positions: give max_length"
-                raise ValueError(f"row {row}: {why}")
+                reason = f"{tokens} tokens, but this encoder has {self.positions} positions: give max_length"
+                raise ValueError(f"row {row}: {reason}")
         return PairInputs(columns, lengths, self.padding, self.masks)
 
 
@@ -159,12 +159,12 @@ class AlignmentEncoder(PairEncoder):
         self.neighbors = nn.Conv1d(units, units, 3, padding=1)
         self.aggregate = nn.Linear(4 * units, units)
 
-    def read(self, own, other, weight, others_weight, mask, temperature): # -> (n, 2 units)
+    def read(self, text, partner, weight, partner_weight, mask, temperature): # -> (n, 2 units)
         "Read one text next to the other: aligned, compared, and pooled over its words."
-        context = attention(own, other, others_weight, temperature) @ other
-        both = torch.cat([own, context, own - context, own * context], -1)
-        there = self.compare(both).relu() * mask[..., None]
-        by_word = self.neighbors(there.mT).mT.relu()
+        context = attention(text, partner, partner_weight, temperature) @ partner
+        features = torch.cat([text, context, text - context, text * context], -1)
+        compared = self.compare(features).relu() * mask[..., None]
+        by_word = self.neighbors(compared.mT).mT.relu()
         return pool(by_word, weight, mask)
 
     def forward(self, question_ids, question_mask, answer_ids, answer_mask) -> torch.Tensor: # -> H (n, units)
@@ -176,8 +176,8 @@ class AlignmentEncoder(PairEncoder):
         tau = self.log_temperature.exp()
         question = self.read(q, a, wq, wa, question_mask, tau)
         answer = self.read(a, q, wa, wq, answer_mask, tau)
-        both = torch.cat([question, answer], -1)
-        return self.aggregate(both).tanh().to(self.log_temperature)
+        pair = torch.cat([question, answer], -1)
+        return self.aggregate(pair).tanh().to(self.log_temperature)
 
 
 UNKNOWN = 1 # the id of all other words; 0 pads
@@ -214,8 +214,8 @@ def special_tokens(
     side = tokenizer("a", "b").sequence_ids() # 0 for the first text, 1 for the second, None for special tokens
     first = side.index(0)
     if first == 0 or None not in side[first:side.index(1)]:
-        why = "puts no token before the first text, or none between two: it cannot read pairs"
-        raise EncoderError(f"the tokenizer {name} {why}")
+        reason = "puts no token before the first text, or none between two: it cannot read pairs"
+        raise EncoderError(f"the tokenizer {name} {reason}")
     return side.count(None)
 
 
@@ -271,8 +271,8 @@ def transformer_folder(config: EncoderConfig) -> Path: # of the encoder, or of s
         return folder
     first = json.loads(modules.read_text())[0]
     if not first["type"].endswith(".Transformer"):
-        why = f"{first['type']} is no transformer, and cannot read a pair; use kind 'alignment'"
-        raise EncoderError(f"{modules}: {why}")
+        reason = f"{first['type']} is no transformer, and cannot read a pair; use kind 'alignment'"
+        raise EncoderError(f"{modules}: {reason}")
     return folder / first["path"]
 
 
@@ -296,11 +296,12 @@ def load_pair_encoder(
     Raise `EncoderError` if it is not found, not safe, of no kind that reads pairs, or `learned` without texts.
     """
     if config.kind not in ("alignment", "cross"):
-        why = "which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"
-        raise EncoderError(f"encoder {config.display!r} is of kind {config.kind!r}, {why}")
+        reason = "which encodes single texts; pairs are read by kinds 'alignment' and 'cross'"
+        raise EncoderError(f"encoder {config.display!r} is of kind {config.kind!r}, {reason}")
     if config.name == "learned" and not texts:
         raise EncoderError("encoder 'learned' makes its vocabulary of texts, and none were given")
-    same = {name: getattr(config, name) for name in ("name", "revision", "world", "pretrain")} # that of single texts
+    names = ("name", "revision", "world", "pretrain") # of an encoder of single texts
+    settings = {name: getattr(config, name) for name in names}
     with torch.random.fork_rng([]):
         if config.name == "learned":
             number = vocabulary(texts)
@@ -308,7 +309,7 @@ def load_pair_encoder(
             vectors = torch.randn(len(number) + 2, config.embedding)
             encoder = AlignmentEncoder(vectors, partial(word_ids, number), config.units, frozen=False, dropout=.1)
         elif config.kind == "alignment":
-            static = load_encoder(EncoderConfig(kind="static", **same))
+            static = load_encoder(EncoderConfig(kind="static", **settings))
             vectors, weight = directions(static[0].embedding.weight.detach().float())
 
             def encode(texts):
@@ -319,7 +320,7 @@ def load_pair_encoder(
             encoder = AlignmentEncoder(vectors, encode, config.units, weight)
         else:
             if config.pretrain:
-                model = load_encoder(EncoderConfig(kind="transformer", **same))
+                model = load_encoder(EncoderConfig(kind="transformer", **settings))
             else:
                 model = load_safely(transformer_folder(config))
             torch.manual_seed(seed)

@@ -36,9 +36,9 @@ from ...runs.training import pair_tokens, ranking_tokens
 FEWEST_APART = 300 # pairs of a part of a test that gets a score of its own
 
 
-def side_cosines(both) -> np.ndarray: # both: (2n, d) tensor of unit vectors, left sides first -> (n,)
+def side_cosines(embeddings) -> np.ndarray: # embeddings: (2n, d) tensor of unit vectors, left sides first -> (n,)
     "Compute the cosine of both sides of every pair."
-    left, right = both.chunk(2)
+    left, right = embeddings.chunk(2)
     return cosines(left, right).numpy()
 
 
@@ -91,13 +91,13 @@ def _few(replicates: dict[str, list[float]]) -> dict[str, list[float]]:
 
 
 def offer_measures(
-    both, # (2n, d) tensor, embeddings of both sides
+    embeddings, # (2n, d) tensor, of both sides
     pairs: LabeledPairs, # with `offers`
 ) -> tuple[dict, dict]: # `p1`, also of offers whose title is seen or unseen in training; replicates
     "Return whether the offer nearest to an offer is of its product; ties are shared."
     place = {title: i for i, title in enumerate(pairs.all_texts)}
-    items = both[[place[title] for title in pairs.offers.items]]
-    values, replicates = evaluate_retrieval(items[pairs.offers.own], items, pairs.offers, ks=(1,))
+    items = embeddings[[place[title] for title in pairs.offers.items]]
+    values, replicates = evaluate_retrieval(items[pairs.offers.itself], items, pairs.offers, ks=(1,))
     replicates.pop("p1[seen]", None)
     return values, _few(replicates)
 
@@ -172,25 +172,25 @@ def search_among(pairs: LabeledPairs) -> TitleTask:
     place = np.full(len(texts), -1) # of a text among the items
     place[items] = np.arange(len(items))
     asks = csr_array((np.ones(len(texts)), (every, group)))
-    own = csr_array((np.ones(len(texts)), (every, every)))
-    others = asks[queries] @ asks[items].T - own[queries] @ own[items].T
-    has_duplicate = others.sum(1) > 0
+    identity = csr_array((np.ones(len(texts)), (every, every)))
+    relevance = asks[queries] @ asks[items].T - identity[queries] @ identity[items].T
+    has_duplicate = relevance.sum(1) > 0
     queries = queries[has_duplicate]
     return TitleTask(
-        pairs.name, texts[queries].tolist(), texts[items].tolist(), others[has_duplicate], place[queries], None,
+        pairs.name, texts[queries].tolist(), texts[items].tolist(), relevance[has_duplicate], place[queries], None,
         np.zeros(len(items)))
 
 
 def search_measures(
-    both,              # (2n, d) tensor of unit vectors, embeddings of both sides
+    embeddings,              # (2n, d) tensor of unit vectors, of both sides
     pairs: LabeledPairs,
     search: TitleTask, # of `search_of` for these pairs
 ) -> dict: # `ndcg10`, `mrr10` and `recall10`, in [0, 1]
     "Measure how duplicates are found among all right texts."
     place = {text: i for i, text in enumerate(pairs.all_texts)}
-    queries, items = [both[[place[text] for text in texts]] for texts in (search.queries, search.items)]
+    queries, items = [embeddings[[place[text] for text in texts]] for texts in (search.queries, search.items)]
     query, item = search.relevance.nonzero()
-    levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.own)
+    levels = corpus_levels(queries, items, query, item, np.ones(len(query)), search.itself)
     return {f"{metric.__name__}10": float(metric(levels, 10).mean()) for metric in (ndcg, mrr, recall)}
 
 
@@ -218,8 +218,8 @@ class PairTask(Task):
         return evaluation_pairs, (name, run.corpus, run.eval_world)
 
     def evaluate(self, model, run: RunConfig, name: str, test: LabeledPairs, results: Tested) -> None:
-        both = vectors(model, test.all_texts, run.encoder)
-        scores = side_cosines(both)
+        embeddings = vectors(model, test.all_texts, run.encoder)
+        scores = side_cosines(embeddings)
         overlap, parts = overlap_parts(test, run.data) if "known texts" in run.measure else ({}, {})
         groups = sampling_units(test.left, test.right).group if "shared texts" in run.measure else test.groups
         values, replicates = evaluate_pairs(test.labels, scores, groups, test.subsets | parts, name=name)
@@ -229,13 +229,13 @@ class PairTask(Task):
         if name in PLANTED_SPLITS:
             values |= importance_shares(model, run.encoder, planted_catalog(run.eval_world).split(name).queries)
         if test.offers:
-            offer_values, offer_replicates = offer_measures(both, test)
+            offer_values, offer_replicates = offer_measures(embeddings, test)
             ranking, *_ = rank_metrics(test.labels, scores, np.zeros(len(scores), int), name=name) # one list
             values |= offer_values | {"ap": ranking["map"]}
             replicates.pop("auc")
             main_replicates |= offer_replicates | _few(replicates)
         if "retrieval" in run.measure:
-            values |= search_measures(both, test, search_of(name, run.corpus, run.eval_world))
+            values |= search_measures(embeddings, test, search_of(name, run.corpus, run.eval_world))
         if "words" in run.measure and name in (*question_corpora(), *CATEGORIES):
             values |= word_measures(name, run.corpus)
             values |= role_importance(model, run.encoder, test.left)

@@ -49,6 +49,6 @@ def unlabeled_texts(
     Raise as `training_texts`.
     """
     texts = [training_texts(name, world) for name in config.corpora]
-    there = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
-    test_texts = [evaluation_pairs(name, corpus, world).all_texts for name in there]
+    available = [name for name in evaluate if not lacking(evaluation_pairs, name, corpus, world)]
+    test_texts = [evaluation_pairs(name, corpus, world).all_texts for name in available]
     return without_test_texts(config, chain(*texts), chain(*test_texts))

@@ -52,12 +52,12 @@ def gains_at(
 ) -> np.ndarray: # (b,)
     "Sum the gains of each query's first k places, mean over all orders of equal scores."
     edge = scores[:, k - 1:k]
-    above = scores > edge
+    is_above = scores > edge
     level = scores == edge
-    places = k - above.sum(1) # that fall to the group
+    places = k - is_above.sum(1) # that fall to the group
     group = (gains * level).sum(1)
     of_level = places * group / level.sum(1)
-    of_above = (gains * above).sum(1)
+    of_above = (gains * is_above).sum(1)
     return of_above + of_level
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #f5629456
@@ -122,7 +122,7 @@ def _parts(task) -> dict[str, np.ndarray]:
     return {name: weight for name, weight in parts.items() if weight.any()}
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #fa1c0d24
-def _check_finite(where, **matrices):
+def _check_finite(prefix, **matrices):
     "Raise `ValueError` naming the first row that is not finite."
     for name, matrix in matrices.items():
         if sp.issparse(matrix):
@@ -131,7 +131,7 @@ def _check_finite(where, **matrices):
             sums = matrix.detach().sum(1, dtype=torch.float64).cpu().numpy()
         bad = np.flatnonzero(~np.isfinite(sums))
         if len(bad):
-            raise ValueError(f"{where}{name}: row {bad[0]} is not finite")
+            raise ValueError(f"{prefix}{name}: row {bad[0]} is not finite")
 
 
 def _check_task(queries, items, task, k):
@@ -222,7 +222,7 @@ TIE = 1e-6 # cosines closer than this are equal
 @dataclass(frozen=True)
 class FirstHit:
     "Rank of the best relevant item of each of n queries, and the items nearest to it."
-    above: np.ndarray                   # (n,) items that score higher
+    n_better: np.ndarray                # (n,) items that score higher
     tied: np.ndarray                    # (n,) items that score the same, itself among them
     right: np.ndarray                   # (n,) relevant ones among these
     nearest: torch.Tensor | None = None # (n, k) the first items, in no order where they tie
@@ -231,9 +231,9 @@ class FirstHit:
 def _count_first(scores, relevant):
     "Count the items above, tied and relevant among these, as in `FirstHit`, (3, b)."
     best = scores.masked_fill(~relevant, -math.inf).amax(1, keepdim=True)
-    above = scores > best + TIE
-    level = (scores > best - TIE) & ~above
-    masks = (above, level, level & relevant)
+    is_above = scores > best + TIE
+    level = (scores > best - TIE) & ~is_above
+    masks = (is_above, level, level & relevant)
     return torch.stack([mask.sum(1) for mask in masks])
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #689362c2
@@ -250,9 +250,9 @@ def first_hits(
     Raise `ValueError` for a query without a relevant item, or a row that is not finite.
     """
     _check_finite("", queries=queries, items=items)
-    without = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
-    if len(without):
-        raise ValueError(f"query {without[0]} has no relevant item ({len(without)} of {relevance.shape[0]} queries)")
+    empty = np.flatnonzero(relevance.astype(bool).sum(1) == 0)
+    if len(empty):
+        raise ValueError(f"query {empty[0]} has no relevant item ({len(empty)} of {relevance.shape[0]} queries)")
     n, m = relevance.shape
     columns = items.T.tocsr() if sp.issparse(items) else items.float().T
     step = max(1, block_bytes // (16 * m))
@@ -277,6 +277,6 @@ def recall_at(
     k: int, # places, at least 1
 ) -> np.ndarray: # (n,) in [0, 1]
     "Return R@k: whether some relevant item is among the first k; where items tie, how likely."
-    room = np.clip(k - first.above, 0, first.tied)
-    none = hypergeom.pmf(0, first.tied, first.right, room)
-    return 1 - none
+    room = np.clip(k - first.n_better, 0, first.tied)
+    miss = hypergeom.pmf(0, first.tied, first.right, room)
+    return 1 - miss

@@ -31,9 +31,10 @@ def title_split(corpus: TitlesCorpus):
     if corpus.world:
         split = catalog_titles(planted_catalog(corpus.world))
     else:
-        titles, *later = [load_titles(part, require_hash=True) for part in corpus.name.split("+")] # of different years
-        if later:
-            titles = join_titles(titles, *later, corpus.name)
+        names = corpus.name.split("+") # of different years
+        titles, *additions = [load_titles(part, require_hash=True) for part in names]
+        if additions:
+            titles = join_titles(titles, *additions, corpus.name)
         iid = .2 if titles.published is None else None
         split = split_titles(titles, corpus.by, corpus.until, corpus.held_out, iid, corpus.share)
     if not corpus.holdout:
@@ -41,10 +42,10 @@ def title_split(corpus: TitlesCorpus):
     train = split.train
     out, rest_rows = random_parts(len(train.queries), corpus.holdout, [0, 9]) # by the corpus, not the seed of a run
     every = np.arange(len(train.items))
-    rest = replace(train, **train.part(rest_rows, every))
-    frequency = rest.relevance.getnnz(0)
+    remaining = replace(train, **train.part(rest_rows, every))
+    frequency = remaining.relevance.getnnz(0)
     held_out = TitleTask(f"{train.name} heldout", categories=None, frequency=frequency, **train.part(out, every))
-    return replace(split, train=rest, tests=split.tests | {"heldout": held_out})
+    return replace(split, train=remaining, tests=split.tests | {"heldout": held_out})
 
 
 @lru_cache(maxsize=4)
@@ -71,7 +72,7 @@ def title_tasks(name: str, corpus: TitlesCorpus) -> dict: # suffix of its metric
     if name == "mix":
         return {f"[tick {i}]": task for i, task in enumerate(title_mix(corpus))}
     if name == "items":
-        return {f"[{how}]": task for how, task in changed_items(corpus).items()}
+        return {f"[{change}]": task for change, task in changed_items(corpus).items()}
     tests = title_split(corpus).tests
     check_known("evaluation set", name, [*tests, *COMPOSED], ConfigError)
     return {"": tests[name]}
@@ -109,11 +110,11 @@ def _embed(model, tasks: list, encoder: EncoderConfig) -> list[tuple]:
     texts = []
     for task in tasks:
         texts += task.queries + task.items
-    both = vectors(model, texts, encoder)
+    embeddings = vectors(model, texts, encoder)
     out = []
     for task in tasks:
         n = len(task.queries)
-        queries, items, both = both.tensor_split([n, n + len(task.items)])
+        queries, items, embeddings = embeddings.tensor_split([n, n + len(task.items)])
         out.append((queries, items))
     return out
 
@@ -172,8 +173,8 @@ class TitlesTask(PairTask):
     "Task of titles that lead to titles: P@k, propensity-scored P@k, P@1 by category and by item frequency."
     def data(self, run: RunConfig) -> tuple[PairTokens, dict]:
         split = title_split(run.corpus)
-        about = {"fingerprint": split.train.fingerprint, "counts": split.counts}
-        return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": about}
+        facts = {"fingerprint": split.train.fingerprint, "counts": split.counts}
+        return _tokens(run.encoder, run.corpus), {f"train {run.corpus.name}": facts}
 
     def test_set(self, run: RunConfig, name: str) -> tuple:
         return title_tasks, (name, run.data)
@@ -191,8 +192,8 @@ class TitlesTask(PairTask):
             for new, old in recorded_metrics.items():
                 is_part = parts and old in replicates and (name == "iid" or "bin" not in old)
                 if (old == main or is_part) and np.isfinite(replicates[old]).all():
-                    most = None if new == main else KEPT_RESAMPLES
-                    replicates_of[new] = np.round(replicates[old][:most], 4).tolist()
+                    limit = None if new == main else KEPT_RESAMPLES
+                    replicates_of[new] = np.round(replicates[old][:limit], 4).tolist()
             results.data[f"test {name}{suffix}"] = task.info
         if "known texts" in run.measure:
             values |= overlap_shares(chain(*relevant_pairs(title_split(run.data).train)), *relevant_pairs(task))
@@ -216,8 +217,8 @@ class TitlesTask(PairTask):
     def test(self, model, run: RunConfig) -> Tested:
         results = super().test(model, run)
         if "cases" in run.measure:
-            without = ("iid", *COMPOSED, *results.missing)
-            names = [name for name in run.evaluate if name not in without]
+            excluded = ("iid", *COMPOSED, *results.missing)
+            names = [name for name in run.evaluate if name not in excluded]
             results.extra["cases"] = {name: cases(model, run, name) for name in names}
         return results
 

@@ -48,14 +48,14 @@ def _write_answers(c, words, rng, types, question_words, many, cued):
     of_type = np.where(cued, types, another(rng, types, c.types))
     cue = words.cues[of_type, rng.integers(c.cues, size=n)]
     shared = _shuffle_rows(rng, question_words)
-    others = subsets(rng, n, c.length - 1 - c.few, c.content - c.asked)
-    fill = rng.permuted(others, axis=1) # content words that the question does not have
+    subset = subsets(rng, n, c.length - 1 - c.few, c.content - c.asked)
+    fill = rng.permuted(subset, axis=1) # content words that the question does not have
     for word in np.sort(question_words).T: # skips the question's words: with 2 and 5 in it, 0 1 2 3 4 become 0 1 3 4 6
         fill += fill >= word[:, None]
-    few, more, _ = np.split(shared, [c.few, c.many], axis=1)
-    instead, rest = np.split(fill, [c.many - c.few], axis=1)
-    either = np.where(many[:, None], more, instead)
-    content = np.column_stack([few, either, rest])
+    few, repeats, _ = np.split(shared, [c.few, c.many], axis=1)
+    substitutes, padding = np.split(fill, [c.many - c.few], axis=1)
+    chosen = np.where(many[:, None], repeats, substitutes)
+    content = np.column_stack([few, chosen, padding])
     words_used = np.column_stack([cue, words.content[content]])
     return join_rows(_shuffle_rows(rng, words_used))
 

@@ -73,8 +73,8 @@ def _habits(c, rng, n):
     functions = ranks ** -.8 * np.exp(c.style * of_functions)
     marks = np.exp(2 * c.style * of_marks)
     spellings = np.ones((n, c.spellings))
-    together = np.exp(c.style * of_all_marks * [0, 1, 0])
-    shares = STYLE_SHARES * (1, 1, c.spellings > 0) * together
+    scale = np.exp(c.style * of_all_marks * [0, 1, 0])
+    shares = STYLE_SHARES * (1, 1, c.spellings > 0) * scale
     parts = [_to_one(part) * share[:, None] for part, share in zip((functions, marks, spellings), shares.T)]
     prefers = rng.random((n, c.spellings)) < .5
     return _to_one(np.concatenate(parts, 1)), prefers
@@ -104,16 +104,16 @@ class PlantedTexts(NamedTuple):
     home: list[str]      # (n,) the home topic of the author; "" in `cross`
 
 # %% ../../../nbs/papers/worlds/planted_authors.ipynb #f5effcb1
-def _sample_words(c, rng, who, topic, habits, topics):
+def _sample_words(c, rng, authors, topic, habits, topics):
     "Sample the words of all texts in a row: (n,) lengths of the texts, (words,) columns of style and content."
     chances, prefers = habits
-    length = c.tokens * np.exp(c.spread * rng.normal(size=len(who)))
+    length = c.tokens * np.exp(c.spread * rng.normal(size=len(authors)))
     length = length.round().astype(int).clip(1)
     total = length.sum()
     is_content = rng.random(total) < c.about
     u = rng.random(total)
     is_preferred = rng.random(total) < c.prefers
-    author = who.repeat(length)
+    author = authors.repeat(length)
     style = _pick(author, chances, u)
     plain = c.functions + c.marks # from this column on words have two forms
     places = np.flatnonzero(style >= plain)
@@ -168,20 +168,20 @@ def authors_split(
         alike = np.resize(topics, new.shape)
         topics = (1 - likeness) * new + likeness * alike
     habits = _habits(c, rng, authors)
-    who = np.arange(authors).repeat(c.texts)
+    author = np.arange(authors).repeat(c.texts)
     home = rng.integers(len(topics), size=authors).repeat(c.texts)
-    other = rng.integers(len(topics), size=len(who))
-    at_home = rng.random(len(who)) < c.kappa
-    topic = np.where(at_home & (not cross), home, other)
-    length, columns = _sample_words(c, rng, who, topic, habits, topics)
+    guest = rng.integers(len(topics), size=len(author))
+    at_home = rng.random(len(author)) < c.kappa
+    topic = np.where(at_home & (not cross), home, guest)
+    length, columns = _sample_words(c, rng, author, topic, habits, topics)
     if cross:
         content_words = words.unseen
-        about = number_names("unseen", topic)
+        topic_names = number_names("unseen", topic)
         homes = [""] * len(home)
     else:
         content_words = words.content
-        about = number_names("topic", topic)
+        topic_names = number_names("topic", topic)
         homes = number_names("topic", home)
     vocabulary = np.concatenate([words.style, content_words])
     texts = join_rows(cut(vocabulary[columns], *length))
-    return PlantedTexts(name, number_names(name, who), about, texts, homes)
+    return PlantedTexts(name, number_names(name, author), topic_names, texts, homes)

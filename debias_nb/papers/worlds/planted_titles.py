@@ -15,7 +15,7 @@ from ...data.lexicon import SPLITS
 from ...data.worlds import Catalog, concept_ids
 
 # %% ../../../nbs/papers/worlds/planted_titles.ipynb #8869b3e0
-def _same(left: np.ndarray, right: np.ndarray) -> csr_matrix:
+def _identity_matches(left: np.ndarray, right: np.ndarray) -> csr_matrix:
     "Mark the (queries, items) pairs of the same concept."
     return csr_matrix(left[:, None] == right)
 
@@ -27,9 +27,10 @@ def _retrieval(training, name, queries, items, categories=None, **info) -> Title
     accessory = np.array([query.accessory for query in queries], dtype=bool)
     asking = [query.text for query in queries]
     item_texts = [item.text for item in items]
-    own = np.full(len(queries), -1) # no planted item has the title of a query
+    itself = np.full(len(queries), -1) # no planted item has the title of a query
+    relevance = _identity_matches(query_concepts, item_concepts)
     return TitleTask(
-        f"catalogue {name}", asking, item_texts, _same(query_concepts, item_concepts), own, categories, frequency, info, accessory)
+        f"catalogue {name}", asking, item_texts, relevance, itself, categories, frequency, info, accessory)
 
 
 def catalog_titles(
@@ -38,7 +39,7 @@ def catalog_titles(
     "Convert the planted catalog to titles."
     pairs = catalogue.train_pairs()
     queries, items = pairs.texts()
-    relevance = _same(*concept_ids(pairs.left, pairs.right))
+    relevance = _identity_matches(*concept_ids(pairs.left, pairs.right))
     train = Titles("catalogue train", queries, items, relevance, np.full(len(queries), -1))
     tests = {}
     for name in SPLITS:
@@ -68,8 +69,8 @@ def mix_catalog(
     training = catalogue.train_pairs().right
     tasks = []
     for tick, n in enumerate(arrivals(n_queries, ticks)):
-        there = np.flatnonzero(arrives < n)
-        items = iid.items + [new.items[item] for item in there]
+        present = np.flatnonzero(arrives < n)
+        items = iid.items + [new.items[item] for item in present]
         queries = iid.queries + new.queries[:n]
         info = {"tick": tick, "ood queries": int(n)}
         tasks.append(_retrieval(training, f"tick {tick}", queries, items, **info))
@@ -86,9 +87,9 @@ def change_catalog_items(catalogue: Catalog) -> dict[str, TitleTask]: # `before`
     splits = {"": iid} | {kind: catalogue.split(name) for kind, name in NEW_ITEMS.items()}
     items = [item for split in splits.values() for item in split.items]
     kind = np.repeat([*splits], [len(split.items) for split in splits.values()])
-    asked, concepts = concept_ids(iid.queries, items)
-    is_relevant = np.isin(concepts, asked)
-    others = {name: np.flatnonzero(~is_relevant & (kind == name)) for name in splits}
-    candidates = swapped_items(np.flatnonzero(is_relevant & (kind == "")), others.pop(""), others)
+    query_concepts, concepts = concept_ids(iid.queries, items)
+    is_relevant = np.isin(concepts, query_concepts)
+    pools = {name: np.flatnonzero(~is_relevant & (kind == name)) for name in splits}
+    candidates = swapped_items(np.flatnonzero(is_relevant & (kind == "")), pools.pop(""), pools)
     return {
         name: _retrieval(training, f"items {name}", iid.queries, [items[item] for item in chosen]) for name, chosen in candidates.items()}
