@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .reproduce import apart
+from .reproduce import deviations
 from ..checks import RunnerError, closest, quoted
 from ..encoders.safe_folders import WEIGHTS
 from ..encoders.tokens import single_thread
@@ -93,7 +93,7 @@ class Weights:
     run: RunConfig
     folder: Path
     sha256: str
-    differences: pd.DataFrame | None # as of `apart`; None: the run has no record
+    differences: pd.DataFrame | None # as of `deviations`; None: the run has no record
 
 
 def check(run: RunConfig, folder: Path) -> Weights:
@@ -103,7 +103,7 @@ def check(run: RunConfig, folder: Path) -> Weights:
     with single_thread():
         results = task.test(task.load_saved(run, folder), run)
     record = record_of(run)
-    differences = apart({run.id: {"metrics": results.metrics}}, {run.id: record}) if record else None
+    differences = deviations({run.id: {"metrics": results.metrics}}, {run.id: record}) if record else None
     return Weights(run, folder, sha256_file(paths[0]), differences)
 
 
