@@ -311,7 +311,8 @@ def test_a_table_becomes_a_page(extended):
 
 MEASURED = """
 import numpy as np
-from debias_nb.diagnosis.test_sets import TITLES, as_test
+from debias_nb.diagnosis.test_sets import as_test
+from debias_nb.diagnosis.titles import TITLES
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.measures.rankings import candidate_levels, precision
 query, labels = np.repeat([0, 1], 6), np.array([1, 1, 0, 0, 0, 0] * 2)

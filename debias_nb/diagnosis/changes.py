@@ -10,7 +10,8 @@ __all__ = ['LEVEL', 'MARGIN', 'WHOLE', 'NEW', 'VERDICT', 'MANY', 'side_of', 'poi
 import numpy as np
 import pandas as pd
 
-from .test_sets import TITLES, Test, TooSmall, difference, figures, level
+from .test_sets import Test, TooSmall, difference, figures, level
+from .titles import TITLES
 from ..measures.stats import Paired, is_within, judge
 
 # %% ../../nbs/diagnosis/changes.ipynb #2783ddc9

@@ -1,4 +1,5 @@
 "Commands for your own pairs: one for each question. A wrong option, file or header is told before PyTorch is imported, which takes seconds."
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -11,7 +12,7 @@ from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_shown
 from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite, Prompts, Sample, Seed, Tests
-from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, columns_by_name, folder, named_tests, names_of, number, texts_of, two_prompts
+from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name, folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
 
@@ -33,7 +34,8 @@ class FormerDiagnose(TyperCommand):
 
 def as_now(args: list[str]) -> tuple[str, list[str]]: # of `diagnose`
     "Return the command that answers, and its arguments."
-    words = [part for arg in args for part in (arg.split("=", 1) if arg.startswith("--") else [arg])]
+    parts = [arg.split("=", 1) if arg.startswith("--") else [arg] for arg in args]
+    words = [*chain.from_iterable(parts)]
     if "--results" in words:
         return "diagnose-results", _each_folder(args)
     if {"--help"} & {*words} or "--base" in words:
@@ -128,11 +130,12 @@ def diagnose(
     metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, prompts: Prompts = None, sample: Sample = None,
     texts: Annotated[str | None, Option(help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
     devices: Annotated[str | None, Option(
-        metavar="DEVICE,DEVICE", help="One process that encodes texts for each device, such as cuda:0,cuda:1 or cpu,cpu.")] = None,
+        metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or cpu,cpu.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
+    check_metric_name(metric)
     both_prompts = two_prompts(prompts)
     new_texts = texts and texts_of(texts)
     _check_free(out, DIAGNOSIS, overwrite)
@@ -151,16 +154,17 @@ def diagnose(
 def diagnose_scores(
     test: Tests,
     scores: Annotated[list[str] | None, Option(
-        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE, as lines of TREC, a table, predictions of mteb 2 or of "
-        "sentence-transformers. Pairs have scores as columns: --columns left,right,label,base,tuned. Repeatable.")] = None,
+        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE for one test. A run is lines of TREC, a table, or predictions of "
+        "mteb 2 or sentence-transformers. Scores of pairs are columns: --columns left,right,label,base,tuned. Repeatable.")] = None,
     train: Train = None,
     columns: Columns = None, group: Group = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, sample: Sample = None,
-    texts: Annotated[str | None, Option(help="Pairs of the new data without labels, with scores in columns base and tuned.")] = None,
+    texts: Annotated[str | None, Option(help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
-    "Report whether and where scores got worse, of cross-encoders, APIs or searches: no models."
+    "Report whether and where scores of cross-encoders, APIs or searches got worse. Needs no models."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
+    check_metric_name(metric)
     new_texts = texts and texts_of(texts)
     _check_free(out, DIAGNOSIS, overwrite)
     files = _read_files(
@@ -179,7 +183,7 @@ def diagnose_results(
     base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
     tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
     trained: Annotated[str | None, Option(
-        metavar="NAME,NAME", help="Tasks or data that it was trained on; by default those that its model_meta.json declares.")] = None,
+        metavar="NAME,NAME", help="Tasks or data that the tuned model was trained on. By default those that its model_meta.json declares.")] = None,
     margin: Margin = 1., out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
     "Report what fine-tuning did to public tasks, kind by kind, from results of mteb."
@@ -194,7 +198,7 @@ def diagnose_texts(
     texts: Annotated[str, Option(
         help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, perhaps with scores in columns base "
         "and tuned.")],
-    base: Annotated[str | None, Option(help="Model before fine-tuning, as of diagnose; not needed where there are scores.")] = None,
+    base: Annotated[str | None, Option(help="Model before fine-tuning, as diagnose takes it. Not needed where there are scores.")] = None,
     tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
     prompts: Prompts = None, seed: Seed = 0, out: Out = None,
     fail_on: Annotated[Literal["worse", "unsure"] | None, Option(help="unsure: exit with status 1 unless all is clear.")] = None,
@@ -214,19 +218,19 @@ def diagnose_texts(
 @app.command(rich_help_panel=OWN)
 def label(
     base: Base, tuned: Tuned,
-    pool: Annotated[str | None, Option(help="Table with a pair of texts a row, such as your own candidates; labels are not read.")] = None,
+    pool: Annotated[str | None, Option(help="Table with a pair of texts in each row, such as your own candidates. Labels are not read.")] = None,
     texts: Annotated[str | None, Option(
-        help="In place of a pool, texts, one a line or as new.csv:question, whose nearest neighbors under either model are candidates.")] = None,
+        help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors under either model are candidates.")] = None,
     folder: Annotated[str | None, Option(
-        help="In place of a pool, queries and corpus as BEIR writes them; the first ten texts of either model are candidates.")] = None,
+        help="Queries and corpus in place of a pool, as BEIR writes them. The first ten texts of either model are candidates.")] = None,
     columns: Annotated[str | None, Option(
-        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2; by default recognized by their names.")] = None,
-    n: Annotated[int, number("n", "How many to label, at most; of queries whole ones are drawn.")] = 200,
+        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2. By default they are recognized by their names.")] = None,
+    n: Annotated[int, number("n", "Largest number to label. Queries are drawn whole.")] = 200,
     out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
     prompts: Prompts = None,
-    seed: Annotated[int, number("seed", "Another one draws another sample.")] = 0,
+    seed: Annotated[int, number("seed", "Random seed. Another seed draws another sample.")] = 0,
 ):
-    "Choose which pairs to label, for who has few labels or none: those that say most."
+    "Choose the pairs that are most worth a label, where there are few labels or none."
     check_numbers(n=n, seed=seed)
     both_prompts = two_prompts(prompts)
     if sum(source is not None for source in (pool, texts, folder)) != 1:
@@ -258,28 +262,28 @@ def demo(
 def compare(
     base: Base, train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")], test: Tests,
     methods: Annotated[str | None, Option(
-        help="Methods with commas, such as base,plain,outreg:1: `debias-nb methods` lists them, and mymodule.Name is a loss or regularizer of your own. "
-        "By default base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
+        help="Methods with commas between them, such as base,plain,outreg:1. `debias-nb methods` lists them. mymodule.Name is a loss or regularizer of "
+        "your own. By default base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
     validation: Validation = None,
     texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the kind that the encoder will meet, and not from the tests: one per line, or new.csv:question; or general. Methods such "
-        "as outreg-texts keep the encoder near its base on them.")] = None,
+        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per line, or is named with a column, as in "
+        "new.csv:question; general stands for general texts. Methods such as outreg-texts keep the encoder near its base on them.")] = None,
     columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
-    seeds: Annotated[int, number("seeds", "Number of training runs of each method. 2 or 3 find large differences only.")] = 3,
-    seed: Annotated[int, number("seed", "The first seed; the last one is below 2**32.")] = 0,
-    learning_rate: Annotated[float | None, number("learning_rate", "By default what suits the kind of encoder.")] = None,
-    epochs: Annotated[float | None, number("epochs", "Passes over the training data, also fractions.")] = None,
-    batch_size: Annotated[int | None, number("batch_size", "Pairs of a batch.")] = None,
+    seeds: Annotated[int, number("seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
+    seed: Annotated[int, number("seed", "First seed. The last seed must be below 2**32.")] = 0,
+    learning_rate: Annotated[float | None, number("learning_rate", "Learning rate. By default one that suits the kind of encoder.")] = None,
+    epochs: Annotated[float | None, number("epochs", "Passes over the training data. Fractions are allowed.")] = None,
+    batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
     loss: Annotated[str | None, Option(
-        help="Loss of sentence-transformers; by default CosineSimilarityLoss, and without labels MultipleNegativesRankingLoss, which trains on matches only.")] = None,
+        help="Loss of sentence-transformers. By default CosineSimilarityLoss; without labels MultipleNegativesRankingLoss, which trains on matches only.")] = None,
     redraw: Annotated[float | None, number(
-        "redraw", "Each seed trains on a random sample of its own, this fraction of the pairs, so that intervals say what other pairs would change.")] = None,
+        "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other pairs would change.")] = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", prompts: Prompts = None, sample: Sample = None,
     kind: Annotated[str | None, Option(
-        help="What the training pairs are of: sentences, offers, sentences:offers or offers:sentences, the new data behind the colon.")] = None,
-    workers: Annotated[int | None, number("workers", "Trainings at a time; by default as many as cores, or one on each GPU.")] = None,
+        help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or offers:sentences.")] = None,
+    workers: Annotated[int | None, number("workers", "Number of trainings at a time. By default one on each core, or one on each GPU.")] = None,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for trials, tables and page. Finished trials found there are reused: the same command goes on where it was stopped.",
+        parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same command goes on where it was stopped.",
     )] = Path("comparison"),
     verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
@@ -288,6 +292,7 @@ def compare(
         seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size,
         redraw=redraw)
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
+    check_metric_name(metric)
     check_known("loss", loss or "CosineSimilarityLoss", get_args(OfLabels) + get_args(OfMatches), ConfigError)
     both_prompts = two_prompts(prompts)
     new_texts = texts and texts_of(texts)

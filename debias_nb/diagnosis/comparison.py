@@ -12,7 +12,8 @@ from scipy.special import stdtrit
 from ..checks import ConfigError, check_known
 from .changes import NEW, WHOLE, points
 from .files.forms import VALIDATION
-from .test_sets import TITLES, figures, level
+from .test_sets import figures, level
+from .titles import TITLES
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
@@ -33,18 +34,18 @@ AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json
 RULE = (
-    "In the picture, right is better where it is like training, up is better on the new test that each method changes worst; dashed: methods that no "
-    "other one beats in both. A method fits if it is better than the base on a test (the interval does not lie within the margin, and the difference "
-    "is significant at 5%, corrected for all comparisons with the base in one metric) and a loss of the margin is excluded on every test: its lower "
-    "end, at 97.5% for all methods that gain at once, lies above minus the margin. So the method that is named loses the margin somewhere in at most "
-    "2.5% of such pages, however many were tried. Use: of those that fit, the highest mean of what decides over the validation pairs, or else over "
-    "the tests. Each method is compared with the base and with plain fine-tuning, not with the others; both corrections go by the errors that methods "
-    "share, so that near-equal ones count as about one (Westfall and Young 1993). Your call: none fits, and each that is better on one test is worse "
-    "on another. Keep the base: every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: "
-    "all else. What is disjoint from training counts if it is worse, and, if it has half of the cases or more, if its lower end reaches below minus "
-    "the margin. It is a family of tests by itself, as is every metric: each finds a change where there is none in 5% of such pages. Intervals are of "
-    "one comparison, over the seeds and resamples of the test that all methods share; where a method's seeds agree more than those of the others on a "
-    "test, its variance is raised toward theirs.")
+    "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on the new test that each method changes "
+    "worst. Dashed are methods that no other one beats in both. A method fits if it is better than the base on a test, and a loss of the margin is excluded "
+    "on every test. Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all comparisons with the base "
+    "in one metric. Excluded: the lower end lies above minus the margin, at 97.5% for all methods that gain at once. So the method that is named loses the "
+    "margin somewhere in at most 2.5% of such pages, however many were tried. Use: the method that fits and has the highest mean of what decides, over the "
+    "validation pairs, or else over the tests. Your call: none fits, and each that is better on one test is worse on another. Keep the base: every method is "
+    "worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: all else. Each method is compared with the base and "
+    "with plain fine-tuning, not with the others. Both corrections go by the errors that methods share, so that near-equal ones count as about one (Westfall "
+    "and Young 1993). What is disjoint from training counts if it is worse. If it has half of the cases or more, it also counts if its lower end reaches below "
+    "minus the margin. It is a family of tests by itself, as is every metric. Each family finds a change where there is none in 5% of such pages. An interval is "
+    "of one comparison, over the seeds and resamples of the test that all methods share. Where a method's seeds agree more than those of the others on a test, "
+    "its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]
 WHY = { # of each answer, the program
     "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",
@@ -345,7 +346,8 @@ class Comparison:
         if rows.empty or new.empty:
             records = pd.read_csv(package_file("diagnosis/prior.csv"))
             is_known = ((records.encoder == names["encoder"]) & (records.loss == names["loss"])).any()
-            return Prior(NO_KIND if is_known and len(new) and self.kind is None else NO_PRIOR)
+            lacks_kind = is_known and len(new) > 0 and self.kind is None
+            return Prior(NO_KIND if lacks_kind else NO_PRIOR)
         level = 100 * self.best[(self.best.method == "base") & self.best.test.isin(new.test)].value.mean()
         low, high = range_at(level, rows["mean"], rows.low, rows.high, (new.high - new.low).max() / 2 / 1.96)
         spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}" for name, method in RECORDED.items()}

@@ -20,7 +20,8 @@ from scipy.special import stdtrit
 
 from .changes import MARGIN, NEW, WHOLE, parts_of, points
 from .recommendations import GENERAL
-from .test_sets import TITLES, Test, difference, figures
+from .test_sets import Test, difference, figures
+from .titles import TITLES
 from ..measures.several import outside_of_best, shared_errors, step_down
 from ..measures.stats import WORDS, judge
 from ..measures.strata import LOOK, looking_cost
@@ -239,7 +240,9 @@ def named(results: list[Result], be: bool = False) -> str:
 # %% ../../nbs/diagnosis/decision.ipynb #d5b8ddc4
 def fits(results: list[Result], margin: float) -> bool: # against the base
     "Tell whether something is better than the base on a test, and loses the margin on none."
-    return any(result.word == "better" for result in results) and not any(result.may_lose(margin) for result in results)
+    is_better = any(result.word == "better" for result in results)
+    may_lose = any(result.may_lose(margin) for result in results)
+    return is_better and not may_lose
 
 
 def margin_sentence(margin: float) -> str:

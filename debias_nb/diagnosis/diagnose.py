@@ -270,18 +270,29 @@ class Findings:
 
 def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
     "Warn of pairs that an encoder which adds up words cannot tell apart."
-    counts = {test.name: (same_words(test), len(test.file)) for test in tests if all(scorer.kind == "static" for scorer in scorers.values())}
+    if any(scorer.kind != "static" for scorer in scorers.values()):
+        return []
+    counts = {test.name: (same_words(test), len(test.file)) for test in tests}
     return [f"{name}: {count:,} of {size:,} pairs have the same words in another order: this encoder cannot tell them apart."
             for name, (count, size) in counts.items() if count]
+
+
+def _count_without_vectors(scorer: Scorer, test: Test, rows: np.ndarray) -> int: # rows: of the pairs that are looked at
+    "Count the pairs of which a text has a vector of zeros."
+    has_none = np.zeros(len(rows), bool)
+    for texts in (test.left, test.right):
+        vectors = scorer.model.encode([texts[row] for row in rows])
+        has_none |= (np.asarray(vectors) == 0).all(1)
+    return int(has_none.sum())
 
 
 def _without_vectors(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
     "Warn of pairs of which a text has no vector: their cosine is 0, whatever the other text is."
     warnings = []
-    for test, (name, scorer) in product((test for test in tests if test.file.form != "retrieval"), scorers.items()):
+    pair_tests = [test for test in tests if test.file.form != "retrieval"]
+    for test, (name, scorer) in product(pair_tests, scorers.items()):
         rows = np.flatnonzero(test.scores[name] == 0)
-        sides = [scorer.model.encode([texts[row] for row in rows]) for texts in (test.left, test.right)] if len(rows) else []
-        count = int(np.any([(np.asarray(vectors) == 0).all(1) for vectors in sides], axis=0).sum())
+        count = _count_without_vectors(scorer, test, rows) if len(rows) else 0
         if count:
             warnings.append(f"{test.name}: {counted(count, 'pairs')} of {len(test.file):,} with a text that has no vector in the {name} model.")
     return warnings
@@ -309,9 +320,10 @@ def _of_models(
         if not test.scores:
             test.add_scores(scorers, progress)
     unread = reading_warnings(scorers, smaller)
+    warnings = [*unread, *_same_words(scorers, tests), *_without_vectors(scorers, tests)]
+    notes = _notes_of_models(scorers, tests, bool(mixes))
     return Findings(
-        smaller, [*unread, *_same_words(scorers, tests), *_without_vectors(scorers, tests)], _notes_of_models(scorers, tests, bool(mixes)),
-        scorers, dict(zip(mixes, SHARES)),
+        smaller, warnings, notes, scorers, dict(zip(mixes, SHARES)),
         suspects=_suspects(train, scorers, max_suspects, seed, progress),
         unread=unread,
         heading_prefix=_heading_of_same_weights(**scorers),

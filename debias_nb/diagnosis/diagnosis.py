@@ -1,7 +1,8 @@
 """The parts of a diagnosis, a sentence on each, and the files and pages that they are written to."""
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -83,49 +84,62 @@ def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
 
 
 RULE = (
-    "Within the margin: the whole 95% confidence interval lies within the margin of zero, however significant the change is. Otherwise better and "
-    "worse are significant at 5%, after Holm's correction for the number of tests. Cannot tell: none of these; it does not mean that there is no "
-    "change. Ship: a test is better, none is worse, and no interval reaches below minus the margin. Either: no test is better, and all intervals lie "
-    "within the margin. Ship averaged: neither of these holds, but a share of averaged weights is better on a test and a loss of the margin is "
-    "excluded on every test, corrected for all shares and tests at once, whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Where a test has texts that also "
-    "occur in training, the rest counts too if it is worse, and, if it has half of the cases or more, if its interval reaches below minus the margin. "
-    "What shares texts and what does not are two families of tests, as is every metric: each by itself finds a change where there is none in 5% of "
-    "such pages, and one of several in more. No harm found is not harm ruled out. A test decides nothing where both models score matches below other "
-    "pairs or find next to nothing, a model has one score alone, or all pairs stand in training; the others decide. Intervals are 95% confidence intervals, over resamples that both models share; "
-    "the gray band is a change within the margin. One training run each: another seed of the training is not covered.")
+    "Within the margin comes first: the whole 95% confidence interval lies within the margin of zero, however significant the change is. Better and worse: "
+    "the change is significant at 5%, after Holm's correction for the number of tests. Cannot tell: none of these holds. It does not mean that there is no "
+    "change. Ship: a test is better, no test is worse, and no interval reaches below minus the margin. Either: no test is better, and all intervals lie within "
+    "the margin. Ship averaged: neither Ship nor Either holds, but a share of averaged weights is better on a test, and a loss of the margin is excluded on "
+    "every test. That is corrected for all shares and tests at once, and holds whatever the tuned encoder itself does. Do not ship: a test is worse, and no "
+    "share fits. Some tests have texts that also occur in training. There the rest of the test counts too if it is worse. If the rest is half of the cases or "
+    "more, it also counts if its interval reaches below minus the margin. What shares texts with training and what does not are two families of tests. Every "
+    "metric is a family, too. Each family finds a change where there is none in 5% of such pages, and several families find one in more. No harm found is not "
+    "harm ruled out. A test decides nothing where both models score matches below other pairs, where both find next to nothing, where a model gives all pairs "
+    "one score, or where all pairs occur in training. The other tests decide. Intervals are 95% confidence intervals, over resamples that both models share. "
+    "The gray band is a change within the margin. Each model is one training run: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
-        "Up: better on the new test that lost most at each share. Right: better on the test that is like training. Whiskers: 95% confidence "
-        "intervals against the base. Gray band: a loss within the margin.",
+        "Higher is better on new data: on the new test that lost most at that share. Further right is better on the test that is like training. Whiskers are "
+        "95% confidence intervals against the base. The gray band is a loss within the margin.",
     "thresholds":
-        "A pair passes where its score is at or above the cut-off. Kept: the one in use, by default that which lets 5% of the base's other pairs "
-        "through. Set again: as many other pairs pass as in the base. In parentheses, 95% confidence intervals. Where matches are rarer than in the "
-        "test, “right when it says match” is lower; the other two rates do not depend on that.",
+        "A pair passes where its score is at or above the cut-off. Kept is the cut-off in use; by default it lets 5% of the base's other pairs through. Set "
+        "again is the cut-off at which as many other pairs pass as in the base. Parentheses hold 95% confidence intervals. “Right when it says match” is lower "
+        "where matches are rarer than in the test. The other two rates do not depend on that.",
     "slices":
-        "The metric that decides, among the pairs or queries of the slice. Intervals are not corrected for the number of slices: take one as a hint "
-        "and a pattern as a finding.",
-    "words": "Share of a text's importance that falls on a word where it stands, mean over a sample of the texts of training and tests.",
+        "A row has the metric that decides, on the pairs or queries of one slice. Intervals are not corrected for the number of slices. Take one slice as a "
+        "hint, and a pattern as a finding.",
+    "words":
+        "The numbers say which share of a text's importance falls on a word where it stands. They are means over a sample of the texts of training and tests.",
     "shortcuts":
-        "Words that gained importance: those that go with matches in training, and those that go with other pairs there. For each half of a test, "
-        "those whose pairs are no matches more often than others are picked by the labels of the other half, then dropped. They explain something "
-        "where the tuned model is better without them, and by more than the base is on the same pairs.",
+        "All of these words gained importance. Some go with matches in training, the others with other pairs. A word misleads where its pairs are no matches "
+        "more often than other pairs are. The labels of one half of a test pick such words, and they are dropped from the other half. They explain something "
+        "where the tuned model is better without them, and gains more than the base does on the same pairs.",
     "flips":
-        "Wrong is, for a match, the share of non-matches that score above it; for a non-match, of matches that score below it. The rank is that of a "
-        "query's first relevant text. Shaded: what the tuned model looks at; underlined: where it looks more than before.",
+        "Wrong says how far a pair is on the wrong side. Of a match it is the share of non-matches that score above it. Of a non-match it is the share of "
+        "matches that score below it. The rank is that of a query's first relevant text. Shaded words are those that the tuned model looks at. Underlined "
+        "words are those that it looks at more than before.",
 }
-PARTS = ( # field, title, what is said of each of its tables, the columns that are shown where not all are
-    ("verdicts", "What happened on each test?", None, ["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
-    ("averaged", "What should I do?", None, ["share", "value", "change", "low", "high"]),
-    ("thresholds", "What happens at my threshold?", threshold_sentence, None),
-    ("ranks", "How did the ranks move?", ranks_sentence, None),
-    ("slices", "Where did it change?", None, None),
-    ("words", "Because of which words?", None, ["word", "base", "tuned", "both", "matches both"]),
-    ("shortcuts", "Do these words mislead?", None,
-     ["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low", "more high"]),
-    ("flips", "Which pairs were lost?", None, None),
-    ("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
-    ("scores", "How good is each scorer?", None, None),
+
+
+class Part(NamedTuple):
+    "Part of the page that a field of `Diagnosis` fills."
+    key: str # the field
+    title: str
+    sentence: Callable | None = None # on each of its tables
+    columns: list[str] | None = None # that are shown; None: all
+
+
+PARTS = (
+    Part("verdicts", "What happened on each test?", columns=["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
+    Part("averaged", "What should I do?", columns=["share", "value", "change", "low", "high"]),
+    Part("thresholds", "What happens at my threshold?", threshold_sentence),
+    Part("ranks", "How did the ranks move?", ranks_sentence),
+    Part("slices", "Where did it change?"),
+    Part("words", "Because of which words?", columns=["word", "base", "tuned", "both", "matches both"]),
+    Part("shortcuts", "Do these words mislead?",
+         columns=["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low", "more high"]),
+    Part("flips", "Which pairs were lost?"),
+    Part("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
+    Part("scores", "How good is each scorer?"),
 )
 FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
@@ -225,12 +239,12 @@ class Diagnosis:
         frames = vars(self) | {"flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
         for key, title, sentence, columns in PARTS:
-            parts = tables(frames[key])
+            by_name = tables(frames[key])
             texts = answers.get(key, [])
             if sentence:
-                texts = [f"{name}: {sentence(part)}" if name else sentence(part) for name, part in parts.items()]
-            sections.append(Section(
-                key, title, texts, shown(parts, columns), pictures.get(key, ""), programs.get(key, ""), self.facts.get(key) or HOW_TO_READ.get(key, "")))
+                texts = [f"{name}: {sentence(table)}" if name else sentence(table) for name, table in by_name.items()]
+            note = self.facts.get(key) or HOW_TO_READ.get(key, "")
+            sections.append(Section(key, title, texts, shown(by_name, columns), pictures.get(key, ""), programs.get(key, ""), note))
         without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
         return [*sections, without_labels, made_section(self.facts, self.notes)]
 

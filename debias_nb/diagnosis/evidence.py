@@ -3,7 +3,8 @@ import numpy as np
 import pandas as pd
 
 from ..data.pairs import word_overlap
-from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, TITLES, Measured, Test, TooSmall, difference, figures, level, split_halves
+from .titles import TITLES
+from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level, split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile

@@ -47,9 +47,17 @@ class Remarks:
     void: dict[str, str] = field(default_factory=dict) # test -> why it decides nothing
 
 
+def _is_by_test(scores: Run | dict[str, Run] | None, files: dict[str, PairFile]) -> bool:
+    "Tell runs by the names of tests, which may be wrong, from a run in memory."
+    if not isinstance(scores, dict):
+        return False
+    has_paths = any(isinstance(run, (str, os.PathLike)) for run in scores.values())
+    return has_paths or scores.keys() <= files.keys()
+
+
 def _of_model(model: str, scores: Run | dict[str, Run] | None, files: dict[str, PairFile], searches: list[str]) -> ExternalScores:
     "Find the scores of one model, given as a run, or as runs by test."
-    by_test = isinstance(scores, dict) and (scores.keys() <= files.keys() or any(isinstance(run, (str, os.PathLike)) for run in scores.values()))
+    by_test = _is_by_test(scores, files)
     runs = scores if by_test else dict.fromkeys(searches, scores)
     for name in runs:
         check_known("test with queries, corpus and qrels that is called", name, searches, ConfigError)

@@ -108,9 +108,10 @@ def compare(former: dict):
     files = _files(former | {"tests": tests | validation})
     for name in FILE_OPTIONS:
         former.pop(name, None)
-    return compare_methods(
-        former.pop("base"), files["train"], {name: files[name] for name in tests}, training=TrainingSettings(**settings),
-        validation={name.removeprefix(VALIDATION): files[name] for name in validation}, **{name: value for name, value in former.items() if name != "train"})
+    former.pop("train", None)
+    test_files = {name: files[name] for name in tests}
+    held = {name.removeprefix(VALIDATION): files[name] for name in validation}
+    return compare_methods(former.pop("base"), files["train"], test_files, training=TrainingSettings(**settings), validation=held, **former)
 
 
 def label(former: dict):

@@ -145,12 +145,17 @@ def made_of(
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)
     inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}), "texts": texts and texts.path}
-    paths = [*sources.values(), *(entry.path for entry in (*files.values(), texts) if entry is not None)]
+    paths = [*sources.values(), *(file.path for file in files.values())]
+    if texts is not None:
+        paths.append(texts.path)
+    command_again = None
+    if None not in paths and reading is not None:
+        command_again = command_line(command, models | inputs)
     return {
         "files": {name: file_facts(file) for name, file in files.items()},
         "models": {name: scorer.facts() for name, scorer in scorers.items()},
         **details,
         "texts": texts and texts.facts(),
         "versions": versions(),
-        "command": None if None in paths or reading is None else command_line(command, models | inputs),
+        "command": command_again,
     }

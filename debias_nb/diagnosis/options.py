@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from ..checks import ConfigError
+from ..checks import ConfigError, check_known
 from .ranges import RANGES
+from .titles import TITLES
 
 VALUE = "COLUMN=VALUE"
 
@@ -21,6 +22,12 @@ def folder(text: str | Path) -> Path: # as help names it; a default is a path
     if not str(text).strip() or path.exists() and not path.is_dir():
         raise ConfigError(f"--out: a folder is expected, got {text!r}")
     return path
+
+
+def check_metric_name(metric: str | None) -> None:
+    "Check that a metric is one of a form. Raise `ConfigError`; whether a test has it is checked when it is read."
+    if metric is not None:
+        check_known("metric", metric, [*TITLES], ConfigError)
 
 
 def texts_of(text: str) -> str: # a file, or `general`
@@ -73,37 +80,37 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
 Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
-    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates or a corpus (`debias-nb forms` lists forms and formats), or a table of "
-    "`debias-nb label`, labeled as far as you got. Repeatable.")]
-Train = Annotated[str | None, Option(help="What it was trained on, as a test.")]
+    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb forms` lists forms and formats. A table of "
+    "`debias-nb label` will do, even if only part of it is labeled. Repeatable.")]
+Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
 Validation = Annotated[list[str] | None, Option(
-    metavar="NAME=FILE", help="Labeled pairs that are no test, on which each strength that you do not set is the best of four. Repeatable.")]
+    metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each strength that you do not set. Repeatable.")]
 
 # how files are read
 Columns = Annotated[list[str] | None, Option(
-    metavar="COLUMN,COLUMN", help="Names of columns, such as question1,question2,is_duplicate, of all files, or of one as in new=q1,q2,label; by default "
-    "recognized. Repeatable.")]
+    metavar="COLUMN,COLUMN", help="Names of columns in all files, such as question1,question2,is_duplicate, or in one file, such as new=q1,q2,label. By "
+    "default columns are recognized by their names. Repeatable.")]
 Group = Annotated[str | None, Option(help="Column of tests; each of its values is reported separately.")]
 Where = Annotated[str | None, Option(
-    metavar=VALUE, help="Rows of tests that are read, such as split=test; of one file FILE:COLUMN=VALUE. By default all.")]
-Match = Annotated[str | None, Option(help="Label that is a match, where labels are words.")]
-MatchFrom = Annotated[float | None, Option(help="Lowest grade that is a match, where labels are grades.")]
-OtherTo = Annotated[float | None, Option(help="Highest grade that is no match; pairs between are left out. By default all below.")]
+    metavar=VALUE, help="Rows of tests that are read, such as split=test. For one file write FILE:COLUMN=VALUE. By default all rows are read.")]
+Match = Annotated[str | None, Option(help="Label of a match, where labels are words.")]
+MatchFrom = Annotated[float | None, Option(help="Lowest grade of a match, where labels are grades.")]
+OtherTo = Annotated[float | None, Option(help="Highest grade of what is no match. Pairs with a grade between are left out. By default all grades below are no match.")]
 
 # how tests are judged
-Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it; by default the first of each form (`debias-nb forms`).")]
+Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it. By default the first metric of each form: see `debias-nb forms`.")]
 Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
-Like = Annotated[str, Option(help="Name of the test that is like training; the others are new data.")]
+Like = Annotated[str, Option(help="Name of the test that is like training. All other tests are new data.")]
 Threshold = Annotated[float | None, number(
-    "threshold", "Score from which on you call a pair a match; by default with 5% false positives in the base.")]
-Sample = Annotated[int | None, number("sample", "Pairs or queries of each test, and pairs of training that are scored, at most; by default all.")]
+    "threshold", "Score from which you call a pair a match. By default the score with 5% false positives in the base.")]
+Sample = Annotated[int | None, number("sample", "Largest number of pairs or queries of a test, and of training pairs, that are scored. By default all are scored.")]
 Prompts = Annotated[str | None, Option(
-    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or their names; by default the model's own for queries and documents.")]
+    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own prompts for queries and documents.")]
 Seed = Annotated[int, number("seed", "Random seed of samples and bootstrap.")]
 
 # what becomes of the answer
-Out = Annotated[Path | None, Option(parser=folder, help="Folder for page, numbers and tables.")]
+Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page, its numbers and its tables.")]
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
-    help="Exit with status 1 if a test got worse; with unsure also if it may have, or is too small to tell.")]
-VerdictWords = Annotated[bool, Option("--verdict-words", help="In the last line WIN, MARGINAL or REGRESSION, with score, baseline and delta.")]
-Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite page and tables.")]
+    help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small to tell.")]
+VerdictWords = Annotated[bool, Option("--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, baseline and delta.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page and its tables.")]

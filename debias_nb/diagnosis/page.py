@@ -16,7 +16,7 @@ from .. import __version__
 from ..checks import counted, visible
 from .changes import points, side_of
 from .files.pairs_file import PairFile
-from .test_sets import TITLES
+from .titles import TITLES
 from .words import WORD
 
 

@@ -32,11 +32,11 @@ TRAINED = ", trained on" # behind the kind of such tasks
 ALL = "all tasks"
 FEWEST_TASKS = 5 # of a kind that has a verdict
 RULE = (
-    "All tasks together decide, kinds of five tasks or more stand beside them. All tasks: better and worse by the signed ranks of their changes "
-    "(Wilcoxon). Of a kind its tasks are the items. Within the margin: the 95% confidence interval of the mean change lies there, and so does every task. "
-    "Better and worse: the interval does not lie there, the mean change is significant (t-test over tasks), and significantly more tasks went "
-    "that way than the other (sign test), both at 5% after Holm's correction for the number of kinds; p is the larger one. Tasks of one kind are not "
-    "independent, since several are made of the same texts, so that p may be too small.")
+    "All tasks together decide. Kinds of five tasks or more stand beside them. All tasks are better or worse by the signed ranks of their changes (Wilcoxon). "
+    "A kind is within the margin if the 95% confidence interval of its mean change lies there, and so does every task. It is better or worse if three things "
+    "hold: the interval does not lie within the margin, the mean change is significant (t-test over tasks), and significantly more tasks went that way than the "
+    "other (sign test). Both are at 5% after Holm's correction for the number of kinds, and p is the larger one. Tasks of one kind are not independent, since "
+    "several are made of the same texts. So p may be too small.")
 NOTES = [
     "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose-scores`.",
     "The largest error of a change is that of two means over the items of a task, each from 0 to 1: √((b(1−b) + t(1−t)) / n).",

@@ -115,12 +115,16 @@ def recommend(
     method_results = results[method]
     gains = [result for result in method_results if result.word == "better"]
     possible_losses = [result for result in method_results if result.may_lose(margin)]
+    title = (titles or {}).get(method, method)
+    worse = _methods_with_verdict(results, "worse")
     facts = {
-        "title": (titles or {}).get(method, method), "changes": change_sentence(method_results), "picked_on": picked_on, "point": margin_sentence(margin),
-        "count": len(names), "methods": len(results), "short": short, "worse": len(_methods_with_verdict(results, "worse")),
-        "gains": named(gains or method_results), "may_lose": most_lost(possible_losses or method_results)}
+        "title": title, "changes": change_sentence(method_results), "picked_on": picked_on, "point": margin_sentence(margin), "count": len(names),
+        "methods": len(results), "short": short, "worse": len(worse), "gains": named(gains or method_results),
+        "may_lose": most_lost(possible_losses or method_results)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
-    heading += not_by_all(method_results, contradicting(method_results, (other_metrics or {}).get(method, []), AGAINST.get(call, ())))
+    secondary = (other_metrics or {}).get(method, [])
+    objections = contradicting(method_results, secondary, AGAINST.get(call, ()))
+    heading += not_by_all(method_results, objections)
     return Recommendation(call, heading, reason, method, margin, results)
 
 

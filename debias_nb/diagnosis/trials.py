@@ -139,12 +139,15 @@ class FilesTask(Task):
             flat.append(name)
         values = {key: test.measured(scores, *part) for key, part in self._parts(name).items()}
         tested.metrics[name] = {metric: measurement.value for metric, measurement in values.items()}
-        tested.replicates[name] = {
-            metric: [None if np.isnan(value) else float(value) for value in measurement.resampled] for metric, measurement in values.items()}
+        tested.replicates[name] = {metric: _numbers(measurement.resampled) for metric, measurement in values.items()}
         tested.data[f"test {name}"] = {"path": test.file.path, "fingerprint": test.file.rows_sha256}
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         return iter(())
+
+
+def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample has none
+    return [None if np.isnan(value) else float(value) for value in resampled]
 
 
 def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score

@@ -19,7 +19,8 @@ from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.decision import LARGE
 from debias_nb.diagnosis.diagnose import diagnose
 from debias_nb.diagnosis.methods import training_rows
-from debias_nb.diagnosis.test_sets import TITLES, as_test
+from debias_nb.diagnosis.test_sets import as_test
+from debias_nb.diagnosis.titles import TITLES
 from debias_nb.diagnosis.comparison import part_name
 
 torch.set_num_threads(1)

@@ -217,7 +217,10 @@ def roles(columns: list[str], form: str | None = None) -> list[Columns]: # sever
     unlabeled = ways.pop("retrieval")
     if form == "retrieval" and unlabeled:
         return unlabeled
-    return ways.get(form) or [way for readings in ways.values() for way in readings] or unlabeled[:len(header.matches)]
+    if ways.get(form):
+        return ways[form]
+    labeled = [way for readings in ways.values() for way in readings]
+    return labeled or unlabeled[:len(header.matches)]
 
 
 def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
@@ -271,13 +274,19 @@ def _holds_lists(cells: pd.Series, matches: pd.Series) -> bool:
     "Tell whether cells are lists of candidates, the match among most of them."
     if not len(cells) or not cells.map(lambda cell: isinstance(cell, list)).all():
         return False
-    return sum(any(match in cell for match in (positives if isinstance(positives, list) else [positives])) for cell, positives in zip(cells, matches)) > len(cells) / 2
+    positives = [match if isinstance(match, list) else [match] for match in matches]
+    holding = [any(text in cell for text in texts) for cell, texts in zip(cells, positives)]
+    return sum(holding) > len(cells) / 2
 
 
 def _holds_texts(cells: Sequence) -> bool:
     "Tell whether most cells are texts that are no numbers, or lists."
-    texts = [cell for cell in cells if isinstance(cell, list) or is_text(cell) and number_of(cell) is None]
+    texts = [cell for cell in cells if isinstance(cell, list) or _is_wording(cell)]
     return len(texts) > len(cells) / 2
+
+
+def _is_wording(cell) -> bool:
+    return is_text(cell) and number_of(cell) is None
 
 
 def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Columns:
@@ -285,9 +294,10 @@ def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Colum
     pairs = [*zip(columns.left, columns.right)]
     if len(pairs) < 2 or len(columns.left) != len(columns.right) or not {*columns.left, *columns.right} <= {*frame}:
         return columns
-    texts = [pair for pair in pairs if all(_holds_texts(frame[side]) and not _has_few_values(frame[side]) for side in pair)]
-    kept = [pair for pair in texts if not _tells_labels(frame, pair, columns.label)] or texts or pairs[:1]
-    left, right = zip(*kept)
+    has_texts = {side: _holds_texts(frame[side]) and not _has_few_values(frame[side]) for pair in pairs for side in pair}
+    texts = [(left, right) for left, right in pairs if has_texts[left] and has_texts[right]]
+    untold = [pair for pair in texts if not _tells_labels(frame, pair, columns.label)]
+    left, right = zip(*(untold or texts or pairs[:1]))
     return replace(columns, left=left, right=right)
 
 
@@ -302,8 +312,11 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
     if label is None or label not in frame:
         return False
     is_equal = frame[pair[0]].map(str) == frame[pair[1]].map(str)
+    if is_equal.nunique() < 2:
+        return False
     labels = frame[label].map(str)
-    return is_equal.any() and not is_equal.all() and labels.nunique() == 2 and labels.groupby(is_equal).nunique().max() == 1
+    labels_of_a_kind = labels.groupby(is_equal).nunique()
+    return labels.nunique() == 2 and labels_of_a_kind.max() == 1
 
 
 def _example(frame: Mapping[str, Sequence], options: Options) -> str: # frame: a data frame, or the first cells of each column
@@ -410,11 +423,15 @@ LISTS = (
     "and columns query, pos and neg with the texts of each kind make candidates")
 
 
+def is_empty(cell) -> bool: # as JSON and Parquet hold it
+    return cell is None or cell != cell
+
+
 def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Series:
     "Return the texts of a side; several columns are joined."
     texts = frame[columns[0]]
     if len(columns) > 1:
-        cells = frame[list(columns)].map(lambda cell: "" if cell is None or cell != cell else str(cell).strip())
+        cells = frame[list(columns)].map(lambda cell: "" if is_empty(cell) else str(cell).strip())
         texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
     if len(texts) and texts.map(lambda cell: isinstance(cell, list)).all():
         raise DataError(f"{name}: column {texts.name!r} holds lists, such as of an instruction and a text: one text a cell is expected; an instruction "

@@ -32,7 +32,9 @@ def tolerated(count: int) -> int: # of judgments or queries
 def as_id(cell) -> str | None: # None: it is none; 7 and "7" are one id, 0042 and 42 are two
     if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
         return str(cell)
-    return (cell.strip() or None) if isinstance(cell, str) and not UNREADABLE.search(cell) else None
+    if not isinstance(cell, str) or UNREADABLE.search(cell):
+        return None
+    return cell.strip() or None
 
 
 # ---------------------------------------------------------------- texts by id, and judgments

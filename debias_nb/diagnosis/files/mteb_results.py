@@ -79,7 +79,8 @@ def declared_sets(folder: str | Path) -> list[str]:
     sets = []
     for path in Path(folder).rglob(META):
         files = [*json_values(path, read_text(path))]
-        declared = (files[0].get("training_datasets") or []) if len(files) == 1 and isinstance(files[0], dict) else None
+        is_object = len(files) == 1 and isinstance(files[0], dict)
+        declared = is_object and (files[0].get("training_datasets") or [])
         if not isinstance(declared, (list, dict)) or not all(isinstance(name, str) for name in declared):
             raise DataError(f"{path}: an object is expected, whose training_datasets are a list of names, or an object by names")
         sets += names_in([*declared])

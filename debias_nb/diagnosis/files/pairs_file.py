@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, options_from, roles
+from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty, options_from, roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
@@ -265,7 +265,11 @@ def reading_options(files: dict[str, PairFile]) -> dict | None: # as of `read_na
 
 def _cell(cell) -> str:
     "Return a cell as a text: JSON and Parquet hold numbers, and nothing for an empty one."
-    return "" if cell is None or cell != cell else cell if isinstance(cell, str) else f"{cell:g}" if isinstance(cell, (int, float)) else str(cell)
+    if is_empty(cell):
+        return ""
+    if isinstance(cell, (int, float)):
+        return f"{cell:g}"
+    return str(cell)
 
 
 def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: Options) -> PairFile:
