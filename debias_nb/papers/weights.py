@@ -108,8 +108,10 @@ def check(run: RunConfig, folder: Path) -> Weights:
 
 
 def publish(name: str, profile: Profile, weights: Weights, root: Path) -> None:
-    "Write a run's hash into `weights.csv`. Raise `RunnerError` for code that stands in no commit."
+    "Write a run's hash into `weights.csv`. Raise `RunnerError` for other metrics than recorded, and for code in no commit."
     import torch
+    if weights.differences is None or weights.differences["apart"].any():
+        raise RunnerError(f"{weights.run.id}: not listed, since its metrics are not those of a record")
     state = git_state(root)
     if state["dirty"] is not False:
         raise RunnerError("the hash is not listed: this code stands in no commit")

@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from typer.testing import CliRunner
 
+from debias_nb.checks import RunnerError
 from debias_nb.commands.cli import app
 from debias_nb.encoders.safe_folders import WEIGHTS
 from debias_nb.papers import weights
@@ -54,7 +55,10 @@ def test_a_folder_with_other_weights_is_told_apart(saved, tmp_path):
     other = shutil.copytree(folder, tmp_path / run.id)
     state = load_file(other / WEIGHTS)
     save_file({name: -weight.flip(0) for name, weight in state.items()}, other / WEIGHTS)
-    assert weights.check(run, other).differences["apart"].any()
+    result = weights.check(run, other)
+    assert result.differences["apart"].any()
+    with pytest.raises(RunnerError, match="not listed"):
+        weights.publish(TABLES["pairs"], "planted", result, tmp_path)
     done = CliRunner().invoke(app, ["weights", TABLES["pairs"], "--out", str(tmp_path), "--only", run.id])
     assert done.exit_code == 1 and run.id in done.stderr and "sha256" in done.stdout
 
