@@ -10,7 +10,7 @@ from debias_nb.papers.settings.authors import AuthorsCorpus
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.papers.settings.titles import TitlesCorpus
 from debias_nb.papers.tasks import answers
-from debias_nb.runs.tasks import task_of
+from debias_nb.runs.runner import task_of
 
 SMALL_WORLD = {"types": 12, "unseen_types": 4}
 PAIRS = WorldConfig(**SMALL_WORLD, train_pairs=8, negatives=1, queries=20, items=60)

@@ -95,7 +95,8 @@ def fine_tuned(base, pairs, case: Case):
     "A copy of the encoder, fine-tuned as the tables do."
     import copy
     from debias_nb.runs.settings import PairMethod, PairTraining
-    from debias_nb.runs.training import fine_tune, pair_tokens
+    from debias_nb.runs.pair_batches import pair_tokens
+    from debias_nb.runs.training import fine_tune
     model = copy.deepcopy(base)
     tokens = pair_tokens(base, pairs.left, pairs.right, pairs.labels, case.longest)
     training = PairTraining(learning_rate=case.rate, epochs=case.epochs, batch_size=case.batch)

@@ -36,7 +36,8 @@ from .ranges import check_numbers
 from .test_sets import TooSmall, as_test, check_metric
 from .trials import FilesTask, Trials
 from ..runs.settings import TrainConfig
-from ..runs.matching import Course, make_loss
+from ..runs.course import Course
+from ..runs.training import make_loss
 from ..settings import OfLabels, OfMatches
 
 # %% ../../nbs/diagnosis/compare.ipynb #e3fb3096

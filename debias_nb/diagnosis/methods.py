@@ -26,7 +26,7 @@ from ..losses.regularizers import REGULARIZERS, Regularizer
 from ..runs.settings import INTERVENING, PairMethod, PairTraining
 
 if TYPE_CHECKING:
-    from debias_nb.runs.training import PairTokens
+    from debias_nb.runs.pair_batches import PairTokens
 
 
 DEFAULTS = ("base", "plain", "wise-ft", "outreg", "itvreg")
@@ -74,7 +74,7 @@ def spec_for(kind: str) -> MethodSpec: # one of `METHODS`, or `mymodule.Name`, f
     "Describe a kind of method. Raise `ConfigError` for a class of your own that is none."
     if "." not in kind:
         return METHODS[kind]
-    from debias_nb.runs.matching import own_class # which takes seconds to import, as a trainer does
+    from debias_nb.runs.training import own_class # which takes seconds to import, as a trainer does
     return spec_of(own_class(kind), kind)
 
 
@@ -361,7 +361,7 @@ def _behind_prompt(model, texts: list[str], prompt: str) -> tuple[Tokens, int]: 
 
 def file_tokens(base: Scorer, train: PairFile, loss: str) -> "PairTokens": # loss: one of `LOSSES`
     "Tokenize the pairs as they are trained on. Raise `ConfigError` as `training_rows`."
-    from debias_nb.runs.training import PairTokens
+    from debias_nb.runs.pair_batches import PairTokens
     rows = training_rows(train, loss)
     texts = [name for name in rows.column_names if name != "label"]
     left_prompt, right_prompt = base.prefixes

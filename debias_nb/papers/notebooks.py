@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ..checks import ConfigError, RunnerError, nearest
 from ..files import fingerprint
-from ..runs.config import ExperimentConfig, configured, load_experiment
+from ..runs.config import NARROWING, ExperimentConfig, configured, load_experiment
 from .pages.execution import NotebookFailed, declared, parameter_types, run_notebook
 from .pages.places import ANY_EXPERIMENT, STUDIES, STUDY_OF, is_of_library
 
@@ -48,9 +48,6 @@ def configuration_of(name: str, profile: str, root: Path) -> ExperimentConfig: #
 def template_path(place: str, root: Path) -> Path: # place: a page, or an experiment that a study sums up
     "Return the path of the notebook that shows runs; those that studies sum up have one in common."
     return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
-
-
-NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs are asked for
 
 
 def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path: # name: `paper/experiment`

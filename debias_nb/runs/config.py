@@ -20,6 +20,7 @@ from ..files import Count, Names, Natural, Settings, Strict, fingerprint, load_c
 from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, MethodConfig, TrainConfig, settings_of
 
 Profile = Literal["planted", "small", "paper"]
+NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs of an experiment are asked for
 OWN = "own" # in the place of a profile, of runs on a user's files
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 

@@ -14,7 +14,7 @@ of a notebook are none of it. Two repeats of a run on one machine are equal exce
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -274,34 +274,6 @@ class Store:
                 lines = [f"{digest}  {name}\n" for name, digest in sorted(hashes.items())]
                 write(self.folder / HASHES, "".join(lines).encode())
         return len(rows), [f"{entry.where} is left out, and stays: {entry.why}" for entry in entries if entry.why]
-
-
-def run_or_load(
-    config: RunConfig,
-    train: Callable[[RunConfig], dict], # returns the run's record, from `make_record`
-    store: Store,
-    fresh: bool = False,                # run even if there is a record; the new one counts once it is there
-) -> dict: # the stored record
-    """Load the record of a run, running it first if needed.
-
-    Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
-    stored or is of another run.
-    """
-    record_there = store.find(config) # also when fresh: damage is reported before the training, not after it
-    if record_there and not fresh:
-        return record_there
-    start = Start()
-    try:
-        record = train(config)
-        if (record["id"], record["status"]) != (config.id, "finished"):
-            raise RecordError(f"{config.id}: training returned the {record['status']} record of {record['id']}")
-        try:
-            return store.append(record)
-        except Misfit as e: # other runs can go on
-            raise TrainingFailed(None, str(e)) from None
-    except TrainingFailed as e:
-        store.append(failed_record(config, start, e.reason, e.step))
-        raise
 
 
 # The id stands for the configuration, of which older records say more.

@@ -11,16 +11,18 @@ import os
 import signal
 import warnings
 from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
 from .origin import Start, this_machine
-from .records import Store, TrainingFailed, WorkerLost, latest, make_record, run_or_load
-from .schema import Records
+from .records import Store, TrainingFailed, WorkerLost, failed_record, latest, make_record
+from .schema import Misfit, RecordError, Records
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
-from .tasks import Task, task_of
+from .settings import settings_of
+from .tasks import Task
 
 
 @lru_cache(maxsize=1)
@@ -45,6 +47,11 @@ def quiet():
     disable_progress_bars()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message=".*pin_memory.*")
+
+
+def task_of(run: RunConfig) -> Task:
+    "Import the task of a run. Raise `ConfigError` where no package has one."
+    return settings_of(run.task).task()
 
 
 def execute(run: RunConfig, task: Task | None = None) -> dict: # the record; task: default: by its name
@@ -96,6 +103,34 @@ class Outcome:
 def absent(run: RunConfig, task: Task | None = None) -> str | None: # task: default: by its name
     "Explain what a run is missing, or return None if it can run."
     return (task or task_of(run)).lacks(run)
+
+
+def run_or_load(
+    config: RunConfig,
+    train: Callable[[RunConfig], dict], # returns the run's record, from `make_record`
+    store: Store,
+    fresh: bool = False,                # run even if there is a record; the new one counts once it is there
+) -> dict: # the stored record
+    """Load the record of a run, running it first if needed.
+
+    Raise `TrainingFailed` after recording it, also for numbers that no record can hold; `RecordError` if it cannot be
+    stored or is of another run.
+    """
+    record_there = store.find(config) # also when fresh: damage is reported before the training, not after it
+    if record_there and not fresh:
+        return record_there
+    start = Start()
+    try:
+        record = train(config)
+        if (record["id"], record["status"]) != (config.id, "finished"):
+            raise RecordError(f"{config.id}: training returned the {record['status']} record of {record['id']}")
+        try:
+            return store.append(record)
+        except Misfit as e: # other runs can go on
+            raise TrainingFailed(None, str(e)) from None
+    except TrainingFailed as e:
+        store.append(failed_record(config, start, e.reason, e.step))
+        raise
 
 
 BUSY = "another process is at work on it"

@@ -18,7 +18,7 @@ from ..settings import OfLabels, OfMatches
 
 ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
 
-# The terms among `regularizers.REGULARIZERS`, and `matching.GOR`. This module does not import them: that loads torch, which
+# The terms among `regularizers.REGULARIZERS`, and `training.GOR`. This module does not import them: that loads torch, which
 # commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
 HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others

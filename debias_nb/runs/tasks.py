@@ -14,7 +14,6 @@ from ..settings import EncoderConfig
 from ..data.pairs import KNOWN, fold, known_texts
 from ..data.registry import MissingData
 from .config import RunConfig
-from .settings import settings_of
 
 
 @dataclass
@@ -122,11 +121,6 @@ class Task:
             return "it is no longer made: its records name the commit that makes them again"
         reasons = [lacking(*need) for need in self.needs(run)]
         return "; ".join(dict.fromkeys(filter(None, reasons))) or None
-
-
-def task_of(run: RunConfig) -> Task:
-    "Load the task of a run. Raise `ConfigError` where no package has one."
-    return settings_of(run.task).task()
 
 
 @lru_cache(maxsize=3)

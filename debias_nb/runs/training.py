@@ -1,8 +1,4 @@
-"""Fine-tune an encoder on labeled pairs through sentence-transformers' trainer, with tokens, interventions and base values prepared once.
-
-A sweep trains on the same texts hundreds of times; left to itself the trainer tokenizes them in every step of every
-run. Here the trainer's data set holds numbers of rows, which also name the interventions and find what the base
-encoder says.
+"""From a method and the settings of a training to its loss, with which sentence-transformers' trainer fine-tunes an encoder.
 
 How strong a regularizer is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
 the start the gradients of ITVReg and OutReg are zero, and at the end of each method's own training they balance the
@@ -12,198 +8,183 @@ Other than in the paper: Adam with a constant rate and no clipping, where the pa
 CPU thread a run, since sums depend on the number of threads and a record should not depend on the machine's.
 """
 import copy
+import importlib
 import math
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
-from typing import get_args
 
 import numpy as np
 import torch
-from sentence_transformers.base.data_collator import BaseDataCollator
-from sentence_transformers.base.sampler import DefaultBatchSampler, NoDuplicatesBatchSampler
+from sentence_transformers.sentence_transformer import losses
 from transformers import TrainerCallback
 
 from ..checks import ConfigError
 from ..encoders.kinds import device_of, is_static
-from ..encoders.tokens import Tokens, single_thread, to_features, tokenize
+from ..encoders.tokens import Tokens, single_thread
 from ..encoders.trained_part import trained_part
-from ..losses.pair_losses import PairLoss
-from ..trainer import ApartMatches, QuietTrainer, training_arguments
-from .matching import RANKING, Course, FrozenBase, base_for, make_loss
+from ..losses.pair_losses import Hinge, LeastSquares, PairLoss, cosines
+from ..losses.regularized import Draws, Regularized
+from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
+from ..processes import mean_of_rows, mean_over_processes
+from ..trainer import QuietTrainer, training_arguments
+from .course import CachedBase, Course, FrozenBase
+from .pair_batches import RANKING, PairCollator, PairTokens, batches_of, columns_of
 from .records import TrainingFailed
 from .settings import PairMethod, TrainConfig
-from ..settings import OfMatches
 
 
-@dataclass(frozen=True)
-class PairTokens:
-    """Labeled pairs as token ids; or relevant pairs, with what else is known to be relevant.
+THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"} # as sentence-transformers calls them
 
-    Then `relevance` is a scipy CSR matrix (queries, items), and `query` and `item` are the row and the column of each
-    pair in it. Or duplicates for a ranking loss: `asks` says what the texts of each row ask, and rows that share one of
-    these are never in one batch, where one would be a negative of the other; `negatives` are further columns. Or
-    matches of a user, which `ApartMatches` spreads over batches by their texts, `matches`.
+
+def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
+    "Import a loss or a regularizer of a user's own. Raise `ConfigError` for what is neither."
+    module, _, class_name = name.rpartition(".")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        own = getattr(importlib.import_module(module), class_name)
+    except Exception as e: # whatever somebody's module does while it is imported
+        raise ConfigError(f"methods: {name!r}: {type(e).__name__}: {e}") from None
+    if not (isinstance(own, type) and issubclass(own, (Regularizer, Changing, torch.nn.Module))):
+        raise ConfigError(f"methods: {name!r} is no class of a loss or a Regularizer")
+    return own
+
+
+def base_loss(
+    training: TrainConfig | None, # names it; None: least squares
+    model,                        # the SentenceTransformer that is trained
+) -> torch.nn.Module:
+    "Return the loss of a method before its regularizer: ours, a user's, or sentence-transformers' by its defaults."
+    kind = "mse" if training is None else training.loss
+    if kind == "hinge":
+        return Hinge(model, training.margin, training.hardest, training.temperature)
+    if kind == "mse":
+        return LeastSquares(model)
+    if "." in kind:
+        return own_class(kind)(model)
+    return getattr(losses, THEIRS.get(kind, kind))(model)
+
+
+class Twins(Intervening):
+    "Intervened pairs (X', Z), whose target is the label less what the base says the intervention took away."
+    needs_base = True
+    name = "itvaug"
+
+    def beside(self, batch):
+        x, _ = batch.texts_of(self)
+        return [self.changed(x)[0]]
+
+    def of_batch(self, batch):
+        x, z = batch.texts_of(self)
+        other, weight = self.changed(x)
+        cosine = cosines(x.encode(other), z.fx)
+        before = cosines(x.f0x, z.f0x)
+        after = cosines(x.at_base(other), z.f0x)
+        target = (batch.labels[x.rows].float() - (before - after)).clamp(0, 1)
+        return mean_of_rows((cosine - target) ** 2, weight)
+
+
+class ITVAug(Regularized):
+    "Least squares on the pairs and on their intervened twins (our reading of the paper's ITVAug); no lambda."
+    def __init__(self, model, base, draws=Draws, mask_share: float = .5, intervention: str = "mask"):
+        twins = Twins(mask_share=mask_share, intervention=intervention, columns=(0, 1))
+        super().__init__(model, LeastSquares(model), [twins], base, draws)
+
+    def weighted(self, batch, terms, raw): # one mean over all pairs, given and intervened
+        twins, = self.regularizers
+        _, weight = batch.texts_of(twins)[0].changed
+        count = mean_over_processes(weight.sum())
+        share = count / (len(weight) + count)
+        return {"base": (1 - share) * terms["base"], "itvaug": share * raw["itvaug"]}
+
+
+@dataclass
+class GOR(Regularizer):
+    """Spread of the texts of each column over the sphere.
+
+    As sentence-transformers' GlobalOrthogonalRegularizationLoss by its defaults: the squared mean of the cosines of
+    different texts, and what the mean of their squares has above 1/d.
     """
-    left: Tokens
-    right: Tokens
-    labels: torch.Tensor            # (n,) float in [0, 1]
-    relevance: object = None
-    query: np.ndarray | None = None # (n,)
-    item: np.ndarray | None = None  # (n,)
-    asks: np.ndarray | None = None  # (n, 1), of both texts of a duplicate; (n, 2) where there is a third column
-    negatives: tuple[Tokens, ...] = ()
-    matches: object = None          # a `datasets.Dataset`, its first two columns the left and the right texts
-    prompts: dict[str, int] = field(default_factory=dict) # column -> tokens at its head that are no words of a text
+    columns: int | tuple[int, ...] | str = field(default="all", kw_only=True)
 
-    @property
-    def columns(self) -> dict[str, Tokens]:
-        further = {f"negative{number}": tokens for number, tokens in enumerate(self.negatives)}
-        return {"left": self.left, "right": self.right, **further}
+    spread = losses.GlobalOrthogonalRegularizationLoss(None)
 
-    def __len__(self):
-        return len(self.labels)
-
-    def targets(self, rows): # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
-        if self.relevance is None:
-            return self.labels[rows]
-        of_queries = self.relevance[self.query[rows]]
-        relevant = of_queries[:, self.item[rows]]
-        return torch.from_numpy(relevant.toarray() > 0)
+    def term(self, text):
+        return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def pair_tokens(
-    model,
-    left: list[str], right: list[str], # queries and items, row by row
-    labels,                            # (n,) in [0, 1]
-    max_length: int | None = None,
-) -> PairTokens:
-    "Tokenize pairs."
-    labels = torch.from_numpy(np.asarray(labels, dtype=np.float32))
-    return PairTokens(tokenize(model, left, max_length), tokenize(model, right, max_length), labels)
+def regularizer_class(method: PairMethod): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
+    kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
+    if "." in method.regularizer:
+        return own_class(method.regularizer)
+    if method.regularizer != "none":
+        return (REGULARIZERS | {"gor": GOR})[method.regularizer]
+    return kinds[method.augmentation]
 
 
-def title_tokens(
-    model,
-    train,                          # a `titles.Titles`: `queries`, `items`, `relevance`, and `rows()`, one a pair
-    max_length: int | None = None,
-) -> PairTokens:
-    "Tokenize the relevant pairs of a set of titles."
-    query, item = train.rows().T
-    left = tokenize(model, train.queries, max_length)
-    right = tokenize(model, train.items, max_length)
-    relevance = {"relevance": train.relevance.tocsr(), "query": query, "item": item}
-    return PairTokens(left[query], right[item], torch.ones(len(query)), **relevance)
+def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
+    "Return the base encoder as a method uses it, for `make_loss`, or None if it does not or there is none."
+    kind = regularizer_class(method)
+    if base is None or kind is None or not kind.needs_base:
+        return None
+    if method.texts: # what is kept of them is kept with the texts
+        return base
+    if kind is L2SP: # it reads the weights; others embeddings that can be kept
+        return FrozenBase(base, dtype)
+    return CachedBase(base, columns, dtype)
 
 
-def ranking_tokens(
-    model,
-    columns: list[list[str]], # questions and duplicates, and perhaps texts that are none
-    asks: np.ndarray,         # as of `PairTokens`
-    max_length: int | None = None,
-) -> PairTokens:
-    "Tokenize duplicates for a ranking loss."
-    left, right, *negatives = [tokenize(model, texts, max_length) for texts in columns]
-    return PairTokens(left, right, torch.ones(len(asks)), asks=asks, negatives=tuple(negatives))
+def interventions_of(method: PairMethod) -> dict: # mask_share, intervention; empty for methods that intervene on nothing
+    return {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
 
 
-class Distinct(list):
-    "Questions of each row, in the form in which sentence-transformers' sampler looks for duplicates within a batch."
-    @property
-    def column_names(self) -> list[int]:
-        return list(self[0])
+def regularizer_of(
+    method: PairMethod,
+    texts: list[str] | None, # on which the encoder is regularized, of a method that says so
+    seed: int,               # draws these texts
+) -> Regularizer:
+    "Return the regularizer of a method with its lambda, `weight`."
+    settings = interventions_of(method)
+    if method.rows < 1:
+        settings["rows"] = method.rows
+    if method.texts:
+        settings |= {"texts": texts, "seed": seed}
+    kind = regularizer_class(method)
+    return kind(weight=method.weight, **settings)
 
 
-def _distinct(dataset, seed, asks, **settings):
-    "Make a sampler for the trainer; a checkpoint pickles the settings, so this is no function inside another."
-    rows = Distinct(dict(enumerate(row)) for row in asks.tolist())
-    return NoDuplicatesBatchSampler(rows, seed=seed, **settings)
-
-
-def _apart(dataset, matches, **settings):
-    return ApartMatches(matches, **settings)
-
-
-class ItemSampler(DefaultBatchSampler):
-    "Sampler that visits each item once per epoch, in a random one of the rows that contain it."
-    def __init__(self, dataset, batch_size, drop_last=False, valid_label_columns=(), generator=None, seed=0, *, item):
-        if generator is not None: # as `AuthorPairSampler`
-            seed = generator.initial_seed()
-        super().__init__(dataset, batch_size, drop_last, valid_label_columns, generator, seed)
-        self.item = item
-
-    def __iter__(self):
-        rng = np.random.default_rng([self.seed, self.epoch, 1])
-        rows = rng.permutation(len(self.item))
-        _, first = np.unique(self.item[rows], return_index=True)
-        rows = rng.permutation(rows[first])
-        for batch in np.split(rows, range(self.batch_size, len(rows), self.batch_size)):
-            yield batch.tolist()
-
-    def __len__(self):
-        return math.ceil(len(np.unique(self.item)) / self.batch_size)
-
-
-def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of the trainer
-    """Choose how rows come together in batches, in an order that the seed decides.
-
-    Of duplicates full batches in which no two rows ask the same, each epoch without another part of them; of a user's
-    matches as `ApartMatches`. Raise `ConfigError` for a batch larger than there are questions, `ValueError` for data
-    that a loss does not take.
-    """
-    has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
-    needs_parts = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
-    if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
-        needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
-        raise ValueError(f"loss {training.loss!r}: {needs}")
-    if pairs.matches is not None:
-        return {"batch_sampler": partial(_apart, matches=pairs.matches)}
-    if pairs.relevance is not None:
-        return {"batch_sampler": partial(ItemSampler, item=pairs.item)} if training.epoch_of == "items" else {}
-    if pairs.asks is None:
-        return {}
-    different = len(np.unique(pairs.asks[:, 0]))
-    if different < training.batch_size:
-        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
-    return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
-
-
-def rows_of(features: list[dict]) -> torch.Tensor:
-    "Return the rows of a batch."
-    return torch.tensor([feature["row"] for feature in features])
-
-
-class PairCollator(BaseDataCollator):
-    "Collator of sentence-transformers batches of already tokenized pairs."
-    def __init__(
-        self,
-        pairs: PairTokens,
-        flat: bool = False, # True: tokens as a static table itself reads them; losses of pairs do without
-    ):
-        super().__init__(preprocess_fn=None)
-        self.pairs = pairs
-        self.flat = flat
-
-    def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
-        rows = rows_of(features)
-        batch = {"label": self.pairs.targets(rows)}
-        for side, tokens in self.pairs.columns.items():
-            for name, value in to_features(tokens[rows], self.flat).items():
-                batch[f"{side}_{name}"] = value
-            if side in self.pairs.prompts:
-                batch[f"{side}_prompt_length"] = self.pairs.prompts[side]
-            batch[f"{side}_row"] = rows
-        return batch
-
-
-def columns_of(batch: dict) -> list[dict]:
-    "Return the columns of a batch, as losses take them."
-    columns = {}
-    for name, value in batch.items():
-        side, _, what = name.partition("_")
-        if what:
-            columns.setdefault(side, {})[what] = value
-    return list(columns.values())
+def make_loss(
+    method: PairMethod,
+    model,                               # the SentenceTransformer that is trained
+    base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
+    course: Course,                      # of the training
+    training: TrainConfig | None = None, # names the objective; default: least squares
+    texts: list[str] | None = None,      # as of `regularizer_of`
+    watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
+) -> torch.nn.Module:
+    "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."
+    kind = regularizer_class(method)
+    changes = kind is not None and issubclass(kind, Changing)
+    draws = partial(course.draws, model, changes)
+    loss = base_loss(training, model)
+    if kind is Twins and not isinstance(loss, LeastSquares):
+        why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
+        raise ConfigError(f"method {method.name!r}: {why}")
+    if kind is Twins:
+        loss = ITVAug(model, base, draws, **interventions_of(method))
+    elif changes:
+        loss = Regularized(model, loss, [kind(method.mask_share or method.weight)], draws=draws)
+    elif kind:
+        loss = Regularized(model, loss, [regularizer_of(method, texts, course.seed)], base, draws)
+    if isinstance(loss, Regularized) and not watch:
+        loss.watch = None
+    ahead = method.rows == 1 or is_static(model) # a table embeds all rows at once sooner than a few in every step
+    if method.mask_share is not None and kind.needs_base and ahead and isinstance(base, CachedBase):
+        course.prepare = partial(base.prepare, method.mask_share, method.intervention)
+    loss.register_forward_hook(course.note)
+    return loss
 
 
 class MatchingTrainer(QuietTrainer):

@@ -51,10 +51,10 @@ from debias_nb.measures import several
 from debias_nb.measures.prediction import range_at
 from debias_nb.measures.stats import WORDS
 from debias_nb.runs.settings import PairMethod
-from debias_nb.runs.matching import Course
+from debias_nb.runs.course import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
-from debias_nb.runs.training import PairCollator, columns_of
+from debias_nb.runs.pair_batches import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
 from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table, without_a_vector_for_the_unknown
 

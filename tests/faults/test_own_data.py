@@ -28,7 +28,7 @@ from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.commands.cli import app
 from debias_nb.runs.config import ExperimentConfig
-from debias_nb.runs.matching import Course
+from debias_nb.runs.course import Course
 from debias_nb.runs.schema import CHECKSUM, fingerprint
 
 torch.set_num_threads(1)

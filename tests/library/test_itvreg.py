@@ -13,7 +13,8 @@ from debias_nb.losses.batches import Regularizer
 from debias_nb.losses.regularized import Regularized
 from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
 from debias_nb.runs.settings import HingeTraining, INTERVENING, PairMethod, REGULARIZER_NAMES
-from debias_nb.runs.matching import CachedBase, Course, FrozenBase, make_loss
+from debias_nb.runs.course import CachedBase, Course, FrozenBase
+from debias_nb.runs.training import make_loss
 from made import bert, load, table
 
 LEFT = ["red kettle", "lamp", "old chair for a table", "small new kettle"] # nothing intervenes on the second one

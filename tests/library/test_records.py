@@ -26,7 +26,7 @@ from debias_nb.runs.settings import CorpusConfig, PairMethod, PairTraining
 from debias_nb.runs import origin, parquet as parquets
 from debias_nb.runs.publish import publish, unfounded
 from debias_nb.runs.records import Store, TrainingFailed, comparable, failed_record, latest, make_record
-from debias_nb.runs.records import run_or_load
+from debias_nb.runs.runner import run_or_load
 from debias_nb.runs.schema import RecordError, encode
 
 CONFIG = RunConfig(

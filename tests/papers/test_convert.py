@@ -16,7 +16,8 @@ import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
 from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
 from debias_nb.runs.config import load_experiment
-from debias_nb.runs.tasks import lacking, task_of
+from debias_nb.runs.runner import task_of
+from debias_nb.runs.tasks import lacking
 from dry import stand_in
 
 

@@ -72,7 +72,8 @@ def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_p
     "Not one thing after another."
     from debias_nb.papers.data.labeled_pairs import evaluation_pairs, training_pairs
     from debias_nb.runs.config import load_experiment
-    from debias_nb.runs.tasks import lacking, task_of
+    from debias_nb.runs.runner import task_of
+    from debias_nb.runs.tasks import lacking
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path))
     monkeypatch.setenv("DEBIAS_NB_DATA", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

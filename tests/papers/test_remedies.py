@@ -14,9 +14,9 @@ from debias_nb.data.worlds import Catalog
 from debias_nb.encoders.loading import load_encoder
 from debias_nb.losses.averaging import wise_ft
 from debias_nb.runs.settings import PairMethod, PairTraining
-from debias_nb.runs.matching import GOR
 from dry import stand_in
-from debias_nb.runs.training import fine_tune, ranking_tokens
+from debias_nb.runs.pair_batches import ranking_tokens
+from debias_nb.runs.training import GOR, fine_tune
 
 TINY = stand_in(EncoderConfig(name="minilm", kind="transformer"))
 STATIC = stand_in(EncoderConfig(name="potion-base-2M", kind="static"))

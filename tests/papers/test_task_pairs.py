@@ -19,7 +19,8 @@ from debias_nb.runs.settings import PairMethod, PairTraining, TextsConfig
 from debias_nb.papers.tasks import pairs, regularization_texts
 from debias_nb.papers.data import labeled_pairs
 from debias_nb.papers.data.labeled_pairs import LabeledPairs, at_balance, ranking_columns
-from debias_nb.runs.training import PairCollator, fine_tune, pair_tokens, ranking_tokens
+from debias_nb.runs.pair_batches import PairCollator, pair_tokens, ranking_tokens
+from debias_nb.runs.training import fine_tune
 
 # a, b and c ask the same; so do d and e
 PAIRS = QuestionPairs(

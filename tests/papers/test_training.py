@@ -20,11 +20,11 @@ from debias_nb.runs.settings import HingeTraining, PairMethod, PairTraining
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import encoder_fingerprint, single_thread, tokenize
 from debias_nb.encoders.interventions import choose
-from debias_nb.runs import matching
-from debias_nb.runs.matching import Course, FrozenBase, make_loss
+from debias_nb.runs import course
+from debias_nb.runs.course import Course, FrozenBase
+from debias_nb.runs.pair_batches import PairCollator, batches_of, pair_tokens, title_tokens
 from debias_nb.runs.records import Store, latest
-from debias_nb.runs.training import BestEpoch, PairCollator, batches_of, fine_tune, pair_tokens
-from debias_nb.runs.training import title_tokens
+from debias_nb.runs.training import BestEpoch, fine_tune, make_loss
 from made import STATIC, WORDS, bert, experiment, load, table
 
 FINETUNED = PairMethod(name="Finetuned")
@@ -195,7 +195,7 @@ def test_training_draws_the_same_whatever_the_batches(made, name, monkeypatch):
             assert drawn.setdefault((epoch, int(row)), places) == places
         return chosen, weight
 
-    for module in (matching, steps): # of the whole training set, and of a batch
+    for module in (course, steps): # of the whole training set, and of a batch
         monkeypatch.setattr(module, "choose", recorded)
     base = load(made[name])
     for size in (4, 7):

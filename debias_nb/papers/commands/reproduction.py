@@ -138,7 +138,8 @@ def run(
     if only is not None:
         return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
     from ...runs import runner
-    from ..notebooks import NARROWING, configuration_of, execute_notebook, runs_itself, template_path
+    from ...runs.config import NARROWING
+    from ..notebooks import configuration_of, execute_notebook, runs_itself, template_path
     from ..pages.execution import NotebookFailed, check_parameters
     from ..pages.frame import Results, RunsFailed, page
     from ..pages.places import executed_place
@@ -149,7 +150,7 @@ def run(
     values = check_parameters(template, parameters)
     is_own = runs_itself(template, values)
     narrowing = {key: values.get(key) for key in NARROWING}
-    experiment = runner.Experiment.of(configuration, full=values.get("full", not is_own), **narrowing)
+    experiment = runner.load(name, profile, full=values.get("full", not is_own), **narrowing)
     if dry_run:
         return _print_costs([experiment], profile, fresh)
     try:

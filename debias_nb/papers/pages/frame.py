@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...checks import UserError, check_injected, check_known, stoppable
 from ...files import project_root
-from ...runs.config import ExperimentConfig, Profile, configured, load_experiment, typed
+from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import results_of, run_of
 from ...runs.records import Records, Store, latest
@@ -132,9 +132,6 @@ def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     if completed < total:
         words += f" The configuration keeps {total:,} of them."
     return words
-
-
-NARROWING = ("seeds", "methods", "encoders", "weight") # parameters by which a study is not what its configuration says
 
 
 class RunsFailed(UserError, RuntimeError):

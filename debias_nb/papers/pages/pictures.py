@@ -4,7 +4,6 @@ import re
 from base64 import b64encode
 
 import seaborn as sns
-from IPython import get_ipython
 from IPython.display import SVG
 from PIL import Image
 from matplotlib import style
@@ -98,8 +97,5 @@ class Picture:
 
     def _repr_mimebundle_(self, include=None, exclude=None): # what it is shown as, and the metadata of that
         lines = SVG(svg(self.figure)).data # without the declaration of a file, as pages have it
-        data = {"image/svg+xml": lines, "text/plain": repr(self)}
-        shell = get_ipython()
-        if shell is None or "image/png" in shell.display_formatter.active_types: # pages are made without dots
-            data["image/png"] = b64encode(png(self.figure)).decode()
-        return data, {"alt": self.alt}
+        dots = b64encode(png(self.figure)).decode()
+        return {"image/svg+xml": lines, "image/png": dots, "text/plain": repr(self)}, {"alt": self.alt}

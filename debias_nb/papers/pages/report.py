@@ -56,8 +56,10 @@ def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
         if cell.cell_type == "markdown":
             outputs.append(Output("text/markdown", cell.source))
         for one in cell.get("outputs", ()):
-            is_printed_text = one.output_type == "stream"
-            outputs.append(Output("text/plain", one.text) if is_printed_text else richest_output(one.data, one.metadata.get("alt", "")))
+            if one.output_type == "stream":
+                outputs.append(Output("text/plain", one.text))
+            else:
+                outputs.append(richest_output(one.data, one.metadata.get("alt", "")))
     return [*outputs[:2], outputs[-1]] if is_summary else outputs
 
 

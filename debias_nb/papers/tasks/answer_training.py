@@ -31,7 +31,8 @@ from ...processes import refuse_several
 from ...runs.config import RunConfig
 from ..settings.answers import ScanConfig
 from ...runs.records import TrainingFailed
-from ...runs.training import BestEpoch, in_stretches, rows_of, train_with
+from ...runs.pair_batches import rows_of
+from ...runs.training import BestEpoch, in_stretches, train_with
 from ...losses.scan import Memory, learn_weights
 from ...losses.scan_effects import diagnose_weights, effective_size, oracle_weights, shuffle_within_classes
 from ...losses.scan_head import HEADS, ScanHead, joint_loss

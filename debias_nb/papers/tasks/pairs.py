@@ -28,9 +28,8 @@ from ...runs.settings import PairMethod
 from ..settings.pairs import PairsCorpus
 from ...runs.tasks import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens, vectors
 from .regularization_texts import unlabeled_texts
-from ...runs.matching import RANKING
-from ...runs.training import BestEpoch, PairTokens, curve_summary, fine_tune, gradient_norms
-from ...runs.training import pair_tokens, ranking_tokens
+from ...runs.pair_batches import RANKING, PairTokens, pair_tokens, ranking_tokens
+from ...runs.training import BestEpoch, curve_summary, fine_tune, gradient_norms
 
 
 FEWEST_APART = 300 # pairs of a part of a test that gets a score of its own

@@ -19,7 +19,7 @@ from ..data.labeled_pairs import planted_catalog, training_texts
 from ..worlds.planted_titles import catalog_titles, change_catalog_items, mix_catalog
 from ..data.title_splits import change_items, join_titles, mix_ticks, split_titles
 from ..data.titles import TitleTask, load_titles
-from ...runs.training import PairTokens, title_tokens
+from ...runs.pair_batches import PairTokens, title_tokens
 
 
 @lru_cache(maxsize=4)
