@@ -17,8 +17,7 @@ from ..encoders.tokens import single_thread
 from ..files import sha256_file, write_whole
 from ..runs.config import Profile, RunConfig
 from ..runs.origin import git_state, processor
-from ..runs.runner import absent, load, quiet, store_for
-from ..runs.tasks import task_of
+from ..runs.runner import absent, load, quiet, store_for, task_of
 
 COLUMNS = ["table", "profile", "run", "sha256", "cpu", "torch", "commit"]
 

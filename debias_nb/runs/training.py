@@ -72,7 +72,7 @@ class Twins(Intervening):
     needs_base = True
     name = "itvaug"
 
-    def beside(self, batch):
+    def extra_texts(self, batch):
         x, _ = batch.texts_of(self)
         return [self.changed(x)[0]]
 

@@ -19,9 +19,10 @@ from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.papers.tasks.answer_training import Weigher
 from debias_nb.papers.tasks.authors import author_loss
 from debias_nb.runs.config import load_experiment
-from debias_nb.runs.matching import Course, NamedDraws, base_for, interventions_of, make_loss, regularizer_class
+from debias_nb.runs.course import Course, NamedDraws
+from debias_nb.runs.pair_batches import PairCollator, columns_of, pair_tokens, title_tokens
 from debias_nb.runs.settings import HingeTraining, PairMethod, PairTraining
-from debias_nb.runs.training import PairCollator, columns_of, pair_tokens, title_tokens
+from debias_nb.runs.training import base_for, interventions_of, make_loss, regularizer_class
 
 METHODS = [method for paper in papers() for one in all_experiments(paper) for method in one.methods if method.trained]
 SEED, EPOCH = 5, 0
