@@ -22,7 +22,8 @@ from debias_nb.papers.pages.cells import COMPLETE
 from debias_nb.encoders.loading import encoder_cards
 from debias_nb.papers.pages.frame import Results, all_experiments, best_settings, papers
 from debias_nb.runs.runner import narrow
-from debias_nb.runs.tasks import lacking as lacking_of, task_of
+from debias_nb.runs.runner import task_of
+from debias_nb.runs.tasks import lacking as lacking_of
 from debias_nb.settings import EncoderConfig
 
 ROOT = project_root(Path(__file__).parent)
