@@ -377,13 +377,15 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
 
 
 def in_short(paper: str) -> str: # a sentence or two
-    "Name the settings in which runs on public data differ from print, and those in which even profile `paper` does."
+    "Count the settings in which runs on public data differ from print; name those that may change an answer, and those of profile `paper`."
     comparisons = [one for one in comparisons_of(paper) if is_printed(one)]
     names = dict.fromkeys(one.setting.name for one in comparisons)
     others = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing)
     unavoidable = {one.setting.name: one.setting.unmet for one in unmet(comparisons)}
-    avoidable = ", ".join(name for name in others if name not in unavoidable)
-    text = f"{len(others)} of the {len(names)} printed settings differ: {avoidable}."
+    matter = dict.fromkeys(one.setting.name for one in comparisons if "small" in one.differing and one.setting.matters)
+    text = f"{len(others)} of the {len(names)} printed settings differ"
+    avoidable = ", ".join(name for name in matter if name not in unavoidable)
+    text += f"; these may change an answer: {avoidable}." if avoidable else "."
     if unavoidable:
         reasons = "; ".join(f"{name} ({why})" for name, why in unavoidable.items())
         text += f" These differ at the paper's own scale as well: {reasons}."
