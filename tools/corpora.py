@@ -77,7 +77,7 @@ def convert_forum(source: Source, folder: Path) -> dict[str, float]: # -> counts
         id, title, *_ = without_end(line).split("\t")
         title = " ".join(title.split())
         if titles.setdefault(id, title) != title:
-            raise ValueError(f"the question {id!r} stands twice, with other titles")
+            raise ValueError(f"the question {id!r} occurs twice, with other titles")
 
     def read_pair(_, line):
         left, right, *_ = line.split()

@@ -380,13 +380,15 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
 
 
 def in_short(paper: str) -> str: # a sentence or two
-    "Name the settings in which runs on public data differ from print, and those in which even profile `paper` does."
-    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(comparison)]
+    "Count the settings in which runs on public data differ from print; name those that may change an answer, and those of profile `paper`."
+    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(one)]
     names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
     deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)
     unavoidable = {comparison.setting.name: comparison.setting.unmet for comparison in unmet(comparisons)}
-    avoidable = ", ".join(name for name in deviating if name not in unavoidable)
-    text = f"{len(deviating)} of the {len(names)} printed settings differ: {avoidable}."
+    matter = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing and comparison.setting.matters)
+    text = f"{len(deviating)} of the {len(names)} printed settings differ"
+    avoidable = ", ".join(name for name in matter if name not in unavoidable)
+    text += f"; these may change an answer: {avoidable}." if avoidable else "."
     if unavoidable:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in unavoidable.items())
         text += f" These differ at the paper's own scale as well: {reasons}."

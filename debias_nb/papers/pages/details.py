@@ -150,7 +150,7 @@ def small_tests(records: list[dict], test: str) -> dict[str, int]: # records: of
 def degenerate_tests(records: list[dict], test: str) -> str: # as `small_tests`; empty where there is none
     "Say which tests of authors mean little, and why."
     return " ".join(
-        f"The test of {corpus} is degenerate: with {count} queries, one query is {100 / count:.1f} points of R@8."
+        f"The test of {corpus} is degenerate: one of its {count} queries is {100 / count:.1f} points."
         for corpus, count in small_tests(records, test).items())
 
 
