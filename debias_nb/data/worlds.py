@@ -127,7 +127,8 @@ def write_titles(
     brand_said = rng.random(len(types)) < named
     columns = (words, is_included, order, brand_said, types, values, brands, lexicon.accessory[types])
     titles = []
-    for title_words, says, places, has_brand, type_, values_, brand, accessory in zip(*(column.tolist() for column in columns)):
+    rows = zip(*(column.tolist() for column in columns))
+    for title_words, says, places, has_brand, type_, values_, brand, accessory in rows:
         parts = [(title_words[j], ROLES[j], j < 3) for j in places if says[j]] # word, role, whether it is causal
         if has_brand:
             parts.insert(0, (lexicon.brands[brand], "brand", accessory))

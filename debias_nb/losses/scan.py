@@ -160,8 +160,14 @@ LEARNERS = {
     "released": Learner(
         weights=lambda theta, member: softmax_weights(theta),
         objective=lambda loss, w, uniform, penalty: released_objective(loss, w, penalty),
-        optimizer=partial(torch.optim.SGD, momentum=.9), joint=True, redraws=True),
-    "fixed": Learner(weights_in_classes, own_objective, torch.optim.Adam, slope=own_slope),
+        optimizer=partial(torch.optim.SGD, momentum=.9),
+        joint=True,
+        redraws=True),
+    "fixed": Learner(
+        weights=weights_in_classes,
+        objective=own_objective,
+        optimizer=torch.optim.Adam,
+        slope=own_slope),
 }
 
 # %% ../../nbs/losses/scan.ipynb #cccb7865

@@ -52,7 +52,7 @@ def dependence(sigma): # (..., d, d) -> scalar, >= 0
     return sigma.square().triu(1).sum() # Eq. 8
 
 # %% ../../nbs/losses/scan_weights.ipynb #03667466
-def with_memory(batch, memory): # (n, ...) and (N, ...), features or weights -> (n + N, ...); the order makes no difference
+def with_memory(batch, memory): # (n, ...) and (N, ...), features or weights -> (n + N, ...); the order is irrelevant
     "Put the memory's features, or weights, behind those of the batch."
     return torch.cat([batch, memory]) # Eq. 2
 

@@ -261,7 +261,8 @@ def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, 
     # papers side by side, the largest one here; the books speak of all of them
     largest, *smaller_groups = sorted(groups, key=len, reverse=True)
     pool = Parallel(min(cpu_count(), len(smaller_groups)), return_as="generator") # which begins at once
-    elsewhere = pool(delayed(_write_some)(group, folder, Results(fresh, is_page=True), root, keep) for group in smaller_groups)
+    write = delayed(_write_some)
+    elsewhere = pool(write(group, folder, Results(fresh, is_page=True), root, keep) for group in smaller_groups)
     paths = _write_some(largest, folder, results, root, keep)
     return [*paths, *chain(*elsewhere), *_write_some(list(BOOKS), folder, results, root, keep)]
 

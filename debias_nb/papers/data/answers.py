@@ -210,14 +210,21 @@ def _part_files(pattern):
 _TRIPLE = ("question", "answer", "label")
 SOURCES = {
     "wikiqa": _Source(
-        _part_files("WikiQA-{}.tsv.gz"), ("question_id", "question", "-", "-", "-", "answer", "label"), header=True,
+        files=_part_files("WikiQA-{}.tsv.gz"),
+        columns=("question_id", "question", "-", "-", "-", "answer", "label"),
+        header=True,
         drops={"train": (True, False), "dev": (True, True), "test": (True, True)},
         paper={"train": (873, 8672), "dev": (122, 1126), "test": (237, 2341)}),
     "selqa": _Source(
-        _part_files("selqa-ass-{}.tsv"), _TRIPLE, group_by="run",
+        files=_part_files("selqa-ass-{}.tsv"),
+        columns=_TRIPLE,
+        group_by="run",
         paper={"train": (5529, 66438), "dev": (785, 9377), "test": (1590, 19435)}),
     "antique": _Source(
-        _part_files("scan-{}.tsv"), (*_TRIPLE, "grade"), quoting=True, group_by="text",
+        files=_part_files("scan-{}.tsv"),
+        columns=(*_TRIPLE, "grade"),
+        quoting=True,
+        group_by="text",
         queries={"train": "antique-train-queries.txt", "dev": "antique-train-queries.txt", "test": "antique-test-queries.txt"},
         paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)}),
     "asnq": _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run"),

@@ -228,7 +228,7 @@ def sources() -> dict[str, Source]:
 
 
 def source(label: str, name: str, kind: str, extra_names: tuple[str, ...] = ()) -> Source:
-    "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `others` among the names."
+    "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `extra_names` among the names."
     by_name = {key: source for key, source in sources().items() if getattr(source, kind)}
     check_known(label, name, (*by_name, *extra_names), ConfigError)
     return by_name[name]

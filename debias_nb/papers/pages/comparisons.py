@@ -303,7 +303,8 @@ class Evidence:
         curves = []
         for column in (gain, cell.column):
             cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
-            steps = sorted((step for step in cells_by_method.values() if step.family == cell.family), key=attrgetter("strength"))
+            steps = [step for step in cells_by_method.values() if step.family == cell.family]
+            steps = sorted(steps, key=attrgetter("strength"))
             base, *sides = [
                 side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction") for step in (cells_by_method["Base"], *steps)]
             values = np.array([[run.value for run in side] for side in sides]) - base[0].value

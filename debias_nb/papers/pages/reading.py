@@ -27,7 +27,8 @@ def found_here(
 ) -> str:
     "Say what the records of a table find of a method: differences in points, and the answer."
     against = [against] if isinstance(against, str) else against
-    rows = pd.concat([differences_of(Results(), experiment, table, reference, method=method, **filters) for reference in against])
+    parts = [differences_of(Results(), experiment, table, reference, method=method, **filters) for reference in against]
+    rows = pd.concat(parts)
     name = method if isinstance(method, str) else method[0]
     verdict = answer(rows, name, yes="better").partition(":")[0]
     return f"{from_to(in_points(rows).difference)} points. Better? {verdict}."

@@ -376,7 +376,8 @@ def provenance(study: Study) -> str:
     name = study.experiment.name
     environments = [record["environment"] for record in records]
     devices = (f"{record['device']} {record['dtype']}" for record in records)
-    machines = ", ".join(filter(None, [_each_once(devices), _each_once(environment.get("cpu") for environment in environments)]))
+    processors = (environment.get("cpu") for environment in environments)
+    machines = ", ".join(filter(None, [_each_once(devices), _each_once(processors)]))
     packages = {part for environment in environments for part in environment["packages"].items()}
     versions = _each_once(f"{package} {version}" for package, version in packages if package in VERSIONS)
     modified = sum(not is_clean(record) for record in records)
