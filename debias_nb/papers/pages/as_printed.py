@@ -381,7 +381,7 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
 
 def in_short(paper: str) -> str: # a sentence or two
     "Count the settings in which runs on public data differ from print; name those that may change an answer, and those of profile `paper`."
-    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(one)]
+    comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(comparison)]
     names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
     deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)
     unavoidable = {comparison.setting.name: comparison.setting.unmet for comparison in unmet(comparisons)}
