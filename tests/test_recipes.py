@@ -175,9 +175,10 @@ def add_claim(project: Path) -> None:
 
 
 def add_measure(project: Path) -> None:
-    function, names = blocks("Add a measure")
+    function, title, names = blocks("Add a measure")
     insert_below(project / function.files[0], "\ndef ", function.text)
-    change_file(project / names.files[0], names.text)
+    for block in (title, names):
+        change_file(project / block.files[0], block.text)
 
 
 def add_format(project: Path) -> None:

@@ -416,9 +416,10 @@ def mixed_scorer(
     tuned: Scorer,
     share: float, # alpha, of the tuned weights, in [0, 1]
 ) -> Scorer:
-    """Make a model with weights between two; it reads texts by the tokenizer object of the tuned one.
+    """Make a model with weights between two; static ones share the tokenizer of the tuned one.
 
     Raises `ValueError` for a share outside [0, 1] or models of different make."""
     model = wise_ft(base.model, tuned.model, share)
-    model.tokenizer = tuned.model.tokenizer # a copy takes as much memory as a static table
+    if tuned.kind == "static":
+        model.tokenizer = tuned.model.tokenizer # a copy takes more memory than the table
     return replace(tuned, name=f"{share:g} of {tuned.name}", model=model, source=None)
