@@ -195,7 +195,7 @@ def test_printed_numbers_to_calculate_with():
             paper("table2", **names)
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
     facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
-    assert printed_verdict(facts) == "holds in 1 of 2" and describe(facts, False).startswith("unseen: ")
+    assert printed_verdict(facts) == "holds in 1 of 2" and describe(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):
         fact("x", 1., "==")
 

@@ -297,6 +297,7 @@ def test_a_path_along_strength_has_intervals(here):
 SHOWN = {f"{path.parent.name}/{path.stem}": path for path in [ROOT / "reports/CLAIMS.md", *sorted((ROOT / "reports").glob("*/claims.md"))]}
 PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| topics)?(?: \((?:no|\d+ of \d+)\))?")
 NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
+SUM = "sum of "
 
 
 def beside_of(page):
@@ -309,10 +310,15 @@ def beside_of(page):
 
 def mismatch(printed, ours, values=()): # values: as `printed_differences`
     "Say where a printed number is no named difference, or one of another direction than ours, or of other names than it is made of."
-    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours]
+    sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
+    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours and not part.startswith(SUM)]
     firsts, others = {pair["a"] for pair in own}, {pair["b"] for pair in own}
     for part in printed.split("; "):
         match = PRINTED_PART.fullmatch(part)
+        if match and match["name"].startswith(SUM): # of two differences, which has one name here and there
+            if sums and match["name"] not in sums or match["unit"]:
+                return f"{part}: another sum, or unit"
+            continue
         pair = match and re.fullmatch(NAMES, match["name"])
         if not pair:
             return f"{part}: no difference is named"
@@ -363,6 +369,8 @@ def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
     ("Finetuned / Base: +1.94", "Finetuned − Base: +3.4", "Finetuned / Base: +1.94: another unit"),
     ("topics on Reddit − topics on Amazon: 1,196 topics", "", ""),
     ("ITVReg − Finetuned: +9.99", "", "ITVReg − Finetuned: +9.99: not what the two differ by"),
+    ("sum of gains: +1.00", "sum of gains: +2.2 to +2.9", ""),
+    ("sum of losses: +1.00", "sum of gains: +2.2 to +2.9", "sum of losses: +1.00: another sum, or unit"),
 ])
 def test_a_printed_number_of_another_meaning_is_seen(printed, ours, wrong):
     assert mismatch(printed, ours, {("ITVReg", "Finetuned", "−"): {1.06, 1.22}}) == wrong
