@@ -32,7 +32,7 @@ def depends_on_processor(record: dict) -> bool:
     encoder = run.encoder
     if encoder.dtype == "fp64":
         return False
-    return bool(run.training or encoder.pretrain or encoder.name == "learned")
+    return bool(run.training) or not encoder.has_files
 
 
 @cache

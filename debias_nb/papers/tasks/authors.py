@@ -457,7 +457,7 @@ class AuthorsTask(Task): # its models are functions: part of the split -> rows
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         counts_alone = run.method.authors is not None or run.evaluate == ("counts",)
-        if run.encoder.name != "learned" and (run.method.trained or not counts_alone):
+        if run.method.trained or not counts_alone:
             yield encoder_files, run.encoder
         yield author_split, run.data
 
