@@ -157,7 +157,7 @@ class BlockConfig(Settings):
         sources = [corpus.drawn for corpus in self.corpora]
         yield self.redraw and any(getattr(corpus, "share", 1) == 1 for corpus in self.corpora), "`redraw` belongs to corpora with a `share`"
         yield self.worlds and not all(sources), "`worlds` belongs to planted corpora and to random splits"
-        twice = any(1 <= one.seed <= self.worlds for one in sources if one)
+        twice = any(1 <= source.seed <= self.worlds for source in sources if source)
         yield twice, "`worlds` counts a world that the block has already"
 
     @property
@@ -219,7 +219,7 @@ class ExperimentConfig(Strict):
 
     def by_name(self, kind: str) -> dict[str, EncoderConfig | MethodConfig]: # kind: `encoders` or `methods`
         "Return all encoders or methods by their names in tables."
-        return {one.display: one for one in getattr(self, kind)}
+        return {part.display: part for part in getattr(self, kind)}
 
     @field_validator("methods")
     @classmethod
@@ -256,17 +256,17 @@ class ExperimentConfig(Strict):
         grid = itertools.product(block.encoders, block.corpora, block.methods, block.trainings, block.seeds)
         for encoder, corpus, name, training, seed in grid:
             method = methods[name]
-            own = {}
+            fields = {}
             if block.redraw and method.trained:
                 corpus = corpus.model_copy(update={"share_seed": seed})
             if method.trained:
-                own = {"corpus": corpus, "training": training, "seed": seed}
+                fields = {"corpus": corpus, "training": training, "seed": seed}
             elif corpus.task != PAIRS or "known texts" in block.measure:
-                own = {"eval_corpus": corpus}
+                fields = {"eval_corpus": corpus}
             run = RunConfig(
                 paper=self.paper, experiment=block.of or self.experiment, profile=self.profile,
                 encoder=encoders[encoder], method=method, evaluate=block.evaluate, eval_world=corpus.world,
-                measure=block.measure, **own)
+                measure=block.measure, **fields)
             if run.id in runs:
                 continue
             runs[run.id] = run

@@ -62,8 +62,8 @@ class CachedBase(FrozenBase):
             return
         name = (seed, epoch, np.arange(len(self.left)))
         selection, _ = choose(self.left, share, *name)
-        others = intervene(self.model, self.left, selection, kind, *name)
-        self.changed = self.embed(others)
+        intervened = intervene(self.model, self.left, selection, kind, *name)
+        self.changed = self.embed(intervened)
         self.kept = (share, kind, seed, epoch)
 
     def __call__(self, text, tokens):

@@ -24,8 +24,8 @@ CODE = ("debias_nb", ":(glob)experiments/**/*.yaml", "pyproject.toml", "requirem
 def git(root: Path, *args: str) -> str:
     "Return the output of git in a folder, even inside a git hook. Raise `OSError` or `SubprocessError` if it fails."
     command = ["git", "--no-optional-locks", "-C", str(root), *args]
-    outside = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
-    process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=outside)
+    variables = {name: os.environ[name] for name in os.environ.keys() - GIT_VARIABLES}
+    process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, env=variables)
     return process.stdout.strip()
 
 

@@ -46,8 +46,8 @@ class PairTokens:
 
     @property
     def columns(self) -> dict[str, Tokens]:
-        further = {f"negative{number}": tokens for number, tokens in enumerate(self.negatives)}
-        return {"left": self.left, "right": self.right, **further}
+        negatives = {f"negative{number}": tokens for number, tokens in enumerate(self.negatives)}
+        return {"left": self.left, "right": self.right, **negatives}
 
     def __len__(self):
         return len(self.labels)
@@ -140,7 +140,7 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     that a loss does not take.
     """
     has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
-    needs_parts = [training.loss in those for those in (("hinge",), RANKING, get_args(OfMatches))]
+    needs_parts = [training.loss in kinds for kinds in (("hinge",), RANKING, get_args(OfMatches))]
     if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
         needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
         raise ValueError(f"loss {training.loss!r}: {needs}")
@@ -188,7 +188,7 @@ def columns_of(batch: dict) -> list[dict]:
     "Return the columns of a batch, as losses take them."
     columns = {}
     for name, value in batch.items():
-        side, _, what = name.partition("_")
-        if what:
-            columns.setdefault(side, {})[what] = value
+        side, _, part = name.partition("_")
+        if part:
+            columns.setdefault(side, {})[part] = value
     return list(columns.values())

@@ -52,8 +52,8 @@ def made_by(record: dict) -> Made:
 
 def alike(origins: list[Made]) -> bool:
     "Return whether records can be pairs: made with the same versions, and on one processor where it matters."
-    processors = {one.processor for one in origins if one.processor}
-    versions = {one.versions for one in origins}
+    processors = {origin.processor for origin in origins if origin.processor}
+    versions = {origin.versions for origin in origins}
     return len(processors) <= 1 and len(versions) == 1
 
 
@@ -125,10 +125,10 @@ Side = list[Run] # of one method on one test
 def _resamples(runs: list[Run]) -> list | None:
     "Return values on resamples if all runs have them, cut to those that all have: the first ones are the same."
     replicates = [run.resampled for run in runs]
-    if any(one is None for one in replicates):
+    if any(values is None for values in replicates):
         return None
     common = min(map(len, replicates))
-    return [one[:common] for one in replicates]
+    return [values[:common] for values in replicates]
 
 
 def by_world(values, worlds: list) -> np.ndarray: # (runs,) -> (worlds,)
@@ -184,9 +184,9 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
         runs = [runs_by_key.get((world, seed), runs_by_key.get((world, None))) for runs_by_key in by_key]
         if None in runs:
             continue
-        if not all(one.clean for one in runs):
+        if not all(item.clean for item in runs):
             left_out[world, seed] = "made from a tree with uncommitted changes"
-        elif not alike([one.made for one in runs]):
+        elif not alike([item.made for item in runs]):
             left_out[world, seed] = "made on unlike processors or with unlike versions"
         else:
             pairs[world, seed] = runs
@@ -238,9 +238,9 @@ def _combine(of_sides: list) -> np.ndarray: # of each side a row a run
     return sum(sign * np.asarray(values, float) for sign, values in zip((1, -1, -1, 1), of_sides))
 
 
-def scaled(d: Paired, by: float) -> Paired: # by: above 0
+def scaled(d: Paired, factor: float) -> Paired: # factor: above 0
     "Convert a difference to another unit."
-    lengths = {name: by * getattr(d, name) for name in ("difference", "low", "high", "error", "items_error")}
+    lengths = {name: factor * getattr(d, name) for name in ("difference", "low", "high", "error", "items_error")}
     return replace(d, **lengths)
 
 

@@ -43,7 +43,7 @@ def published(
         extra = {key: value for key, value in record["extra"].items() if key != "questions"}
         return record | {"replicates": {}, "extra": extra}
     replicates = {
-        test: {metric: values[:resamples] for metric, values in own.items()} for test, own in record["replicates"].items()}
+        test: {metric: values[:resamples] for metric, values in by_metric.items()} for test, by_metric in record["replicates"].items()}
     return record | {"replicates": replicates}
 
 
@@ -77,12 +77,12 @@ def published_columns(path: Path, names: list[str]) -> dict[str, list]: # column
     check_regular(path, RecordError)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            about = file.metadata.metadata or {}
+            metadata = file.metadata.metadata or {}
             kinds = {field.name: str(field.type).replace("double", "float64") for field in file.schema_arrow}
             values = file.read([name for name in names if name in kinds]).to_pydict()
     except Exception as e: # whatever reading makes of damage
         raise RecordError(f"{path}: damaged, or no Parquet file ({str(e).partition(chr(10))[0]})") from None
-    if not METADATA.fullmatch(about.get(MARK, b"")):
+    if not METADATA.fullmatch(metadata.get(MARK, b"")):
         raise RecordError(f"{path}: another program, or another version of debias-nb, has written it")
     if kinds != COLUMNS:
         odd = sorted(name for name in COLUMNS.keys() | kinds.keys() if COLUMNS.get(name) != kinds.get(name))

@@ -42,15 +42,15 @@ def publish(
         record = source.find(run)
         if not record:
             continue
-        there = target.find(run)
-        if there and comparable(published(there)) == comparable(published(record)):
+        earlier = target.find(run)
+        if earlier and comparable(published(earlier)) == comparable(published(record)):
             present.append(run.id)
             continue
         records.append(record)
-        why = unknown_code(record["environment"], commits) if commits is not None else ""
-        if why:
-            wrong.append(f"{run.id}: its records {why}; commit, and run it again with --fresh")
-        elif there and not replace:
+        reason = unknown_code(record["environment"], commits) if commits is not None else ""
+        if reason:
+            wrong.append(f"{run.id}: its records {reason}; commit, and run it again with --fresh")
+        elif earlier and not replace:
             wrong.append(f"{run.id}: another record is there; --replace takes this one")
     if wrong:
         raise RecordError("\n".join([f"{name} at {profile}: nothing is published", *wrong]))
@@ -108,11 +108,11 @@ def unfounded(
         for run, start, seconds, environment in zip(*map(columns.get, names)):
             origin = json.loads(environment)
             commit = origin["commit"]
-            why = unknown_code(origin, commits)
-            if not why and run not in announced_runs(commit, f"{path.parent.name}/{path.stem}", root):
-                why = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
-            if not why:
-                why = _too_early(start, seconds, commit, commits[commit])
-            wrong[why] += 1
-        problems += [f"{path}: {count} records {why}" for why, count in wrong.items() if why]
+            reason = unknown_code(origin, commits)
+            if not reason and run not in announced_runs(commit, f"{path.parent.name}/{path.stem}", root):
+                reason = f"are of runs that the configuration did not name at their commit, {commit[:8]}"
+            if not reason:
+                reason = _too_early(start, seconds, commit, commits[commit])
+            wrong[reason] += 1
+        problems += [f"{path}: {count} records {reason}" for reason, count in wrong.items() if reason]
     return problems

@@ -78,9 +78,9 @@ def make_record(
 ) -> dict: # as it will be read back
     "Return the record of a finished run. It is validated when it is written."
     short_replicates = {}
-    for test, own in (replicates or {}).items(): # there are thousands, and they only serve intervals
+    for test, by_metric in (replicates or {}).items(): # there are thousands, and they only serve intervals
         short_replicates[test] = {
-            metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in own.items()}
+            metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in by_metric.items()}
     return _make(config, "finished", start, {
         "metrics": metrics, "replicates": short_replicates, "data": data, "encoder": encoder, "curve": curve,
         "device": device, "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
@@ -173,8 +173,8 @@ class Store:
         "Describe published files that have changed since they were published."
         hashes = self.hashes()
         files = filter(Path.is_file, self.folder.glob("*/*.parquet"))
-        there = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}
-        odd = sorted(name for name in hashes | there if hashes.get(name) != there.get(name))
+        present = {path.relative_to(self.folder).as_posix(): sha256_file(path) for path in files}
+        odd = sorted(name for name in hashes | present if hashes.get(name) != present.get(name))
         return [f"{self.folder / name}: not the file that was published, whose hash stands in {HASHES}" for name in odd]
 
     def _read(self, path: Path) -> dict:

@@ -170,13 +170,13 @@ def _plan(
         if is_complete or record and not (task or task_of(run)).is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
-        why = absent(run, task)
-        if not why:
+        reason = absent(run, task)
+        if not reason:
             todo.append((run, fresh or record is not None))
         elif record:
             out.records[run.id] = record
         else:
-            out.missing[run.id] = why
+            out.missing[run.id] = reason
     return todo
 
 
@@ -221,8 +221,8 @@ def _parallel(todo: list[tuple], workers: int | None):
         return
     workers = min(workers or cores(), len(todo))
     if workers == 1:
-        for what in todo:
-            yield _work(*what, os.getpid())
+        for job in todo:
+            yield _work(*job, os.getpid())
         return
     from joblib import Parallel, delayed, parallel_config
     from ..processes import take_gpu
@@ -233,15 +233,15 @@ def _parallel(todo: list[tuple], workers: int | None):
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, initializer=take_gpu):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
             # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             try:
-                results = pool(delayed(_work)(*what, os.getpid()) for what in todo)
+                results = pool(delayed(_work)(*job, os.getpid()) for job in todo)
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             yield from results
     except BrokenProcessPool:
-        why = "a worker process was ended from outside, as a system does that runs out of memory"
-        raise WorkerLost(f"{why}; finished runs are kept, and the same command goes on from there") from None
+        reason = "a worker process was ended from outside, as a system does that runs out of memory"
+        raise WorkerLost(f"{reason}; finished runs are kept, and the same command goes on from there") from None
 
 
 def cores() -> int: # processes that work side by side: one on each GPU
@@ -281,7 +281,7 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    methods_asked = experiment.methods if weight is None else tuple(one.with_weight(weight) for one in experiment.methods)
+    methods_asked = experiment.methods if weight is None else tuple(method.with_weight(weight) for method in experiment.methods)
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 
@@ -348,10 +348,10 @@ def run(
     """
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
-        for one in experiment.runs:
-            is_own = fresh or one.profile == "planted" or one.id in experiment.further_ids
-            (own_runs if is_own else kept_runs)[one.id] = one
+        for config in experiment.runs:
+            is_own = fresh or config.profile == "planted" or config.id in experiment.further_ids
+            (own_runs if is_own else kept_runs)[config.id] = config
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
     kept = run_all(list(kept_runs.values()), store_for(profile), workers=workers)
-    own = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
-    return Outcome(kept.records | own.records, kept.missing | own.missing, kept.failed | own.failed, kept.trained + own.trained)
+    outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
+    return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed, kept.trained + outcome.trained)

@@ -81,10 +81,10 @@ class Task:
         "Test on all evaluation sets, the tuned encoder and, as `iid@0.5`, those between base and tuned (WiSE-FT)."
         results = self._test(model, run)
         for alpha in run.method.mixing_weights:
-            between = self._test(self.between(model, run, alpha), run)
+            interpolated = self._test(self.between(model, run, alpha), run)
             for kind in ("metrics", "replicates", "extra"):
-                own = getattr(between, kind).items()
-                getattr(results, kind).update({f"{name}@{alpha:g}": value for name, value in own})
+                entries = getattr(interpolated, kind).items()
+                getattr(results, kind).update({f"{name}@{alpha:g}": value for name, value in entries})
         return results
 
     def between(self, model, run: RunConfig, alpha: float):
@@ -157,7 +157,7 @@ def shares_of(
     counts: np.ndarray, # (n,) of `known_texts`
 ) -> dict: # `KNOWN`, in [0, 1]
     "Return the fractions of test items with no, one and two texts that also occur in training."
-    return {what: float((counts == count).mean()) for count, what in enumerate(KNOWN)}
+    return {kind: float((counts == count).mean()) for count, kind in enumerate(KNOWN)}
 
 
 def overlap_shares(
@@ -171,8 +171,8 @@ def overlap_shares(
 def random_parts(n: int, share: float, seed: list[int]) -> tuple[np.ndarray, np.ndarray]: # ascending positions
     "Divide n rows at random into a fraction and the others."
     order = np.random.default_rng(seed).permutation(n)
-    sample, others = np.split(order, [round(share * n)])
-    return np.sort(sample), np.sort(others)
+    sample, remainder = np.split(order, [round(share * n)])
+    return np.sort(sample), np.sort(remainder)
 
 
 @lru_cache(maxsize=None)

@@ -44,12 +44,12 @@ def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or 
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        own = getattr(importlib.import_module(module), class_name)
+        value = getattr(importlib.import_module(module), class_name)
     except Exception as e: # whatever somebody's module does while it is imported
         raise ConfigError(f"methods: {name!r}: {type(e).__name__}: {e}") from None
-    if not (isinstance(own, type) and issubclass(own, (Regularizer, Changing, torch.nn.Module))):
+    if not (isinstance(value, type) and issubclass(value, (Regularizer, Changing, torch.nn.Module))):
         raise ConfigError(f"methods: {name!r} is no class of a loss or a Regularizer")
-    return own
+    return value
 
 
 def base_loss(
@@ -78,11 +78,11 @@ class Twins(Intervening):
 
     def of_batch(self, batch):
         x, z = batch.texts_of(self)
-        other, weight = self.changed(x)
-        cosine = cosines(x.encode(other), z.fx)
-        before = cosines(x.f0x, z.f0x)
-        after = cosines(x.at_base(other), z.f0x)
-        target = (batch.labels[x.rows].float() - (before - after)).clamp(0, 1)
+        twin, weight = self.changed(x)
+        cosine = cosines(x.encode(twin), z.fx)
+        given_cosine = cosines(x.f0x, z.f0x)
+        twin_cosine = cosines(x.at_base(twin), z.f0x)
+        target = (batch.labels[x.rows].float() - (given_cosine - twin_cosine)).clamp(0, 1)
         return mean_of_rows((cosine - target) ** 2, weight)
 
 
@@ -170,8 +170,8 @@ def make_loss(
     draws = partial(course.draws, model, changes)
     loss = base_loss(training, model)
     if kind is Twins and not isinstance(loss, LeastSquares):
-        why = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
-        raise ConfigError(f"method {method.name!r}: {why}")
+        reason = f"ITVAug changes the labels of least squares, and the loss is {training.loss!r}"
+        raise ConfigError(f"method {method.name!r}: {reason}")
     if kind is Twins:
         loss = ITVAug(model, base, draws, **interventions_of(method))
     elif changes:
@@ -265,9 +265,9 @@ def fine_tune(
     watch: bool = False,      # as in `make_loss`
 ) -> Course: # with the history of its terms
     "Train `model` on `pairs`. Raise `TrainingFailed` if the loss is not finite."
-    further = batches_of(pairs, training)
+    settings = batches_of(pairs, training)
     if method.regularizer == "l2sp": # it trains all weights
-        further["ddp_find_unused_parameters"] = False
+        settings["ddp_find_unused_parameters"] = False
     course = Course(seed)
     loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training, texts, watch)
     inner = getattr(loss, "loss", loss)
@@ -275,7 +275,7 @@ def fine_tune(
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
     with trained_part(model, seed, method.frozen_layers, **adapters):
         train_with(
-            MatchingTrainer, model, {"row": range(len(pairs))}, PairCollator(pairs, flat), training, seed, dtype, further, loss=loss,
+            MatchingTrainer, model, {"row": range(len(pairs))}, PairCollator(pairs, flat), training, seed, dtype, settings, loss=loss,
             callbacks=[course, *callbacks])
     return course
 
@@ -370,6 +370,6 @@ def history_summary(
         out["B_min"] = numbers["B"].min()
         out["B_max"] = numbers["B"].max()
         if temperature is not None:
-            rest = 1 - out["B"]
-            out["teacher_temperature"] = temperature / rest if rest > 0 else math.inf
+            remainder = 1 - out["B"]
+            out["teacher_temperature"] = temperature / remainder if remainder > 0 else math.inf
     return {key: float(value) for key, value in out.items()}
