@@ -24,6 +24,7 @@ from debias_nb.trainer import QuietTrainer, training_arguments
 from debias_nb.processes import gather_rows
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
+from debias_nb.runs.pair_batches import pair_tokens
 from debias_nb.runs.settings import PairMethod, PairTraining
 from debias_nb.losses.scan_loss import SCAN
 from test_author_losses import AUTHORS, TEXTS
@@ -64,7 +65,7 @@ def pairs_of(model):
     dice = random.Random(1)
     left = [dice.choice(made.WORDS) if i < 10 else " ".join(dice.choices(made.WORDS, k=4)) for i in range(16)]
     right = [" ".join(dice.choices(made.WORDS, k=3)) for _ in left]
-    return companion.pair_tokens(model, left, right, [dice.random() for _ in left])
+    return pair_tokens(model, left, right, [dice.random() for _ in left])
 
 
 def fine_tuned(folder, method, size):
