@@ -15,7 +15,7 @@ from debias_nb.encoders.tokens import EncoderError
 from debias_nb.commands.cli import app
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.verdicts import read_ledger
-from harness import QUICK, make_project
+from harness import NOTEBOOK, QUICK, make_project
 
 
 def contents(folder) -> dict[str, bytes]: # of all files but locks
@@ -106,8 +106,8 @@ def cell(kind, source) -> dict:
 
 
 def claims_notebook() -> str:
-    shown = [cell("code", BEGIN), cell("markdown", "## A1\n\nA claim."), cell("code", CLAIM)]
-    return json.dumps({"cells": shown, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+    shown = [NOTEBOOK["cells"][0], cell("code", BEGIN), cell("markdown", "## A1\n\nA claim."), cell("code", CLAIM)]
+    return json.dumps(NOTEBOOK | {"cells": shown})
 
 
 @pytest.mark.parametrize("name", DAMAGED_CLAIMS)
