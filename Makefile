@@ -47,7 +47,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-leaves test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports test test-slow test-faults test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -109,12 +109,12 @@ test-slow: $(VENV)/.stamp | .cache ## run the tests that take long: kernels, whe
 test-faults: $(VENV)/.stamp | .cache ## kill runs, fill disks, damage files and cut off downloads
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses $(or $(WORKERS),auto) --dist worksteal
 
-# In clones of the project, each without one leaf: OPTIONS='-k page' narrows them.
-test-leaves: $(VENV)/.stamp | .cache ## test each leaf of the package, and the trunk, in a clone without the other leaf
-	for leaf in diagnosis papers; do \
-	    OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/leaves.py $$leaf \
-	    --numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS) || exit 1; \
-	done
+# In a clone of the project without the other leaf each: OPTIONS='-k page' narrows them.
+test-leaves: test-leaf-diagnosis test-leaf-papers ## test each leaf of the package, and the trunk, in a clone without the other leaf
+
+test-leaf-diagnosis test-leaf-papers: test-leaf-%: $(VENV)/.stamp | .cache
+	OMP_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(BIN)/python tools/leaves.py $* \
+	--numprocesses $(or $(WORKERS),auto) --dist loadfile --no-loadscope-reorder -p no:cacheprovider -m "not slow" $(OPTIONS)
 
 # The library's tests in an environment of their own, with no notebook stack. For each Python and for the lowest versions:
 #   make test-library LIBRARY_PYTHON=3.13
