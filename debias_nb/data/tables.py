@@ -181,7 +181,7 @@ def first_cells(path: Path) -> dict[str, list[str]]: # empty where no second row
         for _, row in islice(_rows_between(path, text[:FIRST_CHARACTERS], delimiter), FIRST_CELLS):
             rows.append(row)
     if len(text) > FIRST_CHARACTERS: # within a row
-        rows.pop()
+        rows = rows[:-1]
     header, *others = rows or [[]]
     columns = dict(zip(map(str.strip, header), map(list, zip(*others))))
     return columns if {len(columns)} == {*map(len, rows)} else {}

@@ -67,14 +67,14 @@ SPELLING = re.compile(r"\bregulariser:") # and spelled this setting otherwise
 @lru_cache(maxsize=None)
 def announced_runs(commit: str, place: str, root: Path) -> frozenset[str]:
     "Return the ids of the runs that an experiment's configuration named at a commit; none if there was no file."
-    text = None
     for folder in FOLDERS:
         with suppress(subprocess.CalledProcessError):
             text = git(root, "show", f"{commit}:{folder}/{place}.yaml")
-    if text is None:
+            break
+    else:
         return frozenset()
     text = SPELLING.sub("regularizer:", WORLDS.sub(r"worlds: \1", text))
-    settings = parse_yaml(text, f"experiments/{place}.yaml at {commit[:8]}")
+    settings = parse_yaml(text, f"{folder}/{place}.yaml at {commit[:8]}")
     of_runs = {name: settings[name] for name in ExperimentConfig.model_fields if name in settings and name != "tables"}
     return frozenset(run.id for run in ExperimentConfig.model_validate(of_runs).runs())
 

@@ -16,6 +16,7 @@ from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml
 from debias_nb.data.registry import DataError
 from debias_nb.data.sentences import GENERAL_TEXTS
+from debias_nb.data.tables import FIRST_CHARACTERS
 from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.compare import compare
 from debias_nb.diagnosis.methods import general_notes, without_tests
@@ -312,7 +313,13 @@ def test_headers_and_folders_are_refused_before_pandas_is_loaded(tmp_path):
     assert "index.html: the file exists, and is no page of debias-nb" in out and "labels that are there are never overwritten" in table
 
 
-@pytest.mark.parametrize("text", ["one,two,three\na,b,c\n", "a,b,a\n1,2,3\n", "left,right,label\na,b\n", "left,right,label\na,b,1\nc,d,0\n", "left\tright\n", ""])
+BROKEN_AT_ONCE = '"left"s,right,label\n' + "a,b,1\n" * (FIRST_CHARACTERS // 6) # and larger than what is looked at first
+
+
+@pytest.mark.parametrize("text", [
+    "one,two,three\na,b,c\n", "a,b,a\n1,2,3\n", "left,right,label\na,b\n", "left,right,label\na,b,1\nc,d,0\n", "left\tright\n", "",
+    pytest.param(BROKEN_AT_ONCE, id="broken at once"),
+])
 def test_a_header_is_refused_as_its_file_is(text, tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text(text)
