@@ -98,7 +98,8 @@ def unfounded(
     Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
     """
     store = Store(root / "experiments")
-    problems = [problem for problem in store.altered_files() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
+    problems = [problem for problem in store.altered_files()
+                if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue

@@ -14,7 +14,8 @@ app = typer.Typer()
 def publish(
     tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
     profile: Profile = "planted",
-    replace: Annotated[bool, Option("--replace", help="Replace records that differ from those of this machine.")] = False,
+    replace: Annotated[bool,
+                       Option("--replace", help="Replace records that differ from those of this machine.")] = False,
 ):
     """Add this machine's records of a table, in _runs/, to those in experiments/, from which pages are made.
 
@@ -31,7 +32,8 @@ def publish(
     left_out = []
     for place in store.unpublished():
         name, _, profile = place.rpartition(".")
-        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None # None: runs are kept whole
+        # None: runs are kept whole
+        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None
         rows, odd = store.publish(place, resamples)
         echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
         left_out += odd

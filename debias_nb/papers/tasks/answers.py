@@ -60,7 +60,8 @@ PERTURBED_SHARE = .3 # share of candidates that are perturbed
 
 @lru_cache(maxsize=8)
 def evaluation_answers(
-    name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    name: str,
     corpus: AnswersCorpus, # that a run is trained on
 ) -> Answers:
     "Return an evaluation set. Raise `MissingData`, or `ConfigError` for an unknown name."
