@@ -135,7 +135,7 @@ def test_every_place_advises_the_same_method():
         said = paragraph("\n".join(texts(ROOT / path)), words)
         assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
     assert re.findall(r"OutReg\([^)]*\)", paragraph(TOOL, "loss = Regularized")) == [recommendations.GENERAL.program]
-    assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2]
+    assert f"Next: train again with {recommendations.LIKE_NEW.title}." in ANSWERS["worse"][2]
     assert HELD_GENERAL == recommendations.GENERAL.method
     held = HeldTexts(["a text"], "0", "general")
     [method] = [one for one in read_methods(None, held) if one.texts]

@@ -35,23 +35,29 @@ CHOICE = ("The method of this program was chosen on {pairs}. The best of several
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json
-RULE = (
+RULE = ( # a line is an item of a list
     "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on "
-    "the new test that each method changes worst. Dashed are methods that no other one beats in both. A method fits if "
-    "it is better than the base on a test, and a loss of the margin is excluded on every test. Better: the interval "
-    "does not lie within the margin, and the difference is significant at 5%, corrected for all comparisons with the "
-    "base in one metric. Excluded: the lower end lies above minus the margin, at 97.5% for all methods that gain at "
-    "once. So the method that is named loses the margin somewhere in at most 2.5% of such pages, however many were "
-    "tried. Use: the method that fits and has the highest mean of what decides, over the validation pairs, or else "
-    "over the tests. Your call: none fits, and each that is better on one test is worse on another. Keep the base: "
-    "every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot "
-    "tell: all else. Each method is compared with the base and with plain fine-tuning, not with the others. Both "
-    "corrections go by the errors that methods share, so that near-equal ones count as about one (Westfall and Young "
-    "1993). What is disjoint from training counts if it is worse. If it has half of the cases or more, it also counts "
-    "if its lower end reaches below minus the margin. It is a family of tests by itself, as is every metric. Each "
-    "family finds a change where there is none in 5% of such pages. An interval is of one comparison, over the seeds "
-    "and resamples of the test that all methods share. Where a method's seeds agree more than those of the others on a "
-    "test, its variance is raised toward theirs.")
+    "the new test that each method changes worst. A dashed line joins the methods that no other method beats on both.\n"
+    "Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all "
+    "comparisons with the base in one metric.\n"
+    "A method fits if it is better than the base on a test, and a loss of the margin is ruled out on every test. A loss "
+    "is ruled out if the lower end lies above minus the margin, at 97.5% for all methods that gain at once. So in at "
+    "most 2.5% of such pages does the method that we name lose the margin somewhere, however many you tried.\n"
+    "Use: the method that fits and has the highest mean of the metric that decides, over the validation pairs, or over "
+    "the tests if there are none.\n"
+    "Your call: no method fits, and each that is better on one test is worse on another.\n"
+    "Keep the base: every method is worse on a test, and none is better on any.\n"
+    "Either: all intervals lie within the margin.\n"
+    "Cannot tell: all other cases.\n"
+    "We compare each method with the base and with plain fine-tuning, not with the others. Both corrections use the "
+    "errors that methods share, so that near-equal methods count as about one (Westfall and Young 1993).\n"
+    "Where some cases of a test share a text with training, the other cases are judged by themselves as well. They "
+    "count if they are worse. If they are half of the test or more, they also count if their lower end reaches below "
+    "minus the margin.\n"
+    "We correct within each metric, once for whole tests and once for their cases without texts of training. If nothing "
+    "had changed, each such correction would still find a change in 5% of pages.\n"
+    "An interval is of one comparison, over the seeds and resamples of the test that all methods share. Where a "
+    "method's seeds agree more than those of the other methods, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]
 WHY = { # of each answer, the program
     "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",

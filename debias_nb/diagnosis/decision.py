@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from .changes import MARGIN, NEW, WHOLE, parts_of, points
-from .recommendations import GENERAL
+from .recommendations import LIKE_NEW
 from .test_sets import Test, difference, figures
 from .titles import TITLES
 from ..measures.several import outside_of_best, shared_errors, step_down
@@ -361,7 +361,8 @@ def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str:
     if remaining > 0:
         return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{places}; {remaining:.1f} remain"
     still = [result for result in best.results if result.may_lose(margin)]
-    return "averaging repairs that, but " + (most_lost(still) if still else "is not shown to gain anything")
+    return "averaging repairs that, but the average " + (
+        most_lost(still) if still else "is not shown to gain anything")
 
 # %% ../../nbs/diagnosis/decision.ipynb #be900570
 @dataclass(frozen=True)
@@ -446,6 +447,14 @@ class Evidence:
         return _repair(worst, "" if self.worse_names == worst.name else f" on {worst.name}", self.best, self.margin)
 
     @property
+    def instead(self) -> str:
+        "Say which share to take who cannot train again, where it repairs part of the largest loss; empty elsewhere."
+        risky = [result for result in self.best.results if result.may_lose(self.margin)]
+        if not risky or "does not repair" in self.repair:
+            return ""
+        return f" If you cannot train again, average at share {self.best.share:g}: it {most_lost(risky)}."
+
+    @property
     def better_names(self) -> str:
         return named(self.with_word("better"))
 
@@ -479,7 +488,8 @@ class Evidence:
 QUESTION = (
     "Which matters, a threshold or a ranking? AUC(0.05) looks at what passes a strict threshold; where the order of "
     "all pairs matters, decide by average precision: --metric ap.")
-RETRAIN = f"Next: train again with {GENERAL.title}, or on unlabeled texts like the new data where you have some."
+RETRAIN = (
+    f"Next: train again with {LIKE_NEW.title}. If you have none, take general texts, which repaired less in our tests.")
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (
     "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and a loss of "
@@ -519,7 +529,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
         "{0.did} The two encoders differ in make, so their weights cannot be averaged. " + RETRAIN),
     "worse": (
         "do not ship", "Do not ship. {0.worse_names} got worse, and {0.repair}.",
-        "{0.did} " + RETRAIN),
+        "{0.did} " + RETRAIN + "{0.instead}"),
     "too small": ("cannot tell", "Cannot tell yet: {0.small} too small.", "{0.did} {0.more}"),
 }
 
@@ -577,8 +587,8 @@ def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # ta
         return decision
     test = shifts.idxmax()
     first = (
-        f"At the base's threshold, {base.threshold[test]:.3f}, {tuned.recall[test]:.0%} of the matches of `{test}` are "
-        f"found (before: {base.recall[test]:.0%}), and {tuned['false positives'][test]:.1%} of the other pairs pass "
+        f"At the base's threshold, {base.threshold[test]:.3f}, {tuned.recall[test]:.0%} of the matches of `{test}` "
+        f"pass (before: {base.recall[test]:.0%}), and {tuned['false positives'][test]:.1%} of the non-matches "
         f"(before: {base['false positives'][test]:.1%}).")
     heading = ("Ship either, with its own threshold: the order is as before, and the scores moved; set it at "
                f"{adjusted.threshold[test]:.3f}.")

@@ -25,12 +25,12 @@ SEED = "A second training run: this is one seed." # what nobody looked at
 
 NAMED = 8 # words
 REASON = (
-    "{test}: words that gained importance {what} ({named}). In training, pairs that share one are matches "
-    "{training matches:.0%} of the time (all pairs: {training mean:.0%}), on this test {test matches:.0%} (all pairs: "
-    "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
-    "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
-WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on "
-                                                  "the test"}
+    "{test}: words that gained importance {what} ({named}). Of the training pairs that share such a word, "
+    "{training matches:.0%} are matches (of all training pairs: {training mean:.0%}). On this test it is "
+    "{test matches:.0%} (of all pairs: {test mean:.0%}). Without these words the tuned model's result changes "
+    "by {change} points and the base's by {base change}: a difference of {more} points (95% confidence interval "
+    "{more low} to {more high}).")
+WHAT = {"matches": "act as a shortcut", "others": "raise the scores of non-matches, in training as on the test"}
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
@@ -88,49 +88,57 @@ def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
     return f"{(table['count'] > 0).sum()} of {len(table)} checks found something."
 
 
-RULE = (
-    "Within the margin comes first: the whole 95% confidence interval lies within the margin of zero, however "
-    "significant the change is. Better and worse: the change is significant at 5%, after Holm's correction for the "
-    "number of tests. Cannot tell: none of these holds. It does not mean that there is no change. Ship: a test is "
-    "better, no test is worse, and no interval reaches below minus the margin. Either: no test is better, and all "
-    "intervals lie within the margin. Ship averaged: neither Ship nor Either holds, but a share of averaged weights is "
-    "better on a test, and a loss of the margin is excluded on every test. That is corrected for all shares and tests "
-    "at once, and holds whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Some "
-    "tests have texts that also occur in training. There the rest of the test counts too if it is worse. If the rest "
-    "is half of the cases or more, it also counts if its interval reaches below minus the margin. What shares texts "
-    "with training and what does not are two families of tests. Every metric is a family, too. Each family finds a "
-    "change where there is none in 5% of such pages, and several families find one in more. No harm found is not harm "
-    "ruled out. A test decides nothing where both models score matches below other pairs, where both find next to "
-    "nothing, where a model gives all pairs one score, or where all pairs occur in training. The other tests decide. "
-    "Intervals are 95% confidence intervals, over resamples that both models share. The gray band is a change within "
-    "the margin. Each model is one training run: another seed of the training is not covered.")
+RULE = ( # a line is an item of a list
+    "Each test gets one of four words. Within the margin: the whole 95% confidence interval lies within the margin of "
+    "zero, however significant the change is.\n"
+    "Better, or worse: the interval reaches beyond the margin, and the change is significant at 5%, after Holm's "
+    "correction for the number of tests.\n"
+    "Cannot tell: none of these. There may still be a change.\n"
+    "The verdict follows from these words. Ship: a test is better, no test is worse, and no interval reaches below "
+    "minus the margin.\n"
+    "Either: no test is better, and all intervals lie within the margin.\n"
+    "Ship averaged: neither Ship nor Either holds, but a share of averaged weights is better on a test, and rules out a "
+    "loss of the margin on every test. This is corrected for all shares and tests at once.\n"
+    "Do not ship: a test is worse, and no share of averaged weights meets that rule.\n"
+    "Cannot tell: all other cases.\n"
+    "Where some cases of a test share a text with training, the other cases are judged by themselves as well. They "
+    "count if they are worse. If they are half of the test or more, they also count if their interval reaches below "
+    "minus the margin.\n"
+    "We correct for several tests within each metric, once for whole tests and once for their cases without texts of "
+    "training. If nothing had changed, one such correction would still find a change in 5% of pages, and several would "
+    "find one in more.\n"
+    "A test decides nothing where both models score matches below non-matches, where both find next to nothing, where "
+    "a model gives all pairs one score, or where all pairs occur in training. The other tests decide.\n"
+    "Intervals are 95% confidence intervals over resamples that both models share. The gray band is a change within "
+    "the margin. A page that finds no harm does not rule harm out.\n"
+    "Each model is one training run: the page does not cover another seed.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
-        "Higher is better on new data: on the new test that lost most at that share. Further right is better on the "
-        "test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a loss "
-        "within the margin.",
+        "Each dot is a share. Higher is better on the new test that lost most at that share. Further right is better on "
+        "the test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a "
+        "loss within the margin.",
     "thresholds":
-        "A pair passes where its score is at or above the cut-off. Kept is the cut-off in use; by default it lets 5% "
-        "of the base's other pairs through. Set again is the cut-off at which as many other pairs pass as in the base. "
-        "Parentheses hold 95% confidence intervals. “Right when it says match” is lower where matches are rarer than "
-        "in the test. The other two rates do not depend on that.",
+        "A pair passes if its score is at or above the cut-off. Kept is the cut-off in use. By default it is the one at "
+        "which 5% of the non-matches pass in the base. Set again is the cut-off at which as many non-matches pass as in "
+        "the base. Parentheses hold 95% confidence intervals. Where matches are rarer than in the test, fewer of the "
+        "pairs that pass are matches. The other two rates do not depend on that.",
     "slices":
         "A row has the metric that decides, on the pairs or queries of one slice. Intervals are not corrected for the "
         "number of slices. Take one slice as a hint, and a pattern as a finding.",
     "words":
-        "The numbers say which share of a text's importance falls on a word where it stands. They are means over a "
-        "sample of the texts of training and tests.",
+        "The numbers are a word's share of the importance of the texts that have it: means over a sample of the texts "
+        "of training and tests.",
     "shortcuts":
-        "All of these words gained importance. Some go with matches in training, the others with other pairs. A word "
-        "misleads where its pairs are no matches more often than other pairs are. The labels of one half of a test "
-        "pick such words, and they are dropped from the other half. They explain something where the tuned model is "
-        "better without them, and gains more than the base does on the same pairs.",
+        "All of these words gained importance. In training some of them occur in matches more often than in "
+        "non-matches, and others less often. A word misleads on a test if pairs that share it are matches there no "
+        "more often than all pairs are. We pick such words by the labels of one half of a test, and drop them from the "
+        "other half. They explain part of a loss if the tuned model scores higher without them, and gains more than "
+        "the base on the same pairs.",
     "flips":
-        "Wrong says how far a pair is on the wrong side. Of a match it is the share of non-matches that score above "
-        "it. Of a non-match it is the share of matches that score below it. The rank is that of a query's first "
-        "relevant text. Shaded words are those that the tuned model looks at. Underlined words are those that it looks "
-        "at more than before.",
+        "Wrong says how far a pair is on the wrong side. For a match it is the share of non-matches that score above "
+        "it. For a non-match it is the share of matches that score below it. The rank is that of a query's first "
+        "relevant text. The tuned model looks at shaded words, and at underlined words more than the base did.",
 }
 
 
@@ -159,14 +167,14 @@ PARTS = (
 )
 FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
-    "ship": "Set your threshold again: see what becomes of the one in use.",
+    "ship": "Set your threshold again: the page says below what passes at the old one.",
     "do not ship": "Train again with the program below, and compare "
     "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set "
                                                "your threshold again.",
-    "either": "Ship either: with the base nothing has to be replaced.",
+    "either": "Ship either. If you keep the base, you need to replace nothing.",
     "cannot tell": "Get more {cases}, of the kind that the encoder "
-    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless a loss that is not "
-    "excluded would not matter.",
+    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless you can bear the loss "
+    "that the tests do not rule out.",
 }
 
 

@@ -124,7 +124,8 @@ def shown(tables: dict, columns: list[str] | None = None) -> dict[str, pd.DataFr
 LABELS = { # of columns whose names say too little
     "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned",
     "threshold": "at",
-    "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
+    "false positives": "non-matches that pass, %", "recall": "matches that pass, %",
+    "precision": "matches among all that pass, %",
     "both": "training pairs that both have it",
     "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %",
     "instead": "first now",

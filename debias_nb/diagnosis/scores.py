@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from .decision import MUCH
 from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
 
 RATES = ("false positives", "recall", "precision")
@@ -94,14 +95,16 @@ def threshold_sentence(table: pd.DataFrame) -> str: # of `thresholds`, of one te
     "Say what becomes of the cut-off."
     rows = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
     base, tuned = rows["base", "kept"], rows["tuned", "kept"]
-    sentence = (f"At the base's threshold, {base['threshold']:.3f}, {tuned['false positives']:.1%} of the other pairs "
-                f"pass after fine-tuning (before: {base['false positives']:.1%}), and {tuned['recall']:.0%} of the "
-                f"matches are found (before: {base['recall']:.0%}).")
+    moved = max(abs(tuned[rate] - base[rate]) for rate in ("recall", "false positives"))
+    sentence = (f"{'The threshold must change: at' if moved > MUCH else 'At'} the base's threshold, "
+                f"{base['threshold']:.3f}, {tuned['recall']:.0%} of the matches pass after fine-tuning (before: "
+                f"{base['recall']:.0%}), and {tuned['false positives']:.1%} of the non-matches (before: "
+                f"{base['false positives']:.1%}).")
     adjusted = rows.get(("tuned", "set again"))
     if adjusted is None:
         return sentence
-    return (f"{sentence} Set at {adjusted['threshold']:.3f}, {adjusted['false positives']:.1%} pass and "
-            f"{adjusted['recall']:.0%} are found.")
+    return (f"{sentence} At {adjusted['threshold']:.3f}, {adjusted['recall']:.0%} of the matches and "
+            f"{adjusted['false positives']:.1%} of the non-matches pass.")
 
 
 MOVES = ("up more than 10", "up 4 to 10", "up 1 to 3", "same rank", "down 1 to 3", "down 4 to 10", "down more than 10")

@@ -255,7 +255,7 @@ class PairTest(Test):
     "Labeled pairs, each a case."
     case = "pairs"
     metrics = ("auc05", "ap")
-    classes = ("matches", "other pairs")
+    classes = ("matches", "non-matches")
     sample = 10_000
 
     @property

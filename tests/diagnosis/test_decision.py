@@ -54,7 +54,7 @@ FIT = share_with(like=BETTER, new=NONE)
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
     (NONE, NONE, FIT, "either", "Ship either"),
     (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship",
-     "averaging repairs that, but may have lost up to 3.0 points on `new`"),
+     "averaging repairs that, but the average may have lost up to 3.0 points on `new`"),
     (BETTER, WORSE, share_with(like=BETTER, new=(-.01, -.02, .0)), "do not ship",
      "averaging repairs 4.0 of 5.0 points; 1.0 remain"),
     (BETTER, WORSE, share_with(like=BETTER, new=(-.06, -.08, -.02)), "do not ship",
@@ -346,7 +346,7 @@ def void_tables():
     "Tests that say nothing, each for a reason of its own."
     labels, scores = noisy(300, 2, 7)
     return {
-        "below chance": (table_of(-scores, -scores - .1 * noisy(300, 0, 8)[1], labels), "score below other pairs"),
+        "below chance": (table_of(-scores, -scores - .1 * noisy(300, 0, 8)[1], labels), "score below non-matches"),
         "flat": (table_of(0 * scores, scores, labels), "all scores are the same in the base model"),
     }
 
@@ -370,7 +370,7 @@ def test_a_test_that_says_nothing_leaves_the_family(kind, seed):
 
 
 def at_the_floor(seed):
-    "A tenth of the other pairs lies above all matches, in both models: AUC(0.05) is 0, whatever the rest does."
+    "A tenth of the non-matches lies above all matches, in both models: AUC(0.05) is 0, whatever the rest does."
     labels, scores = noisy(400, 1, seed)
     high = (labels == 0) & (np.random.default_rng(seed + 90).random(400) < .2)
     return [table_of(scores + 9 * high, scores + 9 * high - loss * labels, labels) for loss in (.1, 3)]
