@@ -176,7 +176,9 @@ def reading(counts: list[int]) -> str:
         return "within a point" if slight == sum(counts) else "mostly within a point"
     if unsure and better + worse < 2:
         return "cannot tell"
-    return "depends" if better and worse else "better" if better else "worse"
+    if better and worse or better + worse < .25 * (better + worse + slight):
+        return "depends"
+    return "better" if better else "worse"
 
 
 def test_results_of_what_to_do_are_those_of_their_counts():
@@ -243,7 +245,7 @@ def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
     counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"),
         shifts=("shifts", "sum"))
-    bold = answer.partition(", but never")[0].partition(", and nothing else")[0]
+    bold = answer.partition(" In all other cases, label")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
         if name in bold:
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
