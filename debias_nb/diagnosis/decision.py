@@ -322,8 +322,8 @@ def _needed_cases(results: list[Result], margin: float) -> str:
 def _not_on_new_texts(results: list[Result]) -> list[str]:
     "Say which gains are not shown on what shares no text with training."
     better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
-    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain "
-            "is not shown."
+    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the word "
+            f"is “{result.word}”, not “better”."
             for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 
@@ -452,7 +452,7 @@ class Evidence:
         risky = [result for result in self.best.results if result.may_lose(self.margin)]
         if not risky or "does not repair" in self.repair:
             return ""
-        return f" If you cannot train again, average at share {self.best.share:g}: it {most_lost(risky)}."
+        return f" If you cannot train again, average at share {self.best.share:g}. That average {most_lost(risky)}."
 
     @property
     def better_names(self) -> str:
@@ -492,9 +492,9 @@ RETRAIN = (
     f"Next: train again with {LIKE_NEW.title}. If you have none, take general texts, which repaired less in our tests.")
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (
-    "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and a loss of "
-    "{0.margin_words} is excluded on every test, corrected for the shares that were tried. The share was picked on "
-    "these tests, and looks better there than it is.")
+    "{0.did} The average at share {0.best.share:g} is better than the base on {0.gains}, and rules out a loss of "
+    "{0.margin_words} on every test, corrected for the shares that we tried. We picked the share on these tests, so it "
+    "looks better there than it is.")
 ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is the evidence
     "broken": ("do not ship", "Do not ship. {0.why_unusable}",
                "Repair this first; the numbers below are those of a broken encoder."),

@@ -60,7 +60,8 @@ def isolated(text: str) -> Markup:
 
 def coded(text: str) -> Markup:
     "Put the names of a sentence in backticks into code font."
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(isolated(text))))
+    html = re.sub("`([^`]+)`", r"<code>\1</code>", str(isolated(text)))
+    return Markup(html.replace("λ = ", "λ&nbsp;=&nbsp;")) # on one line
 
 
 def percent(value: float) -> str:
