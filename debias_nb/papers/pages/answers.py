@@ -29,7 +29,7 @@ TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than 
 FEWEST = 3
 COUNTS_NOTE = (
     "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* "
-    "it does not, and the difference is significant at 5% after Holm's correction over a row. "
+    "the interval reaches beyond ±1 point, and the difference is significant at 5% after Holm's correction over a row. "
     "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
     "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim, [What to do](../what_to_do.ipynb) over those "
     "of a question: counts there can differ."
