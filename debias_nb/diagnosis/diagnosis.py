@@ -168,9 +168,9 @@ PARTS = (
 FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
     "ship": "Set your threshold again: the page says below what passes at the old one.",
-    "do not ship": "Train again with the program below, and compare "
-    "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set "
-                                               "your threshold again.",
+    "do not ship": "Train again with the program below. If you have a file of texts like the new data, put it in the "
+    "place of “general”. Then compare (`debias-nb compare`).",
+    "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
     "either": "Ship either. If you keep the base, you need to replace nothing.",
     "cannot tell": "Get more {cases}, of the kind that the encoder "
     "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless you can bear the loss "
