@@ -243,8 +243,8 @@ def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
 
 def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
-    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"),
-        shifts=("shifts", "sum"))
+    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(
+        losses=("losses", "sum"), shifts=("shifts", "sum"))
     bold = answer.partition(" In all other cases, label")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
         if name in bold:
