@@ -67,7 +67,7 @@ def cache_dir(
 
 
 class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
-    "YAML 1.1 with repeated keys refused, exponents without a dot read as floats, and whole numbers in decimal digits alone."
+    "YAML 1.1 without repeated keys; exponents without a dot are floats, whole numbers have decimal digits alone."
 
     def construct_mapping(self, node, deep=False):
         keys = set()

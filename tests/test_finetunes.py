@@ -1,4 +1,4 @@
-"Published fine-tunes: how their file is made from a clone of results, that the committed one is it, and what the page counts."
+"Published fine-tunes: how their file is made from a clone of results, is the committed one, and what the page counts."
 import json
 import lzma
 import shutil

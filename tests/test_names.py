@@ -1,4 +1,4 @@
-"The names that semantic versioning promises: which they are, how they are called, what their help says, examples that run."
+"The names that semantic versioning promises: which they are, how they are called, their help, examples that run."
 import ast
 import doctest
 import importlib
@@ -175,7 +175,7 @@ def explained(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", debias_nb.__all__)
 def test_the_help_is_complete_and_its_examples_run(name):
-    "The first line is a sentence, each argument is described, and what stands behind >>> gives what is printed below it."
+    "The first line is a sentence, each argument is described, and what stands behind >>> gives what is below it."
     thing = getattr(debias_nb, name)
     text = inspect.getdoc(thing)
     examples = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})[0]

@@ -458,7 +458,7 @@ def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeyp
 
 
 def asks_first(sources):
-    "Whether the cells below the parameters ask what papermill has set: a page by what it loads, judges or shows, others themselves."
+    "Whether the cells below the parameters ask what papermill has set: a page by what it shows, others themselves."
     return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
 
 

@@ -128,7 +128,7 @@ def copy_to(folder: Path, *more: str) -> None: # more: folders
 
 
 def enter(folder: Path, data: Path, patch) -> None: # data: a folder that is there
-    "Make a copy the current folder and the library of all commands; data are looked for, and what is made is cached, outside."
+    "Make a copy the folder and the library of all commands; data and what is cached are looked for outside."
     patch.chdir(folder)
     patch.setenv("PYTHONPATH", str(folder))
     patch.setenv("DEBIAS_NB_CACHE", str(data.with_name("cache")))
@@ -355,7 +355,7 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
-    "The quick ones; those of its table are published by then, and the method has no published runs, as in a pull request."
+    "The quick ones; its table's are published by then, and the method has no published runs, as in a pull request."
     files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks",
                                              "test_packages", "test_names")]
     tool("pytest", *files, "-m", "not slow", "-p", "no:cacheprovider", "-q", cwd=extended)

@@ -242,7 +242,7 @@ def compare_arr(clone: Clone) -> list[dict]:
 
 
 def compare_contrastive(clone: Clone) -> list[dict]:
-    "Compare their contrastive loss with ours, one temperature a row, and with what divisor and base temperature explain."
+    "Compare their contrastive loss with ours, a row a temperature, and with what divisor and base temperature explain."
     source = clone.read("authorship/losses.py")
     code = definitions(source, ["SupConLoss"], {"torch": torch, "nn": torch.nn})
     vectors = F.normalize(draw_batch(0).student)

@@ -170,7 +170,7 @@ class Steps(HTMLParser):
 
 
 def changed_page(source: str, address: str) -> str: # source: its HTML; address: within the site
-    "Return a page with formulas as MathML, terms of the glossary as links where they are first said, and parts that a keyboard scrolls."
+    "Return a page with formulas as MathML, linked terms of the glossary, and parts that a keyboard scrolls."
     glossary = None if address == GLOSSARY_PAGE else posixpath.relpath(GLOSSARY_PAGE, posixpath.dirname(address) or ".")
     parts, end = [], 0
     for edit in sorted(Steps(source, glossary).edits, key=lambda step: (step.start, step.end)):

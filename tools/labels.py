@@ -364,7 +364,7 @@ def plainly_tuned(shifts: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
-    "Decide whether shifts up to a band allow an all-clear, of either metric: all of them, and those of plainly tuned encoders."
+    "Decide whether shifts up to a band allow an all-clear in either metric: all of them, and plainly tuned ones."
     parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
     is_enough = all(len(part) >= SETTINGS[name] for name, part in parts.items())
     is_rare = all(

@@ -32,7 +32,7 @@ def git_files(root: Path) -> list[str]: # relative paths
 
 
 def is_of_paper(path: Path, root: Path = ROOT) -> bool:
-    "Whether a notebook is a paper's page, which papermill executes; those of its library stand in the folders of the package."
+    "Whether a notebook is a paper's page, which papermill executes; the library's stand in the package's folders."
     place = path.relative_to(root / "nbs")
     return place.parts[0] == "papers" and not (root / "debias_nb" / "papers" / place.parts[1]).is_dir()
 

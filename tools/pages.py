@@ -36,7 +36,7 @@ SOURCES = ("bench", "debias_nb", "experiments", "nbs", "requirements", "_runs") 
 
 
 def project_files(root: Path) -> list[str]: # relative paths
-    "List the files that git has or would take, and what lies in the folders of sources though git is told to look away."
+    "List the files that git has or would take, and those in folders of sources that git is told to look away from."
     names = {*git_files(root)}
     for folder in SOURCES:
         there = [path for path in (root / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]

@@ -277,7 +277,7 @@ def class_names(features) -> dict[str, list[str]]: # features: of `datasets`, or
 
 
 def named_classes(cells: pd.Series, names: list[str] | None) -> pd.Series:
-    "Return classes by their names; as they are where class 1 is plainly the one that class 0 denies, as in not_duplicate and duplicate."
+    "Return classes by name; as they are where class 1 is what class 0 denies, as in not_duplicate and duplicate."
     if not names:
         return cells
     low = [name.casefold() for name in names]
@@ -378,7 +378,7 @@ def _column(name: str, key, cells) -> list | pd.Series:
 
 
 def in_memory(name: str, source) -> pd.DataFrame | dict:
-    "Return a frame of a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts; a dict with a corpus as it is."
+    "Return a frame of any table in memory: pandas, `datasets`, Polars, Arrow, dicts; a dict with a corpus as it is."
     if is_retrieval(source):
         return source
     if isinstance(source, dict):

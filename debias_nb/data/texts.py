@@ -1,4 +1,4 @@
-"Texts without labels, to regularize an encoder on or to compare two models on: of a list, a file, a column of a table, or general ones."
+"Texts without labels, to regularize or compare models on: a list, a file, a column of a table, or general ones."
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

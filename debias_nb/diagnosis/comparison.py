@@ -399,7 +399,7 @@ class Comparison:
 
     @property
     def cards(self) -> list[dict]: # as of `decision.cards`
-        "What the first screen says of a method: the one that is recommended, the one that loses least, and plain fine-tuning."
+        "What the first screen says of the recommended method, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
         roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest,

@@ -220,7 +220,7 @@ class Decision:
         return {"ship": "better", "ship averaged": "better", "do not ship": "worse"}.get(self.call, "")
 
     def failing(self, unsure: bool, margin: float) -> list[str]: # names of tests; margin: a fraction
-        "Name the tests for which a build fails: those that got worse, and with `unsure` those that may have lost the margin."
+        "Name the tests that fail a build: those that got worse, and with `unsure` those that may have lost the margin."
         if self.is_void:
             return self.unusable if unsure or self.word == "worse" else []
         names = [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]

@@ -1,4 +1,4 @@
-"Texts encoded by several models here, or by one in several processes or on several GPUs, as sentence-transformers does it."
+"Texts encoded by several models here, or by one in several processes or on several GPUs."
 from contextlib import contextmanager
 from dataclasses import replace
 

@@ -122,7 +122,7 @@ LONGEST_SHOWN = 400 # characters of a text on the page
 
 
 def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]:
-    "List the cases of each test that fine-tuning lost most, and the importance of their words to each of the models, if any."
+    "List the cases of each test that fine-tuning lost most, with the importance of their words to each model."
     tables = {test.name: test.largest_losses(MOST_LOST) for test in tests}
     for table in tables.values():
         for side in ("left", "right"):

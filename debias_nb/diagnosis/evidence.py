@@ -249,7 +249,7 @@ def flat_scores(
     test: Test,
     cosines=("base", "tuned"), # models whose scores are cosines; of other scores the order alone counts
 ) -> dict[str, str]: # model -> what is said of it
-    "Find models whose scores say nothing: all equal, or cosines within a thousandth, or a hundredth of the other model's."
+    "Find models whose scores say nothing: all equal, or cosines that vary by 0.001, or by 1% of the other model's."
     spreads = {model: test.spread(test.scores[model]) for model in ("base", "tuned")}
     scope = " of a query" * (test.file.form != "pairs")
     messages = {}

@@ -156,7 +156,7 @@ def score_pairs(
 
 
 def _placements(test: RetrievalTest, run: pd.DataFrame, name: str, remarks: Remarks) -> pd.DataFrame:
-    "Place the queries and texts of a run where a test has them (columns query, document, score); −1 is a text that is not in the corpus."
+    "Place the queries and texts of a run where a test has them: query, document (−1: not in the corpus), score."
     queries = test.file.frame.drop_duplicates("query")
     numbers = pd.Index(queries.query_id).get_indexer(run["query"])
     rows = run[numbers >= 0]
@@ -266,7 +266,7 @@ def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remar
 
 
 def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) -> Test:
-    "Fill the scores of a test with external ones, which must differ, and return it, without the queries that neither answers."
+    "Fill a test with external scores, which must differ, and return it without queries that neither answers."
     if test.file.scores:
         scores = {model: test.file.frame[model].to_numpy() for model in MODELS}
         test.scores |= scores

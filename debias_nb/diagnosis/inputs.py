@@ -17,7 +17,7 @@ from ..measures.strata import LOOK, looking_cost
 
 
 def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
-    "Make tests that decide of all files but `train`: with copies of matches marked, and without pairs that contradict others."
+    "Make tests that decide of all files but `train`: mark copies of matches, leave out pairs with both labels."
     return {name: file if name == "train" else without_contradictions(with_copies(file))
             for name, file in files.items()}
 

@@ -33,7 +33,7 @@ from ..measures.strata import LOOK, sampling_order, strata_of
 
 # %% ../../nbs/diagnosis/label.ipynb #7a1be106
 def _distinct(pairs: pd.DataFrame) -> pd.DataFrame: # with left and right
-    "Leave out pairs that repeat another one, whatever case and spaces; also the other way round where left texts are no queries."
+    "Leave out pairs that repeat another one, whatever case and spaces, and, without queries, whatever the order."
     order = list if "query" in pairs else sorted
     keys = [" | ".join(order(map(fold, pair))) for pair in zip(pairs.left, pairs.right)]
     return pairs[~pd.Index(keys).duplicated()]
@@ -143,7 +143,7 @@ class Pool:
 
     @classmethod
     def pairs(cls, source: Source, columns: tuple[str, str] | None = None) -> "Pool":
-        "Read a table with a pair of texts a row, by default recognized by the names of its columns; labels are not read."
+        "Read a table with a pair of texts a row, by default recognized by names of columns; labels are not read."
         return cls(pairs_file=read_pairs_file(source, columns, name="pool", form="retrieval"))
 
     @classmethod
@@ -153,7 +153,7 @@ class Pool:
 
     @classmethod
     def folder(cls, source: str | Path) -> "Pool":
-        "Take queries and corpus, as BEIR writes them, without judgments; the first ten texts of either model are candidates."
+        "Take queries and corpus, as BEIR writes them, without judgments; the first ten of either model are candidates."
         return cls(folder_path=source)
 
     # left, right, perhaps query; size

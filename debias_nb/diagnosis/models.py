@@ -1,4 +1,4 @@
-"""The encoder before and after fine-tuning: loaded without running anyone's code, scored on the same pairs, and mixed."""
+"""The encoder before and after fine-tuning: loaded without running its code, scored on the same pairs, and mixed."""
 import json
 import re
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"Options that several commands have: their types, what help says of them, and how their texts are read before PyTorch is imported."
+"Options that several commands have: their types, their help, and how they are read before PyTorch is imported."
 from pathlib import Path
 from typing import Annotated, Literal
 

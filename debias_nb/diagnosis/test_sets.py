@@ -411,7 +411,9 @@ class CandidateTest(QueryTest):
 
 
 class PooledTest(CandidateTest):
-    "Queries whose first texts under both models are judged; those that are the same under both have no labels, and do not change."
+    """Queries whose first texts under both models are judged.
+
+    Those that are the same under both have no labels, and do not change."""
     metrics = ("ndcg10", "p10")
 
     def levels(self, scores) -> rankings.Levels: # of a query without a relevant text, one that is not ranked
@@ -473,7 +475,7 @@ FORMS = {"pairs": PairTest, "candidates": CandidateTest, "pooled": PooledTest, "
 
 
 def forms_table() -> str:
-    "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
+    "List the forms of tests, told by columns, with their metrics, of which the first decides, and formats of files."
     lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: "
              f"{', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
     lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}"

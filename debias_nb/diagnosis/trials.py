@@ -132,7 +132,7 @@ class FilesTask(Task):
         return keys
 
     def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
-        "Measure a model on a test: metrics, their values on resamples, which all runs share, and whether all scores are one."
+        "Measure a model on a test: metrics, values on resamples that all runs share, and whether all scores are one."
         title = f"{run.method.name}, seed {run.seed}, on {name}"
         scores = test.score({title: replace(self.base, model=model)})[title]
         flat = tested.extra.setdefault("one score", [])
@@ -224,7 +224,7 @@ class Trials:
         return [self.run(method, seed, tests, shares) for method, seed in todo]
 
     def choose(self) -> pd.DataFrame | None: # method, strength, value; None without validation pairs
-        "Give each open method the strength that does best on the validation pairs, the weakest of equals; return what was tried."
+        "Give open methods the strength that does best in validation, the weakest of equals; return what was tried."
         if not self.validation:
             return None
         todo = [(replace(method, strength=strength), FIRST) for method in self.methods if method.is_open
@@ -260,7 +260,7 @@ class Trials:
                              for row in rows_of(method, out.records[run.id])])
 
     def _make_all(self, runs: list[RunConfig]) -> Outcome:
-        "Make the first training here, and the others at the same time if they take longer than processes take to begin."
+        "Make the first training here, and the others at the same time if that saves more than processes cost."
         records = finished(runs, self.store)
         missing = [run for run in runs if run.id not in records]
         trainings = [run for run in missing if run.method.trained]

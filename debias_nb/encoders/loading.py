@@ -197,7 +197,7 @@ def refuse_cross(folder: Path) -> None:
 
 
 def _planting() -> ModuleType:
-    "Import what makes planted encoders, with the synthetic catalog that they are trained on: a load of another encoder does without."
+    "Import what makes planted encoders, with their synthetic catalog: to load another one, neither is needed."
     return import_module(".planted", __package__)
 
 

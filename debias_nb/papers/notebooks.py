@@ -18,7 +18,7 @@ def templates(root: Path) -> list[str]: # `paper/experiment`
 
 
 def suggest(name: str, names: list[str]) -> str:
-    "Suggest the experiments of that name in every paper, of the closest one if no paper has it, or else the closest name."
+    "Suggest the experiments of that name in every paper, or of the closest one, or else the closest full name."
     stems = sorted({full.rpartition("/")[2] for full in names})
     close = get_close_matches(name, stems, 1, .6)
     matches = [repr(full) for full in names if full.rpartition("/")[2] in close]
@@ -53,7 +53,7 @@ def template_path(place: str, root: Path) -> Path: # place: a page, or an experi
 
 # name: `paper/experiment`
 def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path:
-    "Return the path of an executed copy: a digest of which runs it asks for is in its name, so that none is written over another."
+    "Return the path of an executed copy, with a digest of which runs it asks for: none is written over another."
     narrowing = {key: parameters[key] for key in NARROWING if parameters.get(key) is not None}
     digest = f".{fingerprint(narrowing)[:8]}" if narrowing else ""
     return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"

@@ -49,7 +49,7 @@ def deviations(
     fresh: Records, # id -> record
     reference: Records,
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
-    "List every metric of the runs that both have, and whether it is further off than allowed, as one is that a side lacks."
+    "List every metric of the runs that both have, and whether it is further off than allowed, as a missing one is."
     shared = {run: record for run, record in reference.items() if run in fresh}
     table = _numbers(shared).to_frame("reference")
     table["here"] = _numbers(fresh)

@@ -230,7 +230,7 @@ class ExperimentConfig(Strict):
     @field_validator("methods")
     @classmethod
     def _of_their_tasks(cls, methods, info):
-        "Give each method the class of the task that its blocks have; one without settings of a task may stand in blocks of several."
+        "Give each method the class of its blocks' task; one without settings of a task may stand in blocks of several."
         tasks = {}
         for block in info.data.get("blocks", ()):
             for name in block.methods:

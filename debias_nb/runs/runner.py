@@ -304,7 +304,7 @@ def store_for(profile: str) -> Store:
 
 @dataclass(frozen=True)
 class Experiment:
-    "An experiment, or the part of it that is asked for: its configuration is parsed once, and its runs are listed once."
+    "An experiment, or the part of it that is asked for: its configuration is parsed, and its runs are listed, once."
     configuration: ExperimentConfig # as its file has it
     asked: ExperimentConfig         # the part that is asked for
     changes: dict[str, object]      # settings that differ from the configuration's

@@ -25,7 +25,7 @@ IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them
 # What can be printed.
 
 def printable(path):
-    "The pieces of messages in a module that advise something; docstrings and what a command line calls its options are none."
+    "The pieces of messages in a module that advise something; neither docstrings nor a command line's names of options."
     tree = ast.parse(path.read_text("utf-8"))
     documented = {id(node.body[0].value) for node in ast.walk(tree)
                   if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body

@@ -53,7 +53,7 @@ class Corpus:
 
 @pytest.fixture
 def forked(monkeypatch):
-    "Processes begin as copies of this one, with its libraries, for which those that sentence-transformers starts take seconds each."
+    "Processes begin as copies of this one, with its libraries: those of sentence-transformers take seconds to start."
     context = get_context("fork")
     monkeypatch.setattr(torch.multiprocessing, "get_context", lambda method=None: context)
     with single_thread(): # a copy has no threads of its parent's

@@ -355,7 +355,7 @@ def is_recommended(rows) -> bool: # rows: the differences from the base
 
 
 def tried_methods(rng, count, new, shared):
-    "A comparison of methods that all gain on one test and change another by so many points; half or all of the items' error is shared."
+    "Methods that all gain on one test and change another by so many points, with half or all of the items' error shared."
     rows = [result("base", 0, test, "auc05", .4, np.full(200, .4)) for test in ("like", "new")]
     for test, change in (("like", .1), ("new", new / 100)):
         common = rng.normal(size=201)
@@ -648,7 +648,7 @@ CALLS = { # answer -> what all methods change on both tests, and what outreg-tex
 
 
 def with_changes(found, like, new):
-    "The same comparison with OutReg on general texts, in place of what stands there, with changes of a method on both tests."
+    "The same comparison with OutReg on general texts instead, and with changes of a method on both tests."
     rows = []
     rng = np.random.default_rng(0)
     noise = {test: rng.normal(0, .015 if like == .003 else .0005, 200) for test in ("like", "<i>new</i>")}
@@ -694,7 +694,7 @@ def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of e
 
 @pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])
 def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
-    "The very encoder of the first seed; with a rate that falls, as trainers have it, what is gained lies below all seeds."
+    "The very encoder of the first seed; with a falling rate, as trainers have it, what is gained lies below all seeds."
     folders = ("base-plain/model", "base-outreg/model", "base-outreg-texts/model", "base-wise-ft-0.5")
     methods = dict(zip(("plain", "outreg", "outreg-texts:1", "wise-ft:0.5"), folders))
     tests = {"like": "iid words.csv", "new": "unseen words.csv"}

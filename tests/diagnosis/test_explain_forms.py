@@ -236,7 +236,7 @@ def test_a_model_with_more_words_is_compared_without_averaged_weights(tmp_path):
 
 
 def ranker(yes, no):
-    "A static encoder in which `ask` is the first of two directions, `yes` and `no` are these, and each number has one of its own."
+    "A static encoder: `ask` is the first of two directions, `yes` and `no` are as given, each number has its own."
     words = ["ask", "yes", "no", *map(str, range(60))]
     tokenizer = Tokenizer(tokenizers.WordLevel({word: i for i, word in enumerate(words)}, unk_token="ask"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

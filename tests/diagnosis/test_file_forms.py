@@ -1,4 +1,4 @@
-"Files in the forms that people's tools write: which form each one is, what comes of it, and what is refused with its line."
+"Files in the forms that people's tools write: which form it is, what comes of it, and what is refused by line."
 import gzip
 import json
 import os

@@ -35,7 +35,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def folder(models, tmp_path_factory):
-    "Forty queries on eighty texts; what either model says, as each program writes it: every text of each query, or the first twenty."
+    "Forty queries on eighty texts; what each model says as programs write it: every text of a query, or the first 20."
     folder = tmp_path_factory.mktemp("runs")
     pairs = offers(120, 5, .5, .5).query("label == 1").drop_duplicates("left").reset_index(drop=True)
     corpus = {f"d{place}": text
@@ -142,7 +142,7 @@ def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
 
 
 def trec_eval(run, relevant): # run: text -> score
-    "nDCG@10, reciprocal rank up to 10, recall@10 and average precision of one order, equal scores by falling ids as trec_eval has them."
+    "nDCG@10, MRR@10, recall@10 and average precision of one order, equal scores by falling ids as trec_eval has them."
     order = sorted(run, key=lambda text: (run[text], text), reverse=True)
     hits = [place for place, text in enumerate(order, 1) if text in relevant]
     best = sum(1 / np.log2(place + 1) for place in range(1, 1 + min(10, len(relevant))))

@@ -398,7 +398,7 @@ def folder(tmp_path):
 
 
 def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_path):
-    "With all queries labeled, metrics by the pool are those by hand; one query that is not labeled to its end is left out."
+    "With all queries labeled, metrics by the pool are those by hand; a query that is labeled in part is left out."
     path = tmp_path / "to_label.csv"
     written = label(**models, pool=Pool.folder(folder), n=5000, out=path)
     frame = pd.read_csv(path)

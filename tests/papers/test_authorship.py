@@ -1,4 +1,4 @@
-"Texts with authors and topics: faults of files, properties of splits over many corpora, what leakage does and does not see."
+"Texts with authors and topics: faults of files, properties of splits of many corpora, what leakage sees and does not."
 import gzip
 import io
 import json

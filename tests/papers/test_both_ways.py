@@ -143,7 +143,7 @@ def test_a_loss_of_authors(pair, name):
 
 @pytest.mark.parametrize("profile", ["planted", "small"])
 def test_scan(tmp_path, profile):
-    "One batch after another, so that the memory counts, through the loss for a trainer and through the head of the tables."
+    "One batch after another, so that the memory counts, through the loss for a trainer and the head of the tables."
     methods = {method.name: method.scan for method in load_experiment("scan/table02", profile).methods}
     model = made.cross_encoder(tmp_path / "model", labels=2, dropout=0.)
     with torch.no_grad():

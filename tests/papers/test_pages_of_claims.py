@@ -353,7 +353,7 @@ def beside_of(page):
 
 
 def mismatch(printed, ours, values=()): # values: as `printed_differences`
-    "Say where a printed number is no named difference, or one of another direction than ours, or of other names than it is made of."
+    "Say where a printed number is no named difference, or has another direction or other names than ours."
     sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
     own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
            and not part.startswith(SUM)]

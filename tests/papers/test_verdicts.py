@@ -194,7 +194,7 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 100 claims about methods that are the same, at most five come out other than `within the margin` or `cannot tell`."
+    "Of 100 claims about equal methods, at most five come out other than `within the margin` or `cannot tell`."
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(100):

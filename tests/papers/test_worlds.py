@@ -1,4 +1,4 @@
-"Properties of the planted worlds that a notebook cell cannot say well: across processes, across configurations, at the limits."
+"Planted worlds where a notebook cell cannot show it well: across processes and configurations, and at the limits."
 import itertools
 import json
 import os

@@ -303,7 +303,7 @@ def _is_wording(cell) -> bool:
 
 
 def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Columns:
-    "Leave out columns of sides that hold no texts: numbers, few values, or the answer itself; one pair of columns is left at least."
+    "Leave out columns that hold no texts: numbers, few values, or the answer itself; one pair of columns is left."
     pairs = [*zip(columns.left, columns.right)]
     if len(pairs) < 2 or len(columns.left) != len(columns.right) or not {*columns.left, *columns.right} <= {*frame}:
         return columns
@@ -404,7 +404,7 @@ def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> 
 
 
 def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
-    "Return the roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
+    "Return the roles of columns that a user names: an unnamed label is found by name, a third column by its cells."
     left, right, *extra_columns = options.columns
     if not extra_columns and options.form != "retrieval":
         extra_columns = labels_among(column for column in frame if column not in options.columns)

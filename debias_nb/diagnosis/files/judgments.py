@@ -91,7 +91,7 @@ def _files_of(folder: Path, role: str) -> list[Path]:
 
 
 def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]:
-    "Return the split that is read and its files, as test.tsv, test-00000-of-00001.parquet or test/data-00000-of-00001.arrow."
+    "Return the split that is read, and its files, such as test.tsv, test-0*.parquet or test/data-0*.arrow."
     names = [file.parent.name if ending(file) == ".arrow" else re.split(r"\.|-\d", file.name)[0] for file in files]
     split = pick_split(path, names, split)
     return split, [file for file, name in zip(files, names) if name == split]
@@ -183,7 +183,7 @@ def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
 
 
 def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: there is none
-    "Find the document that is the query itself: the same id and the same text except for spaces, with or without the title."
+    "Find the document that is the query itself: the same id and text, except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     entry = corpus.iloc[place]
     is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text,

@@ -60,7 +60,7 @@ def _files_found(folder: Path) -> str:
 
 # of `read_results` by folder -> a column a folder, and how many were matched so
 def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]:
-    "Put the scores of both folders side by side; an unknown version of the data is that of the other folder, where it has one alone."
+    "Put the scores of two folders side by side; an unknown version of the data is the other's, if it has just one."
     count = 0
     named = {}
     for name, table in scores.items():

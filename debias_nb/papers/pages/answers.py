@@ -1,4 +1,4 @@
-"""What a page answers: a word by one rule for all pages, how far differences go, and how many of them got which word."""
+"""What a page answers: a word by one rule for all pages, how far differences go, and how many got which word."""
 import re
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def judged_together(
 
 
 def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
-    "Return the smallest and the largest as they are displayed, without minus zero, and their sizes from small to large."
+    "Return the smallest and the largest as displayed, without minus zero, and their sizes from small to large."
     low, high = round(values.min(), 1) + 0., round(values.max(), 1) + 0.
     return low, high, [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
 

@@ -1,4 +1,4 @@
-"""The case studies of the papers: titles and their tokens, answers, and topics that are alike; a rule picks, and counts go with it."""
+"""The papers' case studies: titles and their tokens, answers, and similar topics; a rule picks, and counts go with it."""
 import re
 from collections.abc import Collection
 from operator import itemgetter
@@ -76,7 +76,9 @@ def rises_of(methods: dict[str, list[dict]], name: str, as_share: bool = False) 
 
 
 def says_token(methods: dict[str, list[dict]], name: str) -> list[bool]: # a query
-    "Decide whether a word of the first item begins with the token that plain fine-tuning raised most; ends, for a later part."
+    """Decide whether a word of the first item begins with the token that plain fine-tuning raised most.
+
+    Of a later part of a word: whether one ends with it."""
     out = []
     for base, tuned, case in zip(methods["Base"], methods["Finetuned"], methods[name]):
         token = base["tokens"][np.subtract(tuned["importance"], base["importance"]).argmax()]

@@ -312,7 +312,7 @@ class Evidence:
         return gain, sides
 
     def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions
-        "Return what the runs of a method have above the base encoder in column `gain` and in its own, and the tuned runs."
+        "Return how far a method's runs lie above the base encoder in column `gain` and in its own; and the tuned runs."
         curves = []
         for column in (gain, cell.column):
             cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
@@ -385,7 +385,7 @@ SIGNS = {"above": 1, "below": -1} # direction of a claim -> by which a differenc
 def as_claimed(
     comparisons: pd.DataFrame, # of `add_claim_verdicts`: differences of the side that a claim puts ahead from the other
 ) -> pd.DataFrame: # the same rows
-    "Return comparisons in a claim's own words, each difference with the sign that its names say: a reference is subtracted."
+    "Return comparisons in a claim's own words, each difference signed as its names say: a reference is subtracted."
     ends = comparisons[["difference", "low", "high"]].mul(comparisons.direction.map(SIGNS), axis=0) + 0.
     names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
     return comparisons.assign(

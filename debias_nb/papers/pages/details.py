@@ -213,7 +213,9 @@ BIAS = {
 
 
 def bias_table(records: list[dict]) -> pd.DataFrame:
-    "Tabulate B, the teacher's temperature τ / (1 − B), the entropy of what is learned and batches without a pair, mean over seeds."
+    """Tabulate B and what goes with it, mean over seeds.
+
+    That is the teacher's temperature τ / (1 − B), the entropy of what is learned, and batches without a pair."""
     rows = []
     for record, history in extras(records, "history"):
         if "teacher_temperature" in history and history["B"] > 0:
@@ -313,7 +315,9 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
 def large_weights(
     study: Study, # with a path along λ, and SimCSE at three
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
-    "Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder, and SimCSE at other λ with 0.1; in distribution."
+    """Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder.
+
+    SimCSE at other λ is compared with SimCSE at 0.1; all in distribution."""
     printed = PrintedCells("itvreg")
     path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
     over_base = only(differences(study[path], against="Base"), shift="iid")

@@ -66,7 +66,7 @@ class Claim:
         return self._said(profile) + part + self._unrepeated(profile)
 
     def _said(self, profile: str) -> str:
-        "Return its word; the reverse of how much something differs at least, or at most, is that it differs by less, or more."
+        "Return its word; the reverse of a difference of at least, or at most, so much is that it is smaller, or larger."
         word = self.word(profile)
         of_sizes = {np.sign(margin) for margin in self.primary(profile).margin}
         if word == OF_CLAIMS["the reverse holds"] and len(of_sizes) == 1:
@@ -433,7 +433,7 @@ def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
 
 # comparisons: as `Ledger.comparisons`; a row a profile
 def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame:
-    "Count primary comparisons, those that are decided, those that more seeds cannot decide, and how far the others reach."
+    "Count primary comparisons: decided ones, those that more seeds cannot decide, and how far the others reach."
     made = comparisons[comparisons.primary & comparisons.difference.notna()]
     rows = []
     for profile, own in made.groupby("profile"):
