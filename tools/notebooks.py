@@ -70,8 +70,9 @@ def plain(text: str) -> str:
 
 
 def is_skipped(nb) -> bool: # nb: as it lies in its file, or as nbformat reads it
-    """Whether the front matter, a raw cell at the end, says `skip_exec: true`, so that nbdev_test leaves the notebook to
-    papermill: it is a paper's."""
+    """Whether the front matter, a raw cell at the end, says `skip_exec: true`.
+
+    nbdev_test leaves such a notebook to papermill: it is a paper's."""
     for cell in nb["cells"]:
         if cell["cell_type"] == "raw" and "skip_exec: true" in "".join(cell["source"]).splitlines():
             return True
@@ -101,9 +102,10 @@ def imports_alone(line: ast.stmt) -> bool:
 
 
 def is_plumbing(cell, of_paper: bool) -> bool:
-    """Whether a reader can do without the source of a code cell: imports alone, what only nbdev reads, and what is shown
-    without its source (`#| echo: false`); in a paper notebook also what is long, or imports or defines something on the
-    way to a table, unless it is tagged `shown`."""
+    """Whether a reader can do without the source of a code cell.
+
+    Imports alone, what only nbdev reads, and what is shown without its source (`#| echo: false`); in a paper notebook
+    also what is long, or imports or defines something on the way to a table, unless it is tagged `shown`."""
     source = "".join(cell["source"])
     directives = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
     if "shown" in cell["metadata"].get("tags", []):

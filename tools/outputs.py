@@ -219,7 +219,7 @@ def kind_names(table):
 
 
 def write_published(root: Path) -> None: # of the project
-    """Write what `diagnose` knows of public tasks, from the file of published fine-tunes, and of losses, from their page.
+    """Write what `diagnose` knows of public tasks and of losses, from the published fine-tunes and their page.
 
     Items are those of tasks that have one subset and whose score is a mean over them."""
     import pandas as pd
@@ -236,8 +236,10 @@ def write_published(root: Path) -> None: # of the project
 
 
 def make_pages(paths: list[Path] | None) -> None:
-    """Make the pages of these notebooks of papers and those that sum them up; with None all that are stale, and what `compare` and `diagnose` know of them.
-    Where none of the notebooks is a paper's, no page follows from them."""
+    """Make the pages of these notebooks of papers, and those that sum them up.
+
+    With None, all that are stale, and what `compare` and `diagnose` know of them. Where none of the notebooks is a
+    paper's, no page follows from them."""
     from debias_nb.papers.commands.reproduction import write_pages
     from debias_nb.papers.pages.report import BOOKS
     if paths is None:

@@ -46,7 +46,7 @@ def without_contradictions(file: PairFile) -> PairFile:
 
 
 def with_copies(file: PairFile) -> PairFile:
-    """Mark texts that equal a match, or the left text of what is no match, except for case and spaces (`copy` of the frame).
+    """Mark in column `copy` what equals a match, or the left text of what is no match, except for case and spaces.
 
     Among candidates and in a corpus a copy of a match is relevant, too."""
     left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))

@@ -97,9 +97,9 @@ def without_tests(
     texts: HeldTexts,
     files: dict[str, PairFile], # tests, and pairs to choose strengths on, where such a text looks better than a new one
 ) -> HeldTexts:
-    """Check that no text also occurs in a file, on either side, whatever its case, spaces and punctuation; leave out general ones that do.
+    """Check that no text also occurs in a file, on either side, whatever its case, spaces and punctuation.
 
-    Raise `DataError` for others."""
+    Leave out general texts that do, and raise `DataError` for others."""
     keys = [fold(text, True) for text in texts.texts]
     overlap = set()
     for name, file in files.items():
@@ -346,7 +346,7 @@ def training_rows(
     train: PairFile,
     loss: str, # one of `LOSSES`
 ): # a `datasets.Dataset`
-    """Return the pairs as a loss takes them: with their labels, or the matches alone, with negatives of their own if there are some.
+    """Return the pairs as a loss takes them: with their labels, or the matches alone, with their negatives if any.
 
     Raise `ConfigError` for a loss of labels where all pairs are matches."""
     from datasets import Dataset

@@ -260,7 +260,7 @@ OF_LAYER = re.compile(r"^(?!decoder\.)(?:.*\.)?(?:layers?|blocks?|h)\.\d+\.")
 
 
 def _check_whole(model, folder: Path) -> None:
-    """Refuse a transformer some of whose weights are in no file, and would be drawn at random, or with layers too few for its weights.
+    """Refuse a transformer with weights that are in no file, and would be random, or with too few layers for them.
 
     A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it.
     """

@@ -1,4 +1,4 @@
-"""From a method and the settings of a training to its loss, with which sentence-transformers' trainer fine-tunes an encoder.
+"""From a method and the settings of a training to its loss, with which sentence-transformers fine-tunes an encoder.
 
 How strong a regularizer is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
 the start the gradients of ITVReg and OutReg are zero, and at the end of each method's own training they balance the

@@ -25,14 +25,14 @@ IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them
 # What can be printed.
 
 def printable(path):
-    "The pieces of messages in a module that advise something; neither docstrings nor a command line's names of options."
+    "The pieces of a module's messages that advise something; neither docstrings nor a command line's options."
     tree = ast.parse(path.read_text("utf-8"))
     documented = {id(node.body[0].value) for node in ast.walk(tree)
                   if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body
                   and isinstance(node.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value,
-                str) and id(node) not in documented and IS_ADVICE.search(node.value):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in documented and IS_ADVICE.search(node.value):
             yield node.value
 
 

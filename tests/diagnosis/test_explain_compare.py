@@ -355,7 +355,7 @@ def is_recommended(rows) -> bool: # rows: the differences from the base
 
 
 def tried_methods(rng, count, new, shared):
-    "Methods that all gain on one test and change another by so many points, with half or all of the items' error shared."
+    "Methods that gain on one test and change another by so many points, with half or all of the items' error shared."
     rows = [result("base", 0, test, "auc05", .4, np.full(200, .4)) for test in ("like", "new")]
     for test, change in (("like", .1), ("new", new / 100)):
         common = rng.normal(size=201)
@@ -820,8 +820,8 @@ def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encod
 
 @pytest.fixture(scope="module")
 def new_kind():
-    """An encoder that knows which two words of the kinds a and b mean the same, training pairs that say so of c and d and
-    mislead on a and b, a test of a and b, and further texts of that kind."""
+    """An encoder that knows which two words of the kinds a and b mean the same, training pairs that say so of c and d
+    and mislead on a and b, a test of a and b, and further texts of that kind."""
     count = 12
     rng = np.random.default_rng(0)
     vectors = {kind: rng.normal(size=(count, 32)) for kind in "acd"}

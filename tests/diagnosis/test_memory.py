@@ -15,8 +15,10 @@ from debias_nb import Catalog, compare
 from debias_nb.encoders.planted import planted_encoder
 
 PACKAGE = Path(__file__).parents[2] / "debias_nb"
-CHANGES = set("""append extend insert update setdefault add pop popitem popleft appendleft clear remove discard sort reverse
-                 intersection_update difference_update symmetric_difference_update set reset __setitem__ __next__ send""".split())
+CHANGES = set("""
+    append extend insert update setdefault add pop popitem popleft appendleft clear remove discard sort reverse
+    intersection_update difference_update symmetric_difference_update set reset __setitem__ __next__ send
+""".split())
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 MUTABLE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp, ast.Call)
 PROCESS = {"os.environ", "sys.path"} # of the process, which libraries underneath read

@@ -37,7 +37,7 @@ def put(folder, task, scores, revision="a", **also):
 
 @pytest.fixture
 def folders(tmp_path):
-    "Two made models: the second lost two points on each task of STS, more than one on another, and varies on retrieval."
+    "Two made models: the second lost two points on each task of STS, more than one on another; retrieval varies."
     places = {"base": tmp_path / "before/results/lab__base/rev", "tuned": tmp_path / "after/results/me__tuned/rev"}
     rng = np.random.default_rng(0)
     for task, change in CHANGES.items():

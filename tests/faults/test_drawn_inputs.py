@@ -1,5 +1,7 @@
-"""Inputs that are drawn at random from families of files and calls, anew at each run: what is right is read as it is meant,
-and what is wrong is refused in words. The seed stands in each failure; `DEBIAS_NB_DRAWS=seed` draws the same again."""
+"""Inputs that are drawn at random from families of files and calls, anew at each run.
+
+What is right is read as it is meant, and what is wrong is refused in words. The seed stands in each failure;
+`DEBIAS_NB_DRAWS=seed` draws the same again."""
 import json
 import os
 import random

@@ -1,4 +1,4 @@
-"""The settings that the papers print: each has its place in the text, is read from the runs, and differs for a reason."""
+"""The settings that the papers print: each has its place in the text, is read from runs, and differs for a reason."""
 import re
 import shutil
 from dataclasses import replace

@@ -1,5 +1,7 @@
-"""What one imports is what the papers' tables train: one batch, through a promised loss as a reader makes it of its docstring,
-and through the loss and the collator of a table, gives the same terms and the same gradient."""
+"""What one imports is what the papers' tables train.
+
+One batch, through a promised loss as a reader makes it of its docstring, and through the loss and the collator of a
+table, gives the same terms and the same gradient."""
 import copy
 from types import SimpleNamespace
 

@@ -23,7 +23,7 @@ def trained(name, profile, method, corpus):
 
 @pytest.mark.parametrize("corpus, steps", [("Amazon", 20_501), ("Reddit", 22_773), ("Fanfiction", 2_059)])
 def test_an_epoch_of_authors_at_the_papers_scale_is_as_long_as_in_their_code(corpus, steps):
-    "Texts over batches of 64, as their sampler counts; a teacher's three epochs, a student's one, twelve settings each."
+    "Texts over batches of 64, as their sampler counts; three epochs of a teacher, one of a student, twelve settings."
     reckoning = Reckoning()
     assert reckoning.steps(trained("arr/table02", "paper", "CL", corpus)) == 12 * 3 * steps
     assert reckoning.steps(trained("arr/table02", "paper", "CL + ARR", corpus)) == 12 * (3 + 1) * steps

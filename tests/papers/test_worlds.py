@@ -92,7 +92,8 @@ few = settings(max_examples=15)
 EVERYTHING = """
 import json, sys
 sys.path.insert(0, "tests/papers")
-from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small, vocabulary_sha256, wordpiece_vocabulary
+from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small
+from test_worlds import vocabulary_sha256, wordpiece_vocabulary
 
 vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
 print(json.dumps([catalog_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))

@@ -333,9 +333,11 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
     return labels.nunique() == 2 and labels_of_a_kind.max() == 1
 
 
-# frame: a data frame, or the first cells of each column
-def _example(frame: Mapping[str, Sequence], options: Options) -> str:
-    "Name columns of this file, two of texts and, of tables that are no pool, one of labels or further texts, as an option has them."
+def _example(
+    frame: Mapping[str, Sequence], # a data frame, or the first cells of each column
+    options: Options,
+) -> str:
+    "Name columns of this file, as an option has them: two of texts and, except of a pool, one of labels or texts."
     columns = [column for column in frame if column != options.group and [*frame].count(column) == 1
                and not _numbers_rows(column, frame[column])]
     texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
@@ -365,7 +367,9 @@ def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Col
     example = _example(frame, options)
     advice = TWO_TEXTS
     if example:
-        advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
+        may_match = example.count(",") == 1 and options.form is None
+        lead = "if all pairs match," if may_match else "name the columns, e.g."
+        advice = f"{lead} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
     raise DataError(f"{name}: {problem} among the columns {_first_names(frame)}; a file needs a header; {advice}")
 

@@ -230,9 +230,10 @@ def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd
 
 def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame,
               options: Options) -> Rows:
-    """Return queries with their relevant texts; queries and corpus are by id, `judgments` have query, document and grade.
+    """Return queries with their relevant texts.
 
-    Raises `DataError` naming lines of unknown ids, of what is no grade, and of queries without a relevant text."""
+    Queries and corpus are by id; `judgments` have query, document and grade. Raises `DataError` naming lines of unknown
+    ids, of what is no grade, and of queries without a relevant text."""
     least = 1 if options.match_from is None else options.match_from
     texts = len(corpus)
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))

@@ -1,4 +1,4 @@
-"""The papers' case studies: titles and their tokens, answers, and similar topics; a rule picks, and counts go with it."""
+"""The papers' case studies, which a rule picks, with counts: titles and their tokens, answers, and similar topics."""
 import re
 from collections.abc import Collection
 from operator import itemgetter
@@ -184,9 +184,10 @@ def texts_of(case: dict) -> list[str]: # of `picked_cases`
 
 
 def case_title(case: dict) -> str: # of `picked_cases`
-    """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal where known.
+    """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal.
 
-    The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that of Base."""
+    The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that
+    of Base."""
     methods_of_case = [name for name in ("Base", "Finetuned", "ITVReg") if name in case["methods"]]
     right = [sum(is_right for _, is_right in case["methods"][name]["top"]) for name in methods_of_case]
     importance = [case["methods"][name]["importance"][case["position"]] for name in methods_of_case]
@@ -292,11 +293,12 @@ ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "los
                  "misled_lost")
 
 
-# a row an encoder, corpus, test and further method
-def answer_counts(records: list[dict], reference: str) -> pd.DataFrame:
-    """Count the questions that a method answers and another one does not (`won`), and the other way round (`lost`); first seed.
+def answer_counts(
+    records: list[dict], reference: str,
+) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+    """Count the questions that a method answers and the reference does not (`won`), and the reverse (`lost`).
 
-    Of all, and of those misled by overlap; `p` is of an exact sign test, two-sided."""
+    With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
     rows = []
     for origin, cases in first_cases(records).items():
         right = pd.DataFrame({name: [case["right"] for case in method_cases] for name, method_cases in cases.items()})

@@ -1,6 +1,7 @@
-"""What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five.
+"""What a claim asks of our runs, and what they answer.
 
-A method is *better* or *worse* than another. A claim has two words of its own: it *holds*, or *the reverse holds*."""
+Each comparison gets one of four words, a claim that of four in five. A method is *better* or *worse* than another. A
+claim has two words of its own: it *holds*, or *the reverse holds*."""
 import math
 import re
 from collections import Counter

@@ -66,7 +66,7 @@ class Claim:
         return self._said(profile) + part + self._unrepeated(profile)
 
     def _said(self, profile: str) -> str:
-        "Return its word; the reverse of a difference of at least, or at most, so much is that it is smaller, or larger."
+        "Return its word; the reverse of a difference of at least, or at most, so much is a smaller, or larger one."
         word = self.word(profile)
         of_sizes = {np.sign(margin) for margin in self.primary(profile).margin}
         if word == OF_CLAIMS["the reverse holds"] and len(of_sizes) == 1:
@@ -96,9 +96,10 @@ class Claim:
 
     @property
     def printed(self) -> str: # e.g. `SCAN − w/o FD: +0.01 to +0.03 (2 of 4)`; empty where nothing is printed
-        """Say how far the printed numbers go, each with its difference and unit, and whether they bear the claim out where not all do.
+        """Say how far the printed numbers go, each with its difference and unit.
 
-        A difference from what ours are taken from is turned round."""
+        Where not all bear the claim out, say how many do. A difference from what ours are taken from is turned
+        round."""
         found = [one for one in self.facts if one.holds is not None]
         numbers = {}
         for one in found:

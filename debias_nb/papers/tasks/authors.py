@@ -1,9 +1,9 @@
-"""From the configuration of a run to vectors of authors, metrics, and the record: which split, which loss, which settings were tried, and who is found.
+"""From the configuration of a run to vectors of authors, metrics, and the record.
 
-Queries and targets are halves of a test, drawn by the seed of the split, the same for all methods and seeds. R@8 and
-MRR are expectations over the orders of ties. An author's queries depend on each other: resamples draw authors with all
-their queries, and the values for paired tests are sums over the queries of an author, scaled so that their mean is the
-metric.
+The record says which split, which loss, which settings were tried, and who is found. Queries and targets are halves of
+a test, drawn by the seed of the split, the same for all methods and seeds. R@8 and MRR are expectations over the orders
+of ties. An author's queries depend on each other: resamples draw authors with all their queries, and the values for
+paired tests are sums over the queries of an author, scaled so that their mean is the metric.
 
 Other than in the paper: a student's batches are author pairs for both bases, without which B would be 0; every method
 tries every setting of its configuration and keeps the one with the best R@8 on the validation texts, the first of
