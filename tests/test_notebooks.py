@@ -60,11 +60,19 @@ def test_every_figure_is_kept_as_dots_too(path):
 LONGEST = 90 # lines of code in a cell
 
 
+def docstrings(tree):
+    return [node.body[0].value for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
+
+
+def numbers(texts):
+    "The lines on which strings stand."
+    return {number for text in texts for number in range(text.lineno, text.end_lineno + 1)}
+
+
 def code_lines(source):
     "How many lines of a cell are code: blank ones, comments and docstrings are not."
-    documented = [node.body[0] for node in ast.walk(ast.parse(source))
-                  if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
-    quiet = {number for text in documented for number in range(text.lineno, text.end_lineno + 1)}
+    quiet = numbers(docstrings(ast.parse(source)))
     lines = enumerate(source.splitlines(), 1)
     return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#")
                and number not in quiet)
@@ -79,6 +87,38 @@ def test_no_cell_is_longer_than_two_screens(path):
 def test_lines_of_code_are_counted():
     assert code_lines('#| export\ndef one():\n    """Return 1.\n\n    Always."""\n    return 1 # one\n') == 2
     assert code_lines("x = 1\n" * 91) > LONGEST
+
+
+WIDTH = 120 # characters of a line, as ruff has it for modules
+
+
+def long_lines(source):
+    "The lines of code that are too long: all but those of texts in three quotes, such as Markdown, except docstrings."
+    tree = ast.parse(source)
+    strings = [node for node in ast.walk(tree) if isinstance(node, (ast.Constant, ast.JoinedStr))]
+    texts = {node for node in strings if re.match(r"\w*(\"{3}|'{3})", ast.get_source_segment(source, node))}
+    exempt = numbers(texts - {*docstrings(tree)})
+    return [line for number, line in enumerate(source.splitlines(), 1) if len(line) > WIDTH and number not in exempt]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_no_line_of_code_is_too_long(path):
+    assert [line for source in code(path) for line in long_lines(source)] == []
+
+
+def test_no_line_of_the_library_is_too_long():
+    "Also where ruff does not look: nbdev wraps `__all__` by itself, and ends its first line ten characters later."
+    lines = {(path.name, line) for path in (ROOT / "debias_nb").rglob("*.py") if path.name != "_modidx.py"
+             for line in path.read_text("utf-8").splitlines()}
+    assert [(name, line) for name, line in lines if len(line) > WIDTH and not line.startswith("__all__ = [")] == []
+
+
+def test_long_lines_of_code_are_found():
+    words = "word " * 30
+    for code in (f"x = 1 # {words}", f'x = "{words}"', f'x = f"{words}{{1}}"', f'def f():\n    """{words}"""',
+                 f'x = """\n{words}"""\ny = "{words}"'):
+        assert len(long_lines(code)) == 1
+    assert long_lines(f'show(f"""{words}{{1}}\n{words}""", "[link](#link)")') == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "nbs/read").glob("*.ipynb")), ids=named)

@@ -523,7 +523,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "too small": ("cannot tell", "Cannot tell yet: {0.small} too small.", "{0.did} {0.more}"),
 }
 
-
+# %% ../../nbs/diagnosis/decision.ipynb #fa017caf
 def decide(
     results: list[Result],       # of the metric that decides
     shares: list[Averaged] | None, # empty where weights cannot be averaged, None where they are not there

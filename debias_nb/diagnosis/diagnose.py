@@ -371,7 +371,7 @@ def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str],
         "reasons": [reason(row) for row in findings.shortcuts.to_dict("records") if row["shortcut"]],
     }
 
-
+# %% ../../nbs/diagnosis/diagnose.ipynb #62ab4de4
 class Rule(NamedTuple):
     "How tests are judged, as the arguments of the doors say."
     seed: int
@@ -450,7 +450,7 @@ def report(
         averaged=changes_by_share(steps or [], decision.results),
         all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
 
-
+# %% ../../nbs/diagnosis/diagnose.ipynb #711b2d3f
 @accepts_former("diagnose")
 def diagnose(
     base: "Model",
