@@ -36,8 +36,10 @@ def project_root(
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/")
 
 
-# entries: of the package, by name
-def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict:
+def with_own(
+    entries: dict, # of the package, by name
+    variable: str, name: str, load: Callable[[Path], dict],
+) -> dict:
     """Add a user's own entries, of a file next to their data or their encoders.
 
     Raise `ConfigError` for a name of the package's."""

@@ -136,8 +136,11 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
-# told: a twin's; verdicts: a data frame; like: the test that is like training
-def decision_of(told: dict, verdicts, like: str):
+def decision_of(
+    told: dict, # a twin's
+    verdicts,   # a data frame
+    like: str,  # the test that is like training
+):
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
     best = told["averaged"]

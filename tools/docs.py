@@ -186,8 +186,10 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
     return resolve
 
 
-# taken: addresses of the headings above, to which it is added
-def symbol_heading(markdown: str, taken: set[str]) -> str:
+def symbol_heading(
+    markdown: str,
+    taken: set[str], # addresses of the headings above, to which it is added
+) -> str:
     """Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own:
 
     `hinge`, `hinge_1`."""

@@ -252,8 +252,9 @@ def strata_by_way(pool: Pool) -> dict[str, np.ndarray]: # (N,) each
     return {"random": random, "chosen": strata_of(pool.base, pool.tuned), "disagreement": strata_of(moves)}
 
 
-# None: too few
-def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int) -> Paired | None:
+def interval_of(
+    pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int,
+) -> Paired | None: # None: too few
     "Estimate the change of a pool from labels of some of its pairs."
     matches = pool.labels[rows].sum()
     if min(matches, len(rows) - matches) < LABELS["fewest_matches"]:
@@ -267,8 +268,9 @@ def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndar
     return None
 
 
-# (orders,) nan: one class alone
-def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def point_changes(
+    pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray,
+) -> np.ndarray: # (orders,) nan: one class alone
     "Estimate the change of a pool by each of several samples, without intervals."
     weights = np.zeros((len(orders), len(pool.labels)))
     for weight, rows in zip(weights, orders):
@@ -388,8 +390,9 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
 
 
-# a row a kind, size of the sample and band: what the library says
-def trial_table(shifts: pd.DataFrame) -> pd.DataFrame:
+def trial_table(
+    shifts: pd.DataFrame,
+) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says
     "Sum up the shifts as the library looks them up."
     rows = []
     bands = list(itertools.pairwise(SETTINGS["bands"]))

@@ -79,8 +79,11 @@ def check_file(path: str | os.PathLike) -> None:
     check_regular(path, DataError)
 
 
-# form: of an argument
-def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]:
+def named_values(
+    option: str, arguments: list[str],
+    form: str, # of an argument
+    needs_name: bool = True,
+) -> dict[str, str]:
     "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
     values = {}
     for text in arguments:
@@ -175,8 +178,9 @@ def _delimited_text(path: Path) -> tuple[str, str]:
     return text, max(signs, key=lambda sign: _agreement(path, text, sign))
 
 
-# empty where no second row is there, rows differ in length, or columns share a name
-def first_cells(path: Path) -> dict[str, list[str]]:
+def first_cells(
+    path: Path,
+) -> dict[str, list[str]]: # empty where no second row is there, rows differ in length, or columns share a name
     "Return the first cells of each column of a file with cells between signs; whether they can be read is not checked."
     text, delimiter = _delimited_text(path)
     rows = []

@@ -152,8 +152,10 @@ def overall(results: list[Result]) -> str: # one of `WORDS`
                 "cannot tell")
 
 
-# words: those of the scripts of sentence-transformers' users
-def verdict_line(results: list[Result], word: str, words: bool = False) -> str:
+def verdict_line(
+    results: list[Result], word: str,
+    words: bool = False, # those of the scripts of sentence-transformers' users
+) -> str:
     """Write the line that a monitor reads: the word, and the test that says it most.
 
     Numbers are fractions, and - is what is not known."""
@@ -270,8 +272,10 @@ def metrics_of(results: list[Result]) -> str:
     return listed([TITLES[result.metric] for result in results])
 
 
-# metrics: those that decide, where another one shows something
-def _did(better: list[Result], worse: list[Result], metrics: str = "") -> str:
+def _did(
+    better: list[Result], worse: list[Result],
+    metrics: str = "", # those that decide, where another one shows something
+) -> str:
     "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
@@ -349,8 +353,11 @@ def not_by_all(results: list[Result], opposite: list[Result]) -> str: # opposite
     return f" That is by {metrics_of(results)}; {by_others(opposite)}." if opposite else ""
 
 # %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
-# places: the test's name, if several got worse
-def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str:
+def _repair(
+    worst: Result,
+    places: str, # the test's name, if several got worse
+    best: Averaged, margin: float,
+) -> str:
     "Say how much of the largest loss a share of averaged weights takes back."
     lost = round(-100 * worst.change, 1)
     left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [

@@ -36,8 +36,9 @@ def share_unseen(left: list[str], right: list[str], training_words: set[str]) ->
     return np.array([len(vocabulary - training_words) / max(1, len(vocabulary)) for vocabulary in words])
 
 
-# kind -> (n,) name of each one's slice
-def kinds_of_cases(test: Test, training_words: set[str] | None) -> dict[str, np.ndarray]:
+def kinds_of_cases(
+    test: Test, training_words: set[str] | None,
+) -> dict[str, np.ndarray]: # kind -> (n,) name of each one's slice
     "Cut the cases of a test into slices, a query by its first relevant text."
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
@@ -127,8 +128,10 @@ CANDIDATES = 100 # words that gained importance
 LEAST_PAIRS = 3  # training pairs that have a candidate on both sides, at least
 
 
-# importance: of `importance_by_word`
-def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, list[str]]:
+def candidate_words(
+    importance: pd.DataFrame, # of `importance_by_word`
+    training: WordPairs,
+) -> dict[str, list[str]]:
     "Sort words that gained importance by what they go with in training: `matches`, or `others`, which are no match."
     ties = label_ties(training, importance.word[importance.moved > 0].head(CANDIDATES).tolist())
     ties = ties[ties.both >= LEAST_PAIRS]
@@ -204,8 +207,9 @@ OF_TRAINING = "pairs of the training file"
 COPIES = "texts are nearly the same as a match or their left text (except for case and spaces), and "
 
 
-# both texts of each; case, spaces, punctuation and order of the two apart
-def folded_pairs(file: PairFile) -> list[tuple[str, ...]]:
+def folded_pairs(
+    file: PairFile,
+) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
     "Return what tells whether two pairs are the same: both texts, folded and sorted."
     return [tuple(sorted(pair)) for pair in zip(*file.folded)]
 
@@ -228,8 +232,10 @@ MINED = (" If {} were picked by a model for their nearness, they lie above the m
          "corpus that they are from.")
 
 
-# "" where no model is below chance; cosines: models whose scores are cosines, and no distances
-def reversal(test: Test, cosines=()) -> str:
+def reversal(
+    test: Test,
+    cosines=(), # models whose scores are cosines, and no distances
+) -> str: # "" where no model is below chance
     "Explain which models score matches below other pairs."
     values = below_chance(test)
     if not values:
@@ -268,8 +274,10 @@ def same_words(test: Test) -> int:
     return sum(left != right and sorted(left) == sorted(right) for left, right in words)
 
 
-# one text a model; cosines: models that are left out, since texts of the same words have a cosine of 1
-def crowded_top(test: Test, cosines=()) -> list[str]:
+def crowded_top(
+    test: Test,
+    cosines=(), # models that are left out, since texts of the same words have a cosine of 1
+) -> list[str]: # one text a model
     "Say where so many pairs share the highest score that a strict threshold cannot tell them apart."
     texts = []
     models = [model for model in ("base", "tuned") if model in test.scores and model not in cosines
@@ -297,8 +305,11 @@ def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin 
     return f"{test.name}: both models find next to nothing ({title} {levels} of 100), so that no loss can show{advice}."
 
 
-# shared: comparisons that stand in the training file too; cosines: of `reversal`
-def doubts(test: Test, shared: int, cosines=()) -> list[str]:
+def doubts(
+    test: Test,
+    shared: int, # comparisons that stand in the training file too
+    cosines=(),  # of `reversal`
+) -> list[str]:
     "Warn of what to know before a result on a test is believed."
     warning = reversal(test, cosines)
     fate = "count as no match" if test.file.form == "pairs" else "count as a match where that is one"
@@ -314,8 +325,11 @@ def doubts(test: Test, shared: int, cosines=()) -> list[str]:
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 
 
-# suspects: rows of training
-def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame:
+def flaws(
+    train: PairFile | None, tests: list[Test],
+    suspects: np.ndarray, # rows of training
+    progress: bool = False,
+) -> pd.DataFrame:
     "Count what is wrong with the data, a row a finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts

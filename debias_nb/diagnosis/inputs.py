@@ -22,8 +22,9 @@ def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_name
             for name, file in files.items()}
 
 
-# `train` first if there is one
-def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]:
+def read_files(
+    train: Source | None, tests: dict, progress: bool = False,
+) -> dict[str, PairFile]: # `train` first if there is one
     "Read all files of a door. Raise `DataError` also for names that are no names of files."
     return prepared(read_named_files(train, tests, progress=progress))
 
@@ -72,8 +73,11 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-# files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None:
+def describe_samples(
+    files: dict[str, dict], # of `file_facts`
+    tests: list[Test],
+    models: dict, # a `Scorer` or `ExternalScores` each
+) -> None:
     """Add what labels were drawn from, and are worth.
 
     Raise `DataError` where texts were judged that other models rank first."""

@@ -89,8 +89,10 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-# other_names: those that another model has
-def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[str, str]:
+def prompts_by_name(
+    model, prompts: tuple[str, str],
+    other_names=(), # those that another model has
+) -> tuple[str, str]:
     """Return the prompts before left and right texts, each given by its name or as it is.
 
     A name that only another model has is no prompt here; a word alone that is no name is refused."""

@@ -58,8 +58,10 @@ def published_losses(kinds: list[str] | pd.Series, is_english: bool) -> pd.Serie
     return sums.lost / sums.tasks
 
 # %% ../../nbs/diagnosis/published.ipynb #4f7e8634
-# scores: base and tuned by the levels of `KEY`; index: the task
-def task_scores(scores: pd.DataFrame, trained: list[str]) -> pd.DataFrame:
+def task_scores(
+    scores: pd.DataFrame, # base and tuned by the levels of `KEY`
+    trained: list[str],
+) -> pd.DataFrame: # index: the task
     "Average the scores of two models by task, with the largest error of a change that the number of items allows."
     table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"),
         index_col="task"))
@@ -82,8 +84,9 @@ def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: 
     return _table(kinds, counts, changes, judged.assign(p=p), p < 1 - LEVEL, margin).assign(decides=False)
 
 
-# as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
-def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame:
+def overall_verdicts(
+    tasks: pd.DataFrame, margin: float,
+) -> pd.DataFrame: # as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
     "Judge what fine-tuning did to all tasks, by the signed ranks of their changes (Wilcoxon)."
     is_trained = tasks.test.str.endswith(TRAINED)
     all_tasks = tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
@@ -99,8 +102,9 @@ def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame:
     return _table(groups, counts, changes, judged, (judged.p < 1 - LEVEL) & is_same_way, margin).assign(decides=True)
 
 
-# p, and whether the ranks of those that rose are the larger ones
-def _signed_ranks(changes: pd.Series) -> tuple[float, bool]:
+def _signed_ranks(
+    changes: pd.Series,
+) -> tuple[float, bool]: # p, and whether the ranks of those that rose are the larger ones
     changed = changes[changes != 0]
     if changed.empty:
         return 1., True

@@ -222,8 +222,9 @@ def level(values, resampled, units: int | None) -> dict: # values: (seeds,); res
 PAIR_COLUMNS = ["line", "label", "left", "right"]
 
 
-# (n,) in [0, 1]
-def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def wrong_side(
+    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None,
+) -> np.ndarray: # (n,) in [0, 1]
     "Compute for each pair the fraction of the other class on its wrong side; ties count half."
     counts = np.ones(len(scores)) if weights is None else weights
     out = np.empty(len(scores))
@@ -238,7 +239,6 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | Non
     return out
 
 
-# the most suspect first
 def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndarray | None = None) -> np.ndarray:
     "Find the rows whose label both models contradict, the most suspicious first."
     surprise = np.minimum(*(wrong_side(scores[model], labels, weights) for model in ("base", "tuned")))

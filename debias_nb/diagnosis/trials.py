@@ -151,8 +151,9 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
     return [None if np.isnan(value) else float(value) for value in resampled]
 
 
-# as of `results_of`, with method, strength, test, part and one score
-def rows_of(method: Method, record: dict) -> list[dict]:
+def rows_of(
+    method: Method, record: dict,
+) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
     "Read what a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []

@@ -39,8 +39,9 @@ class PlainDecorrelation:
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar
         return dependence(self.covariance(self.u, weights))
 
-    # (n,) -> value, and its gradient (n,)
-    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def with_slope(
+        self, weights: torch.Tensor, # (n,)
+    ) -> tuple[torch.Tensor, torch.Tensor]: # value, and its gradient (n,)
         with torch.enable_grad():
             weights = weights.detach().requires_grad_()
             value = self(weights)
@@ -90,8 +91,9 @@ class Decorrelation:
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar that can be differentiated once
         return _Loss.apply(weights, self)
 
-    # (n,) -> value, and its gradient (n,)
-    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def with_slope(
+        self, weights: torch.Tensor, # (n,)
+    ) -> tuple[torch.Tensor, torch.Tensor]: # value, and its gradient (n,)
         if self.form != "moment":
             return self.as_printed(weights)
         p = weights / weights.sum()

@@ -68,8 +68,9 @@ def deviations(
 WORST = 20 # metrics that are listed
 
 
-# lines; whether there are metrics and all agree
-def agreement(records: Records, reference: Records) -> tuple[list[str], bool]:
+def agreement(
+    records: Records, reference: Records,
+) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
     "Say how records of this machine agree with the committed ones."
     reasons = {run: why_not_compared(records[run], reference[run]) for run in sorted(reference.keys() & records.keys())}
     runs = [run for run, reason in reasons.items() if reason is None]

@@ -76,8 +76,8 @@ class RunConfig(Strict):
         return f"{self.paper}/{self.experiment}.{self.profile}"
 
     @property
-    # of its synthetic dataset, or its random split; None: real data, divided in one way
     def world_seed(self) -> int | None:
+        "Seed of its synthetic dataset, or of its random split; None: real data, divided in one way."
         source = (self.data and self.data.drawn) or self.eval_world
         return source.seed if source else None
 

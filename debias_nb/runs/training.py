@@ -137,8 +137,8 @@ def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
     return CachedBase(base, columns, dtype)
 
 
-# mask_share, intervention; empty for methods that intervene on nothing
 def interventions_of(method: PairMethod) -> dict:
+    "Return mask_share and intervention; nothing for methods that intervene on nothing."
     return {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
 
 

@@ -249,8 +249,9 @@ def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
 
 
-# of the runs of a method in a table, but its name, seeds, and what it is called
-def settings_of(name: str, table: str, method: str) -> dict:
+def settings_of(
+    name: str, table: str, method: str,
+) -> dict: # of the runs of a method in a table, but its name, seeds, and what it is called
     "Return what distinguishes runs from others."
     experiment = load_experiment(name, "small")
     corpora = {column.corpus for one in experiment.tables if one.id == table for column in one.columns}

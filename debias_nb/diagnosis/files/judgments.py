@@ -123,8 +123,9 @@ def _read_texts(files: list[Path]) -> pd.DataFrame:
     return _by_id(", ".join(map(str, files)), pd.concat([_texts(str(file), read_table(file)) for file in files]))
 
 
-# queries, corpus, and where a query itself stands there, or −1
-def read_unjudged(path: Path) -> tuple[list[str], list[str], np.ndarray]:
+def read_unjudged(
+    path: Path,
+) -> tuple[list[str], list[str], np.ndarray]: # queries, corpus, and where a query itself stands there, or −1
     "Read queries and corpus of a folder, without its judgments."
     tables = [_read_texts(files) for files in _files_by_role(path, ("queries", "corpus")).values()]
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in tables)

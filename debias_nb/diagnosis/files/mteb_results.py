@@ -58,8 +58,9 @@ def _files_found(folder: Path) -> str:
     return f"; {len(names)} files are there, such as {names[0]}" if names else "; no file is there"
 
 
-# of `read_results` by folder -> a column a folder, and how many were matched so
-def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]:
+def with_known_revisions(
+    scores: dict[str, pd.Series], # of `read_results`, by folder
+) -> tuple[pd.DataFrame, int]: # a column a folder, and how many were matched so
     "Put the scores of two folders side by side; an unknown version of the data is the other's, if it has just one."
     count = 0
     named = {}

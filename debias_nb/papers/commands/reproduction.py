@@ -100,8 +100,10 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
-# options: those given, which change nothing
-def _run_one(name: str, profile: str, run_id: str, fresh: bool, options: dict[str, object]) -> None:
+def _run_one(
+    name: str, profile: str, run_id: str, fresh: bool,
+    options: dict[str, object], # those given, which change nothing
+) -> None:
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.runner import load, run_all, store_for
     superfluous = [option for option, value in options.items() if value is not None]
@@ -259,8 +261,9 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     return paths
 
 
-# what was written
-def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]:
+def write_pages(
+    names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None,
+) -> list[Path]: # what was written
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured

@@ -216,8 +216,10 @@ def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of 
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 
-# filters: as `only`
-def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **filters) -> pd.DataFrame:
+def on_question(
+    advice: pd.DataFrame, question: str, shift: str = "ood",
+    **filters, # as `only`
+) -> pd.DataFrame:
     """Select the comparisons of a question.
 
     Raises `ValueError` where there is none."""

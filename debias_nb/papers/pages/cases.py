@@ -279,8 +279,10 @@ def marked_answer(answer: str, is_right: bool) -> str:
     return f"{mark} {shorten(answer, LONGEST, placeholder=' …')}"
 
 
-# cases: one of `first_cases`
-def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd.DataFrame:
+def right_alone(
+    cases: dict[str, list[dict]], # one of `first_cases`
+    method: str, reference: str,
+) -> pd.DataFrame:
     """List the questions that a method answers and another one does not, as `answer_rows`.
 
     Raises `KeyError` for a method that is not there."""

@@ -63,8 +63,10 @@ class Line:
     primary: bool = True         # False: shown next to the others, and decides nothing
     names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
-    # of the difference: above, or below where the other side is named first
-    def text(self, direction: str = "above") -> str:
+    def text(
+        self,
+        direction: str = "above", # of the difference: above, or below where the other side is named first
+    ) -> str:
         "Describe what is compared: methods, and their place if it is not that of the comparison."
         relation, reverse = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
@@ -233,8 +235,9 @@ class Evidence:
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
 
-    # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
-    def compare(self, lines: Iterable[Line]) -> pd.DataFrame:
+    def compare(
+        self, lines: Iterable[Line],
+    ) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""
@@ -250,8 +253,9 @@ class Evidence:
         kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
         return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
 
-    # by number and name
-    def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]:
+    def _sides(
+        self, line: Line, profile: str, encoder: str, column: str,
+    ) -> dict[tuple, Cell | None]: # by number and name
         "Return the cells of a comparison, None where no configuration makes one; nothing if a place has none at all."
         sides = {}
         for number, side in enumerate(line.sides):

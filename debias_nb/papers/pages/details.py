@@ -339,8 +339,9 @@ def large_weights(
     return ours, theirs, weights
 
 
-# runs: of one table; as `tables.differences`, without those of Base
-def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame:
+def in_percent_of_plain(
+    runs: pd.DataFrame, # of one table
+) -> pd.DataFrame: # as `tables.differences`, without those of Base
     "Return differences from plain fine-tuning as percentages of its mean, test by test."
     changes = differences(runs)
     changes = changes[changes.method != "Base"]

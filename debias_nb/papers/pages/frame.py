@@ -278,8 +278,10 @@ class Results:
             experiment = load(name, profile, **narrowing)
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
-    # as `study`
-    def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study:
+    def part(
+        self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None,
+        **others, # as `study`
+    ) -> Study:
         """Load a study, or run those of the requested methods and encoders that it has; of a page with several.
 
         Raises as `study`."""

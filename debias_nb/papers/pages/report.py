@@ -105,8 +105,9 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
-# ending of the file's name, rows
-def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator[tuple[str, pd.DataFrame]]:
+def _tables_of(
+    study: Study, results: Results, further: bool = True,
+) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
     "Yield the tables next to a page of one study, except its cells; further: also of metrics that do not decide."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *(runs[runs.further].metric.unique() if further else ())):

@@ -158,8 +158,10 @@ class Claims(list):
         return claim_table(self)
 
 
-# comparisons: comparisons at one profile; extent: how far they go, in words
-def _outcome(comparisons: pd.DataFrame, extent: str) -> str:
+def _outcome(
+    comparisons: pd.DataFrame, # comparisons at one profile
+    extent: str,               # how far they go, in words
+) -> str:
     "Say how many comparisons got which word, and how far their differences go."
     if comparisons.empty:
         return ""
@@ -195,8 +197,9 @@ def _in_quotes(comparison: str) -> str: # a sum has one name
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
 
 
-# e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
-def describe_differences(comparisons: pd.DataFrame) -> str:
+def describe_differences(
+    comparisons: pd.DataFrame,
+) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
@@ -421,8 +424,9 @@ class Ledger:
 KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
 
 
-# letter of a paper -> its claims; a row a paper and kind, a column a word
-def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
+def claim_counts(
+    books: dict[str, Ledger], # letter of a paper -> its claims
+) -> pd.DataFrame: # a row a paper and kind, a column a word
     "Count how claims came out on real data."
     rows = {}
     for letter, book in books.items():
@@ -434,8 +438,9 @@ def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("method").rename_axis("test", axis=1)
 
 
-# comparisons: as `Ledger.comparisons`; a row a profile
-def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame:
+def comparison_counts(
+    comparisons: pd.DataFrame, # as `Ledger.comparisons`
+) -> pd.DataFrame: # a row a profile
     "Count primary comparisons: decided ones, those that more seeds cannot decide, and how far the others reach."
     made = comparisons[comparisons.primary & comparisons.difference.notna()]
     rows = []
