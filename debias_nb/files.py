@@ -76,8 +76,8 @@ class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)
             if key in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} occurs twice",
-                    key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {quoted(key)} occurs twice", key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 

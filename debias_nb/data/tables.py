@@ -256,8 +256,8 @@ def _read_arrow(path: Path, _split: str | None) -> pd.DataFrame:
         else:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
-        names = class_names(json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info",
-            {}).get("features", {}))
+        names = class_names(
+            json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {}))
         columns = [named_classes(pd.Series(column.to_pylist(), dtype=object), names.get(name))
                    for name, column in zip(table.column_names, table.columns)]
     except MemoryError:

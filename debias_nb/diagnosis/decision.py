@@ -130,8 +130,8 @@ def averaged(
         for row in table[table.name == name].to_dict("records"):
             interval = figures(row["change"])
             del interval["p"]
-            bound = float(row["change"].difference - stdtrit(row["change"].freedom,
-                1 - is_outside) * row["change"].error)
+            bound = float(
+                row["change"].difference - stdtrit(row["change"].freedom, 1 - is_outside) * row["change"].error)
             results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"],
                                   value=row["value"], bound=bound))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))

@@ -170,8 +170,9 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
     return []
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #4f04bab2
-def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test],
-        dict[str, str]]:
+def _large_enough(
+    files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None,
+) -> tuple[list[Test], dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
     check_metric(metric, list(files.values()))
     tests = []
@@ -434,8 +435,8 @@ def report(
         "seed": rule.seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": rule.threshold,
         "checks": _checks(scorers, train)}
     options = rule._asdict() | {"prompts": prompts}
-    facts = made_of(command, models, inputs.files, inputs.test_files, options, settings, inputs.texts
-                    and inputs.texts[0])
+    facts = made_of(
+        command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     describe_samples(facts["files"], tests, models)
     program = snippet(scorers, train, share, (table.verdict == "worse").any()) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes

@@ -310,8 +310,8 @@ class Diagnosis:
         for row in self.averaged.to_dict("records"):
             if row["share"] > 0:
                 name = "tuned" if row["share"] == 1 else f"{row['share']:g}"
-                results.setdefault(name, []).append(Result(row["test"], "", row["change"], row["low"], row["high"],
-                    like=row["test"] in like))
+                results.setdefault(name, []).append(Result(
+                    row["test"], "", row["change"], row["low"], row["high"], like=row["test"] in like))
         return trade_points(results) if results else []
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them

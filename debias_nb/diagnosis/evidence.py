@@ -103,8 +103,9 @@ def ranked_words(importance: pd.DataFrame) -> dict[str, list[str]]: # importance
     return {"gained": importance.word[importance.moved > 0].head(TOP).tolist(), "lost": losses.tolist()[::-1]}
 
 
-def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool) -> dict[str,
-        np.ndarray]:
+def _rescore(
+    test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool,
+) -> dict[str, np.ndarray]:
     "Score a test with other texts; pairs whose texts stay keep their scores."
     now = pd.DataFrame({"left": left, "right": right})
     rows = np.flatnonzero((now != test.file.frame[["left", "right"]]).any(axis=1))
@@ -224,8 +225,8 @@ def below_chance(test: Test) -> dict[str, float]: # model -> how many of the oth
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
     separations = {model: test.separation(model) for model in ("base", "tuned") if model in test.scores}
     return {model: separation.value for model, separation in separations.items()
-            if separation.units >= FEWEST_UNITS and level([separation.value], [separation.resampled],
-                    separation.units)["high"] < .5}
+            if separation.units >= FEWEST_UNITS
+            and level([separation.value], [separation.resampled], separation.units)["high"] < .5}
 
 
 MINED = (" If {} were picked by a model for their nearness, they lie above the matches by construction: test on the "

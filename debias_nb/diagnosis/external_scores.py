@@ -230,8 +230,9 @@ def _of_one_depth(test: RetrievalTest, runs: dict[str, pd.DataFrame], names: dic
     return {model: run[ranks[model] <= depth] for model, run in runs.items()}
 
 
-def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks) -> tuple[RetrievalTest,
-        dict[str, pd.DataFrame]]:
+def _answered(
+    test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks,
+) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Leave out the queries that neither run answers; a test that lacks most of them decides nothing."
     answers = np.isin(np.arange(len(test.cases)), pd.concat(placements.values())["query"])
     unanswered, queries = int((~answers).sum()), len(answers)
@@ -247,8 +248,9 @@ def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks:
     return part_of(test, answers[test.file.frame["query"].to_numpy()]), kept
 
 
-def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> tuple[RetrievalTest,
-        dict[str, pd.DataFrame]]:
+def _score_by_runs(
+    test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks,
+) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Fill the scores of a test from runs, and return it with what these rank."
     names = {model: model_scores.names[test.name] for model, model_scores in models.items()}
     runs = {model: read_run(models[model].runs[test.name], name) for model, name in names.items()}

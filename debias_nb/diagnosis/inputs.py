@@ -85,8 +85,8 @@ def describe_samples(
         sample = test.file.sample
         if sample is None:
             continue
-        is_same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(scorer,
-            "fingerprint", "") for scorer in models.values()}
+        is_same = ({model["fingerprint"] for model in sample.metadata["models"].values()}
+                   == {getattr(scorer, "fingerprint", "") for scorer in models.values()})
         if test.file.form == "pooled":
             if not is_same:
                 raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first "

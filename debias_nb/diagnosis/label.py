@@ -166,8 +166,8 @@ class Pool:
         if self.folder_path is not None:
             pairs, size = _first_of_queries(self.folder_path, scorers, progress)
             return _distinct(pairs), size
-        pairs = self.pairs_file.frame[["left", "right"]] if self.pairs_file else _neighbors(self.texts_path, scorers,
-            seed, progress)
+        pairs = (self.pairs_file.frame[["left", "right"]] if self.pairs_file
+                 else _neighbors(self.texts_path, scorers, seed, progress))
         pairs = _distinct(pairs)
         return pairs, len(pairs)
 

@@ -133,8 +133,8 @@ def general_notes(texts: HeldTexts | None) -> list[str]:
     if texts is None or texts.path != GENERAL_TEXTS:
         return []
     sets = [load_registry().datasets[name] for name in GENERAL_SETS]
-    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{dataset.title}: {dataset.licence}."
-        for dataset in sets)]
+    return [f"General texts: {len(texts.texts):,}. "
+            + " ".join(f"{dataset.title}: {dataset.licence}." for dataset in sets)]
 
 
 @dataclass(frozen=True)
@@ -301,8 +301,8 @@ def settings_for(
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
     if kind not in BUDGETS:
         raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
-    values = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items()
-        if value is not None}
+    values = ({"loss": LEAST_SQUARES} | BUDGETS[kind]
+              | {name: value for name, value in settings.items() if value is not None})
     check_known("loss", values["loss"], LOSSES, ConfigError)
     if float(values["epochs"]).is_integer():
         values["epochs"] = int(values["epochs"]) # 5 epochs are 5.0 epochs

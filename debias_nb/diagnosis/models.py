@@ -407,8 +407,8 @@ def reading_warnings(
         for (problem, count), model_names in names.items():
             if count and count >= SHARE_NAMED * total:
                 models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
-                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (count / total
-                    if UNKNOWN in problem else 0.)
+                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (
+                    count / total if UNKNOWN in problem else 0.)
     return warnings
 
 

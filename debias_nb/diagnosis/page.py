@@ -230,8 +230,8 @@ PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "num
 
 def versions() -> dict[str, str]:
     "Return the versions of what computes."
-    return {"debias-nb": __version__, "Python": platform.python_version()} | {name: metadata.version(name)
-        for name in PACKAGES}
+    return ({"debias-nb": __version__, "Python": platform.python_version()}
+            | {name: metadata.version(name) for name in PACKAGES})
 
 
 def file_facts(file: PairFile) -> dict:

@@ -63,8 +63,8 @@ def task_scores(
     trained: list[str],
 ) -> pd.DataFrame: # index: the task
     "Average the scores of two models by task, with the largest error of a change that the number of items allows."
-    table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"),
-        index_col="task"))
+    table = scores.groupby("task").mean().join(
+        pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
     is_trained = [any(is_same_data(task, name) for name in trained) for task in table.index]
     change = (table.tuned - table.base).round(6)
     error = ((table.base * (1 - table.base) + table.tuned * (1 - table.tuned)) / table["items"]) ** .5
@@ -116,8 +116,8 @@ def _table(groups, counts: pd.DataFrame, changes: list, judged: pd.DataFrame, is
            margin: float) -> pd.DataFrame:
     "Return a row a group; it is certain of a word that is significant, or where each task lies within the margin."
     table = groups[["base", "tuned", "change"]].mean().join(judged)
-    is_certain = is_within(groups.change.min(), groups.change.max(), margin).where(table.word == "within the margin",
-        is_significant)
+    is_certain = is_within(groups.change.min(), groups.change.max(), margin).where(
+        table.word == "within the margin", is_significant)
     table = table.assign(
         verdict=table.word.where(is_certain, "cannot tell"), low=[change.low for change in changes],
         high=[change.high for change in changes], cases=groups.size(), found=np.nan)

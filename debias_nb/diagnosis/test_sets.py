@@ -297,8 +297,8 @@ class PairTest(Test):
     def worth(self) -> float: # nan where nothing changes
         "Estimate how many labels, drawn at random from the pool, say as much of the change as those of a sample."
         weights = random_resamples(self.all_weights[0], RESAMPLES, self.seed), self.all_weights[1:]
-        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled) - self.values(self.scores["base"],
-            self.metric, weights=sampled)
+        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled)
+                   - self.values(self.scores["base"], self.metric, weights=sampled)
                    for sampled in weights]
         at_random, chosen = np.nanvar(changes, axis=1)
         return len(self.cases) * at_random / chosen if chosen else math.nan

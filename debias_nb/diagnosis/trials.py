@@ -234,8 +234,8 @@ class Trials:
             return pd.DataFrame(columns=COLUMNS)
         results = self._results(todo, self.validation)
         decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
-        table = results[decides & (results.part == WHOLE)].groupby(COLUMNS[:2], sort=False,
-            as_index=False).value.mean()[COLUMNS]
+        table = results[decides & (results.part == WHOLE)].groupby(
+            COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
         self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
         return table

@@ -190,8 +190,8 @@ def refuse_cross(folder: Path) -> None:
         if (folder / name).is_file():
             settings |= json.loads((folder / name).read_text("utf-8"))
     architectures = settings.get("architectures") or []
-    if settings.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification")
-            for name in architectures):
+    if (settings.get("model_type") == "CrossEncoder"
+            or any(name.endswith("ForSequenceClassification") for name in architectures)):
         raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; "
                            f"{BY_SCORES}")
 

@@ -284,8 +284,8 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    methods_asked = experiment.methods if weight is None else tuple(method.with_weight(weight)
-        for method in experiment.methods)
+    methods_asked = (experiment.methods if weight is None
+                     else tuple(method.with_weight(weight) for method in experiment.methods))
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 

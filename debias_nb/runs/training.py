@@ -353,8 +353,8 @@ def curve_summary(
     if not history:
         return {"step": []}
     steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
-    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS,
-        lambda stretch: float(f"{stretch.mean():.5g}"))
+    means = in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    return {"step": [int(stretch[-1]) for stretch in steps]} | means
 
 
 def history_summary(

@@ -189,8 +189,8 @@ def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded for
 def labels_among(header: Iterable[str]) -> list[str]:
     "Return the columns that are called as labels are."
     names = {fold_name(name): name for name in header}
-    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items()
-        if LABEL_END.fullmatch(low)]
+    return ([names[low] for low in LABEL if low in names]
+            or [name for low, name in names.items() if LABEL_END.fullmatch(low)])
 
 
 @dataclass(frozen=True)
@@ -419,8 +419,8 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if not extra_columns:
         return Columns("retrieval", (left,), (right,))
     third = frame[extra_columns[0]]
-    is_label = options.form == "pairs" or (options.match, options.match_from) != (None,
-        None) or labels_among(extra_columns[:1])
+    is_label = (options.form == "pairs" or (options.match, options.match_from) != (None, None)
+                or labels_among(extra_columns[:1]))
     is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
     has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
     if options.form == "candidates" or len(extra_columns) > 1 or has_texts:

@@ -187,8 +187,8 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     "Find the document that is the query itself: the same id and text, except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     entry = corpus.iloc[place]
-    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text,
-        entry.bare)]
+    is_same = [query.split() in (text.split(), str(bare).split())
+               for query, text, bare in zip(queries.text, entry.text, entry.bare)]
     return np.where((place >= 0) & is_same, place, -1)
 
 

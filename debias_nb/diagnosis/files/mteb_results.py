@@ -43,8 +43,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                                         f"{row['hf_subset']}); write percent as fractions")
         except (LookupError, AttributeError, TypeError):
             expectation = "scores by split are expected, each with hf_subset and main_score"
-            old = "; it is a result of mteb 1, evaluate again with mteb 2" if isinstance(content,
-                dict) and "mteb_dataset_name" in content else ""
+            old = ("; it is a result of mteb 1, evaluate again with mteb 2"
+                   if isinstance(content, dict) and "mteb_dataset_name" in content else "")
             raise DataError(f"{path}: no result of mteb: {expectation}{old}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 

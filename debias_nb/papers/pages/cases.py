@@ -195,8 +195,8 @@ def case_title(case: dict) -> str: # of `picked_cases`
     if "ITVReg" in methods_of_case:
         distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
         outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
-    way = "As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(
-        outcomes) else "Against the paper"
+    way = ("As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes)
+           else "Against the paper")
     origin = ", ".join(case["place"])
     numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(methods_of_case, right, importance))
     text = (f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: "
@@ -369,8 +369,8 @@ def error_rows(records):
     for (_, corpus, test), cases in first_cases(records).items():
         for method, method_cases in cases.items():
             wrong = [case for case in method_cases if not case["right"]]
-            other_words, alike = [is_in_other_words(case) for case in wrong], [likeness(case) >= ALIKE
-                for case in wrong]
+            other_words = [is_in_other_words(case) for case in wrong]
+            alike = [likeness(case) >= ALIKE for case in wrong]
             outcomes = ([case["right"] for case in answers] for answers in cases.values())
             by_all = sum(not any(of_question) for of_question in zip(*outcomes))
             rows.append({

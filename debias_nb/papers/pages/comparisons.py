@@ -29,8 +29,8 @@ from ...measures.stats import threshold_p
 
 def table_title(table: str) -> str: # `table3`
     "Return `Table 3`."
-    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once",
-        ", one split").replace("_", " ")
+    name = table.replace("table", "Table ").replace("figure", "Figure ")
+    return name.replace("_once", ", one split").replace("_", " ")
 
 
 class Place(NamedTuple):
@@ -352,8 +352,8 @@ def add_claim_verdicts(
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
-    families = [_add_family_verdicts(family) for _, family in comparisons[is_compared].groupby(["profile", "primary"],
-        sort=False)]
+    families = [_add_family_verdicts(family)
+                for _, family in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
     return pd.concat([comparisons[~is_compared], *families]).sort_index()
 
 

@@ -72,8 +72,8 @@ def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value,
 def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
     "List the runs of a table as cells of ours."
     rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[["side", "method", "test", "value",
-        "digits"]]
+    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[
+        ["side", "method", "test", "value", "digits"]]
 
 
 def side_by_side(
@@ -146,8 +146,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         command += f"{' -p full True' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
-                minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory,
-                    runs.values())) / 2**30
+                minutes = sum(map(reckoning.seconds, runs.values())) / 60
+                memory = max(map(reckoning.memory, runs.values())) / 2**30
                 took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
                 rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
             continue

@@ -267,8 +267,8 @@ class Results:
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
         narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-        differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None
-            for key in NARROWING)
+        differs = (parameters["own"] or parameters["fresh"] or full
+                   or any(narrowing[key] is not None for key in NARROWING))
         if not differs:
             stored = self.load(name, profile)
             if stored.finished:

@@ -138,8 +138,8 @@ class Claim:
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         name = f"{self.anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"],
-                sort=False):
+        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(
+                ["line", "direction"], sort=False):
             outcomes = [_outcome(own, f": {_extent(own)}")
                         for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
@@ -471,8 +471,9 @@ def errata_counts(books: dict[str, Ledger]) -> pd.DataFrame: # name of a paper -
     for name, book in books.items():
         words = {kind: pd.Series([one.verdict for one in book.errata.values() if one.kind == kind]) for kind in ERRATA}
         rows[name] = {
-            kind: f"{len(verdicts)}: " + ", ".join(f"{count} {word}" for word, count in verdicts.str.replace(DETAIL, "",
-                regex=True).value_counts().items())
+            kind: f"{len(verdicts)}: " + ", ".join(
+                f"{count} {word}"
+                for word, count in verdicts.str.replace(DETAIL, "", regex=True).value_counts().items())
             for kind, verdicts in words.items() if len(verdicts)}
     return pd.DataFrame(rows).T.rename_axis("paper").reset_index()
 
