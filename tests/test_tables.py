@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from debias_nb import (DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores,
-                       diagnose_texts, label, load_questions)
+from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts
+from debias_nb import label, load_questions
 from debias_nb import read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form

@@ -26,8 +26,8 @@ from nbconvert import MarkdownExporter
 import explorer
 from debias_nb.papers.pages.report import OF_PAPER
 from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
-from notebooks import (ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings,
-                       take_flags)
+from notebooks import ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings
+from notebooks import take_flags
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"

@@ -13,10 +13,10 @@ from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_shown
-from .options import (Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite,
-                      Prompts, Sample, Seed, Tests)
-from .options import (Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name,
-                      folder, named_tests, names_of, number, texts_of, two_prompts)
+from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite
+from .options import Prompts, Sample, Seed, Tests
+from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
+from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
 

@@ -16,8 +16,8 @@ from .test_sets import figures, level
 from .titles import TITLES
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
-from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
-                   trade_picture)
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
+from .page import trade_picture
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice

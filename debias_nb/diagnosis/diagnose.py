@@ -28,8 +28,8 @@ from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
-from .evidence import (MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts,
-                                          flat_scores, flaws, reversal)
+from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
+from .evidence import flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files

@@ -10,8 +10,8 @@ from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
 from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
-from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
-                   trade_picture)
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
+from .page import trade_picture
 from .recommendation import trade_points
 from .recommendations import GENERAL
 from .scores import threshold_sentence

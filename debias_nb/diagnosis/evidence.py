@@ -4,8 +4,8 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .titles import TITLES
-from .test_sets import (FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level,
-                        split_halves)
+from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level
+from .test_sets import split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile

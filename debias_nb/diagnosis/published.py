@@ -16,8 +16,8 @@ import pandas as pd
 from scipy.special import bdtr
 from scipy.stats import wilcoxon
 
-from .files.mteb_results import (declared_sets, is_same_data, names_in, read_results,
-                                                    with_known_revisions)
+from .files.mteb_results import declared_sets, is_same_data, names_in, read_results
+from .files.mteb_results import with_known_revisions
 from ..data.registry import DataError
 from .changes import LEVEL, VERDICT, WHOLE
 from .decision import decide, named, results_of

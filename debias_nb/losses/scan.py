@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from ..checks import check_features, check_known, check_range, check_whole
 from .decorrelation import decorrelation, own_slope
 from .scan_weights import Weights, descend, draw, functions, move, own_objective, released_functions
-from .scan_weights import (released_objective, softmax_weights, standardize, weights_in_classes,
-                                           with_memory)
+from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes
+from .scan_weights import with_memory
 
 # %% ../../nbs/losses/scan.ipynb #0af88934
 FunctionKind = Literal["cos+sin", "released"]

@@ -56,8 +56,8 @@ from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.pair_batches import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
-from made import (WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table,
-                  without_a_vector_for_the_unknown)
+from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table
+from made import without_a_vector_for_the_unknown
 
 
 def frame(pairs):

@@ -44,8 +44,8 @@ from debias_nb.diagnosis.trials import origin_of
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
-from debias_nb.diagnosis.words import (WORD, _key, _stretches, replace_words, word_importance, word_owners,
-                                       word_pairs, words_of)
+from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs
+from debias_nb.diagnosis.words import words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.commands.cli import app
 

@@ -22,8 +22,8 @@ from debias_nb.diagnosis.test_sets import as_test, average_precision
 from debias_nb.files import project_root
 from debias_nb.measures.metrics import auc_at
 from debias_nb.measures.stats import paired
-from debias_nb.measures.strata import (FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of,
-                                       stratified_weights)
+from debias_nb.measures.strata import FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of
+from debias_nb.measures.strata import stratified_weights
 from debias_nb.commands.cli import app
 
 LABELS = 200

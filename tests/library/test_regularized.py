@@ -18,8 +18,8 @@ from torch.optim import optimizer as optimizers
 from transformers import trainer as trainers
 
 import made
-from debias_nb import (ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE,
-                       WordDropout, wise_ft)
+from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE, WordDropout
+from debias_nb import wise_ft
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines

@@ -14,8 +14,8 @@ from debias_nb.papers.data import answers, authors
 from debias_nb.data import pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
-from debias_nb.data.registry import (CONVERSION_FILE, ChangedData, DataError, MissingData, inventory,
-                                     load_registry, locate)
+from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry
+from debias_nb.data.registry import locate
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.runner import task_of
 from debias_nb.runs.tasks import lacking

@@ -22,8 +22,8 @@ from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
-from debias_nb.papers.pages.tables import (alt_text, differences, gains_and_losses, intervals, means, missing, pairs,
-                                           provenance)
+from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs
+from debias_nb.papers.pages.tables import provenance
 from debias_nb.papers.pages.tables import shared_texts, strength_of
 from debias_nb.papers.pages.verdicts import resting_on
 

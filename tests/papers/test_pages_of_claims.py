@@ -20,8 +20,8 @@ from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
 from debias_nb.papers.pages.answers import OF_CLAIMS
-from debias_nb.papers.pages.verdicts import (Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on,
-                                             shared_words)
+from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on
+from debias_nb.papers.pages.verdicts import shared_words
 from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record

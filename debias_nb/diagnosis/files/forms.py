@@ -13,8 +13,8 @@ import numpy as np
 
 from ...checks import check_known, counted, quoted, visible
 from ...data.registry import DataError
-from ...data.tables import (FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite,
-                            first_cells)
+from ...data.tables import FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite
+from ...data.tables import first_cells
 from ...data.tables import groups_in, is_text, number_of, path_and_part, texts_in
 from ...deferred import Deferred
 

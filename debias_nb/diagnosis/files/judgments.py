@@ -11,8 +11,8 @@ import pandas as pd
 from ...checks import quoted, visible
 from .forms import JUDGMENTS, MOST, Options, Rows, grades_advice
 from ...data.registry import DataError
-from ...data.tables import (UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse,
-                            with_title)
+from ...data.tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse
+from ...data.tables import with_title
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import (FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty,
-                    options_from, roles)
+from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty, options_from
+from .forms import roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError

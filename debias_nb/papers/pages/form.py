@@ -11,8 +11,8 @@ from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import difference_plot
 from .report import page_of
-from .tables import (DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance,
-                     rests_on, show)
+from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance, rests_on
+from .tables import show
 from .tables import text_table
 from .verdicts import resting_on
 

@@ -24,8 +24,8 @@ from sentence_transformers import SentenceTransformer
 
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
-from ...losses.author_batches import (AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids,
-                                      text_rows)
+from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids
+from ...losses.author_batches import text_rows
 from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
