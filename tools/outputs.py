@@ -2,9 +2,8 @@
 
 python tools/outputs.py                        run every notebook of the library; fails where a cell raises
 python tools/outputs.py --keep [NOTEBOOK...]   run these, or all of the library, and store their outputs
-python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks; with
-some
-                                               named, the pages of these and those that sum them up
+python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks;
+                                               with some named, the pages of these and those that sum them up
 
 Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained.
 Cells tagged `real` show what published data and encoders are here, and are stored where there are some; what cells
