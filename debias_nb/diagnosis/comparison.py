@@ -381,8 +381,9 @@ class Comparison:
         "Write a program that trains with the method that the recommendation names."
         answer = self.recommendation
         [best] = [method for method in self.methods if method.name == answer.method]
-        reason = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the "
-                                      "choice.").format(best.title)
+        reason = WHY.get(
+            answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.",
+        ).format(best.title)
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}

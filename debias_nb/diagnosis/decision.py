@@ -498,10 +498,11 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "void": ("cannot tell", "Cannot tell. {0.why_unusable}",
              "Repair this first; the numbers below are not to be used."),
     "not tested on new data": ("cannot tell", "Better on data like training; new data were not tested.", NEW_DATA),
-    "averaged, not tested on new data": ("cannot tell", "Averaged weights are better on data like training; new data "
-                                                        "were not tested.", NEW_DATA),
-    "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than "
-                                                  "{0.margin_words} on every test."),
+    "averaged, not tested on new data": (
+        "cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
+    "better": (
+        "ship", "Ship the tuned encoder.",
+        "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
         "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned "
@@ -510,13 +511,15 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
         "cannot tell", "Cannot tell before you say which metric matters.",
         "By {0.metrics} every change is under {0.margin_words}."),
     "averaged": (
-        "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on "
-                         "any test.", AVERAGED),
+        "ship averaged",
+        "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on any test.",
+        AVERAGED),
     "averaged instead": (
-        "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share "
-                         "{0.best.share:g}.", AVERAGED),
-    "averaged to be safe": ("ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder "
-                                             "{0.most_lost}.", AVERAGED),
+        "ship averaged",
+        "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share {0.best.share:g}.",
+        AVERAGED),
+    "averaged to be safe": (
+        "ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder {0.most_lost}.", AVERAGED),
     "worse, without weights": (
         "do not ship", "Do not ship. {0.worse_names} got worse.",
         "{0.did} Averaging the weights may repair it: where you have them, diagnose the two models (--base and "

@@ -29,8 +29,8 @@ REASON = (
     "{training matches:.0%} of the time (all pairs: {training mean:.0%}), on this test {test matches:.0%} (all pairs: "
     "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
     "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
-WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on "
-                                                  "the test"}
+WHAT = {"matches": "act as a shortcut",
+        "others": "raise the scores of pairs that are no match, in training as on the test"}
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps

@@ -179,8 +179,8 @@ class Pool:
             return "pairs"
         rows = len(self.pairs_file) + sum(self.pairs_file.left_out.values())
         repeated = rows - size
-        return ("pairs" + f" ({repeated:,} that repeat another, also the other way round, or one text, are left "
-                          "out)" * bool(repeated))
+        note = f" ({repeated:,} that repeat another, also the other way round, or one text, are left out)"
+        return "pairs" + note * bool(repeated)
 
 
 @accepts_former("label")

@@ -16,8 +16,8 @@ app = typer.Typer()
 
 
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
-DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and "
-                                                  "start none.")]
+DryRun = Annotated[bool, Option(
+    "--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
 Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
 
@@ -194,8 +194,8 @@ def batch(
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
-    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the "
-                                                "notebooks.")] = False,
+    runs: Annotated[bool, Option(
+        "--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
     dry_run: DryRun = False,
 ):
     """Make all runs of a profile, then execute its notebooks, whatever fails.
