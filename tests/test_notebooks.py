@@ -208,8 +208,8 @@ STORED = [
 def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(change, is_kept):
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None}
     about = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    made, stored = about | {"cells": [cell | {"outputs": change(STORED)}]}, about | {"cells":
-        [cell | {"outputs": STORED}]}
+    made = about | {"cells": [cell | {"outputs": change(STORED)}]}
+    stored = about | {"cells": [cell | {"outputs": STORED}]}
     found = lab.cleaned(made, stored)["cells"][0]["outputs"]
     assert (found == STORED) is is_kept
 
@@ -408,8 +408,8 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
 def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
     monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     results = frame.Results(is_page=True)
-    assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05",
-        "small"), "and what is read is read once"
+    loaded = results.load("itvreg/table05", "small")
+    assert results.study("itvreg/table05", "small", own=True) is loaded, "and what is read is read once"
 
 
 @pytest.mark.parametrize("given", [
@@ -502,9 +502,11 @@ def asks_first(sources):
     return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
 
 
-@pytest.mark.parametrize("path",
-                         [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", [])
-                             for cell in cells(path))], ids=named)
+WITH_PARAMETERS = [path for path in NOTEBOOKS
+                   if any("parameters" in cell["metadata"].get("tags", []) for cell in cells(path))]
+
+
+@pytest.mark.parametrize("path", WITH_PARAMETERS, ids=named)
 def test_every_notebook_with_parameters_refuses_unknown_ones(path):
     assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
 
@@ -540,8 +542,8 @@ def long_calls(sources):
         inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With)
                   and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare",
-                    "diagnose"):
+            if (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                    and call.func.id in ("compare", "diagnose")):
                 bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
                 yield call.func.id, id(call) in inside, bar
 

@@ -148,8 +148,8 @@ SNIPPETS = [
 
 def standing_in(snippet, encoder):
     "A snippet with another encoder instead of the hub's, and texts instead of downloads, which a test cannot ask for."
-    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace('"general"',
-        '["an old lamp", "red chairs"]')
+    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace(
+        '"general"', '["an old lamp", "red chairs"]')
 
 
 @pytest.mark.slow

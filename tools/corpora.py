@@ -179,8 +179,8 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         path = source.file(name, name.removesuffix(".gz"))
         source.copies[folder / name] = path
         if path.suffix == ".json":
-            with open(path, "rb") as raw, open(folder / name, "wb") as file, gzip.GzipFile("", "wb", 9, file,
-                    0) as packed:
+            with (open(path, "rb") as raw, open(folder / name, "wb") as file,
+                  gzip.GzipFile("", "wb", 9, file, 0) as packed):
                 shutil.copyfileobj(raw, packed)
         else:
             shutil.copyfile(path, folder / name)

@@ -316,8 +316,8 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED",
-        "COST", "RELIABILITY")}
+    reports = {name: f"reports/{name}.md"
+               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -334,10 +334,10 @@ def contents(names: dict[str, str]) -> list:
         rooms.append({title: [page for page in pages if page not in leading]})
     notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/")
                  and is_of_paper(ROOT / source)]
+    diagnoses = [page for page in by_folder["reports/diagnosis"] if page not in advice]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [leading[0], *advice, *leading[1:], *(page for page in by_folder["reports/diagnosis"]
-            if page not in advice), "readme.md", "reference.md"]},
+        {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "readme.md", "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},

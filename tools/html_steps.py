@@ -136,8 +136,8 @@ class Steps(HTMLParser):
         behind_name = start + 1 + len(tag)
         if element.is_main and scrolls(tag, attributes) and "tabindex" not in attributes:
             self.edit(behind_name, behind_name, ' tabindex="0"')
-        is_search = attributes.get("role") == "dialog" and "search" in attributes.get("data-md-component",
-            attributes.get("class", ""))
+        is_search = (attributes.get("role") == "dialog"
+                     and "search" in attributes.get("data-md-component", attributes.get("class", "")))
         if is_search and not attributes.keys() & {"aria-label", "aria-labelledby"}:
             self.edit(behind_name, behind_name, ' aria-label="Search"')
         if tag not in EMPTY:

@@ -123,8 +123,8 @@ def keep_paper(path: Path, executed) -> None: # executed: as papermill returns i
 def is_kept(cell) -> bool:
     "Whether the outputs of a cell are stored here."
     there_are_data = os.environ.get("DEBIAS_NB_DATA") or os.environ.get("DEBIAS_NB_MODELS")
-    return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell)
-        or bool(there_are_data))
+    return (cell["cell_type"] == "code" and "timing" not in tags(cell)
+            and ("real" not in tags(cell) or bool(there_are_data)))
 
 
 def store(path: Path, nb: dict, outputs: list) -> list[str]:
@@ -224,8 +224,8 @@ def write_published(root: Path) -> None: # of the project
     import pandas as pd
     from debias_nb.files import load_yaml
     scores = pd.read_csv(root / "experiments/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
-    has_mean = scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"]) & (scores.groupby("task")
-        .subsets.transform("max") == 1)
+    has_mean = (scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"])
+                & (scores.groupby("task").subsets.transform("max") == 1))
     tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
     by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
     folder = root / "debias_nb/diagnosis"

@@ -84,8 +84,8 @@ def test_scores_are_those_of_one_process(folders, forked, monkeypatch):
     for name in folders:
         assert np.array_equal(levels[name].n_better, expected[name].n_better)
         assert np.array_equal(levels[name].first, expected[name].first)
-    assert pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist() == [1, 1,
-        1], "in this process again"
+    assert (pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist()
+            == [1, 1, 1]), "in this process again"
 
 
 def test_what_a_process_cannot_do_is_told(folders, forked):

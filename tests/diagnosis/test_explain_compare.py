@@ -121,8 +121,8 @@ def test_a_strength_stands_behind_the_name():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     assert [method.name for method in read_methods("outreg")] == ["base", "plain", "outreg"]
     strengths = {name: spec.strength for name, spec in METHODS.items() if spec.strength is not None}
-    assert {name: strength for name, strength in strengths.items() if strength != .1} == {"wise-ft": .5, "l2sp": 1e-6,
-        "lora": 8}
+    assert ({name: strength for name, strength in strengths.items() if strength != .1}
+            == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8})
     assert all(strengths[name] in METHODS[name].grid
                for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
@@ -617,8 +617,8 @@ def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, t
     records = [json.loads(path.read_text()) for path in records_in(tmp_path)]
     trained = {record["id"]: record["data"]["train"] for record in records if record["config"]["method"]["trained"]}
     drawn = {tuple(own.values()) for own in trained.values()}
-    assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(
-        drawn) == 2, "two seeds, two draws"
+    assert (len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(drawn)
+            == 2), "two seeds, two draws"
     assert all(90 <= own["pairs"] <= 100 for own in trained.values()), "of 200"
     assert any("random sample of its own, 50%" in note for note in found.notes)
     on_all = compared(encoder, pairs, methods="base,plain,outreg")
@@ -713,7 +713,7 @@ def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
         for method, folder in methods.items():
             program = won_by(method, found).snippet()
             assert level_of(program, folder, tests) == pytest.approx({test: seeds[method, test, 1] for test in tests},
-                abs=1e-6), method
+                                                                     abs=1e-6), method
         falling = won_by("plain", found).snippet().replace('lr_scheduler_type="constant"', 'lr_scheduler_type="linear"')
         lower = level_of(falling, methods["plain"], tests)
         assert any(lower[test] < seeds["plain", test].min() for test in tests)
@@ -780,8 +780,8 @@ def test_without_a_folder_finished_trials_are_kept_until_all_are_done(encoder, p
 # ---- strengths that are chosen
 
 @pytest.mark.slow
-def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path,
-        monkeypatch):
+def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(
+        encoder, pairs, held_out, tmp_path, monkeypatch):
     "With all labels turned round, what is worst is best."
     kept = str(tmp_path / "kept.csv")
     held_out["kept"].to_csv(kept, index=False)
@@ -914,8 +914,8 @@ def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
 def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, nothing_trained, tmp_path, monkeypatch, name, why):
     if "peft" in why:
         monkeypatch.setitem(sys.modules, "peft", None)
-        encoder, pairs = SentenceTransformer(str(bert(tmp_path)), device="cpu"), (some_pairs(),
-            {"new": some_pairs(seed=1)})
+        encoder = SentenceTransformer(str(bert(tmp_path)), device="cpu")
+        pairs = some_pairs(), {"new": some_pairs(seed=1)}
     with pytest.raises(ConfigError, match=f"methods: .*{why}"):
         compared(encoder, pairs, methods=f"base,plain,{name}")
 

@@ -155,8 +155,8 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
         models[0], train, tests, **made.asked_of(methods="base,plain", seeds=2, epochs=1, batch_size=20,
                                                  folder=tmp_path))
     assert found.settings.loss == "MultipleNegativesRankingLoss"
-    assert training_rows(train, found.settings.loss).column_names == ["left", "right", "negative_1", "negative_2",
-        "negative_3"]
+    assert (training_rows(train, found.settings.loss).column_names
+            == ["left", "right", "negative_1", "negative_2", "negative_3"])
     assert found.deciding == {"corpus": "ndcg10", "candidates": "accuracy", "pairs": "auc05"}
     base = found.scores[found.scores.method == "base"].set_index(["test", "metric"]).value
     alone = diagnose(*models, train, tests).verdicts.set_index(["test", "metric"]).base

@@ -230,7 +230,7 @@ def test_what_is_harmless_is_counted(models, table):
     words.to_csv(table, index=False)
     diagnosis = diagnose(models["base"], small_encoder(3), tests={"new": read_pairs_file(table, match="yes")})
     assert diagnosis.facts["files"]["new"]["left_out"] == {"rows without a label": 12,
-        "rows above the last label without one": 2}
+                                                           "rows above the last label without one": 2}
     assert "it was drawn for other models, for which it is worth more" in repr(diagnosis)
 
 
@@ -296,8 +296,7 @@ def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
 
 def test_a_label_that_says_nothing_counts_in_no_weight(models, table):
     fill(table, 80)
-    without, unsure = pd.read_csv(table, dtype=str, keep_default_na=False), pd.read_csv(table, dtype=str,
-        keep_default_na=False)
+    without, unsure = (pd.read_csv(table, dtype=str, keep_default_na=False) for _ in range(2))
     rows = [3, 20, 41]
     unsure.loc[rows, "label"], without.loc[rows, "label"] = "none", ""
     for frame in (unsure, without):

@@ -66,8 +66,8 @@ def changed_by(node: ast.AST) -> ast.AST | None:
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return node.func.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr",
-            "delattr", "next"):
+    if (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        and node.func.id in ("setattr", "delattr", "next")):
         return node.args[0]
     return None
 
@@ -88,8 +88,8 @@ def memory_of(text: str) -> list[str]:
             changed = changed_by(node)
             if changed is None or ast.unparse(changed) in PROCESS:
                 continue
-            is_value = owner(changed) in values - own or owner(changed) in modules - own and not isinstance(changed,
-                ast.Name)
+            is_value = (owner(changed) in values - own or owner(changed) in modules - own
+                        and not isinstance(changed, ast.Name))
             if is_value or owner(changed) == "cls" or ast.unparse(changed) == "globals()":
                 ways.append(ast.unparse(node) + (" =" if not isinstance(node, ast.Call) else ""))
     return sorted(set(ways))

@@ -91,8 +91,8 @@ def test_a_regularizer_of_pairs(pair, name):
 
     mine = debias_nb.LeastSquares(model)
     if not is_loss:
-        settings = {"share": method.mask_share or method.weight} if drops else {"weight": method.weight,
-            **interventions_of(method)}
+        settings = ({"share": method.mask_share or method.weight}
+                    if drops else {"weight": method.weight, **interventions_of(method)})
         mine = debias_nb.Regularized(model, mine, [kind(**settings)], base, draws)
     features = [model.preprocess(LEFT), model.preprocess(RIGHT)]
 
@@ -122,8 +122,9 @@ def test_the_hinge_of_titles(pair):
 
 OF_AUTHORS = { # name -> the method of a table, and the promised loss with its settings
     "ContrastiveAuthorLoss": ("CL", lambda model, base, method: debias_nb.ContrastiveAuthorLoss(model, .3)),
-    "ProductOfExperts": ("product of experts", lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3,
-        method.gamma)),
+    "ProductOfExperts": (
+        "product of experts",
+        lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3, method.gamma)),
     "ARR": ("CL + ARR", lambda model, base, method: debias_nb.ARR(model, TEXTS, base, .3)),
 }
 

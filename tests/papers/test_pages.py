@@ -89,8 +89,8 @@ def test_tables_and_sentences_of_records(recorded):
     known = pairs(table)
     assert known.replicates.tolist() == [f"{n} seeds" for n in found.n]
     assert known.is_few.tolist() == (found.n < 4).tolist()
-    assert select(found, test="SuperUser -> Quora").empty and select(found[:0],
-        method="ITVReg").empty, "not run, or once"
+    assert (select(found, test="SuperUser -> Quora").empty
+            and select(found[:0], method="ITVReg").empty), "not run, or once"
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
             select(found, **where)

@@ -43,8 +43,8 @@ def expected_terms(run):
     if run.task == "answers":
         return {"sw"} | ({"ce", "cl"} if method.scan and method.scan.debias != "none" else set())
     if run.task == "authors":
-        return {"loss"} | ({"B"} if method.authors.student == "arr" else set()) | ({"accuracy"} if method.name == "MLL"
-            else set())
+        return ({"loss"} | ({"B"} if method.authors.student == "arr" else set())
+                | ({"accuracy"} if method.name == "MLL" else set()))
     return {"erm"} | ({"raw", "weighted"} if method.regularizer != "none" or method.augmentation == "itvaug" else set())
 
 

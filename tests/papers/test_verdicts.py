@@ -226,8 +226,8 @@ def test_comparisons_of_a_claim_are_corrected_together():
     reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
     assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
     hidden = of_size(.9, 1., items_error=.4)
-    assert [judged(*[hidden] * n)[0].why[:14] for n in (1, 9)] == ["too few replic",
-        "too few test i"], "corrected likewise"
+    assert ([judged(*[hidden] * n)[0].why[:14] for n in (1, 9)]
+            == ["too few replic", "too few test i"]), "corrected likewise"
 
 
 def test_the_value_at_a_gain():

@@ -106,8 +106,8 @@ def test_a_world_is_the_same_in_every_process_and_in_every_order():
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
     assert catalogue == json.loads(json.dumps(catalog_parts()))
-    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0]
-        for split in SPLITS}
+    assert ({split: plain(small().split(split).texts()) for split in SPLITS}
+            == {split: catalogue[split][0] for split in SPLITS})
     assert answers == json.loads(json.dumps(answer_parts()))
     assert plain(answers_split(asking(), "train")) == answers["train"]
     assert authors == json.loads(json.dumps(author_parts()))
