@@ -2,8 +2,8 @@
 
 python tools/article.py                       write _article/article.html, and article.pdf where there is a Chromium
 python tools/article.py --out FOLDER          write both elsewhere
-python tools/article.py --anonymous           write anonymous.tar.gz, too: all committed files without their history,
-authors and address
+python tools/article.py --anonymous           write anonymous.tar.gz, too: all committed files without their
+                                              history, authors and address
 
 The HTML is one file: figures are inside, and links lead to the repository. It fails where more than eight pages are
 printed. The name of the package stays in the anonymous files, since code imports it; records name commits, which are

@@ -2,8 +2,8 @@
 
 git clone https://github.com/xish9/SCAN && git clone https://github.com/jitkapat/TopicReg
 python tools/authors_code.py --scan SCAN --arr TopicReg                  print the table
-python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too:
-experiments/authors_code.json
+python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too, as
+                                                                         experiments/authors_code.json has them
 
 You fetch the clones: neither has a license file, so nothing of them is here, and nothing is copied. Functions are taken
 by their names from the files of a clone and run on the CPU, with stand-ins for what they import. One clone alone will

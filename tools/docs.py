@@ -2,8 +2,8 @@
 followed, mkdocs makes the pages.
 
 python tools/docs.py                                             with mkdocs
-python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the path of
-a mkdocs.yml
+python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the
+                                                                 path of a mkdocs.yml
 
 No notebook is run, and nothing is fetched. What pages need beyond Markdown, html_steps.py does to the HTML, whoever
 made it."""

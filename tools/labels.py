@@ -1,10 +1,11 @@
 """Make the records of reports/diagnosis/LABELS.md, as experiments/labels.yaml states them:
 
-python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in
-_runs/labels/ python tools/labels.py pools            label samples of pools of these shifts, by the scores that are
-kept there python tools/labels.py collect          write experiments/all_clear.csv.xz, experiments/labels.csv.xz and
-experiments/labels.json, and what the
-                                        library says of them, debias_nb/diagnosis/all_clear.csv
+python tools/labels.py shifts     train, and measure each shift with and without labels; one file a training in
+                                  _runs/labels/
+python tools/labels.py pools      label samples of pools of these shifts, by the scores that are kept there
+python tools/labels.py collect    write experiments/all_clear.csv.xz, experiments/labels.csv.xz and
+                                  experiments/labels.json, and what the library says of them,
+                                  debias_nb/diagnosis/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
 """
