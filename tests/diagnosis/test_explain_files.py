@@ -51,8 +51,8 @@ def test_all_formats_give_the_same_pairs(tmp_path, kind):
     found = read_pairs_file(written(tmp_path, kind, frame))
     assert rows_of(found) == list(frame.itertuples(index=False, name=None))
     assert found.name == "pairs" and len(found.sha256) == 64 and not found.note
-    named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2],
-        more=1).astype({"brand": "Int64"})
+    named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2], more=1).astype(
+        {"brand": "Int64"})
     found = read_pairs_file(written(tmp_path, kind, named), ("q", "right", "y"), "brand")
     assert found.left[0] == "a red lamp" and found.frame.group.tolist() == ["1", "(none)", "2"]
 
@@ -317,7 +317,7 @@ def test_headers_and_folders_are_refused_before_pandas_is_loaded(tmp_path):
     page.write_text("mine")
     question = f"diagnose --base none --tuned none --test new={path}"
     commands = [f"{question} {words}" for words in HEADERS] + [f"{question} --out {tmp_path}",
-        f"label --base a --tuned b --pool {path} --out {path}"]
+                                                               f"label --base a --tuned b --pool {path} --out {path}"]
     done = subprocess.run([sys.executable, "-c", BEFORE_PANDAS, *commands], capture_output=True, text=True)
     assert done.stdout.split() == ["2"] * len(commands) + ["False"], done.stderr
     *headers, out, table = done.stderr.splitlines()

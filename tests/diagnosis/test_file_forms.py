@@ -1,4 +1,4 @@
-"Files in the forms that people's tools write: which form each one is, what comes of it, and what is refused with its line."
+"Files in the forms that people's tools write: which form it is, what comes of it, and what is refused by line."
 import gzip
 import json
 import os
@@ -232,19 +232,19 @@ def grid():
         for end in (".csv", ".txt", ".tsv"):
             for odd in (",", ";", "|", " , ; | "):
                 if sign != "\t" or end != ".csv":
-                    yield f"{word} in {end}, {odd.strip()!r} in the header", sign, end, between(sign,
-                        [[f"one{odd * 3}", f"two{odd * 3}", "label"], *GRID[1:]])
+                    yield f"{word} in {end}, {odd.strip()!r} in the header", sign, end, between(
+                        sign, [[f"one{odd * 3}", f"two{odd * 3}", "label"], *GRID[1:]])
             yield f"{word} in {end}, a blank line first", sign, end, "\n  \n" + between(sign, GRID)
             yield f"{word} in {end}, empty rows behind", sign, end, between(sign, GRID) + f"{sign * 2}\n\n"
             yield f"{word} in {end}, all in quotes", sign, end, between(sign, GRID, "all")
-            yield f"{word} in {end}, with a mark and other ends of lines", sign, end, "\ufeff" + between(sign,
-                GRID).replace("\n", "\r\n")
-            yield f"{word} in {end}, named in a first line", sign, end, f"sep={sign}\r\n" + between(sign,
-                GRID).replace("\n", "\r\n")
+            yield f"{word} in {end}, with a mark and other ends of lines", sign, end, "\ufeff" + between(
+                sign, GRID).replace("\n", "\r\n")
+            yield f"{word} in {end}, named in a first line", sign, end, f"sep={sign}\r\n" + between(
+                sign, GRID).replace("\n", "\r\n")
             if sign != "\t":
                 yield f"{word} in {end}, blanks before quotes", sign, end, between(sign, GRID, "all", " ")
-                yield f"{word} in {end}, two lines in a cell", sign, end, between(sign, GRID,
-                    "all").replace("rugs", "ru\ngs")
+                yield f"{word} in {end}, two lines in a cell", sign, end, between(sign, GRID, "all").replace(
+                    "rugs", "ru\ngs")
 
 
 GRID_CASES = {name: case for name, *case in grid()}
@@ -565,8 +565,8 @@ ALONE = { # name, content, options
     "anchor and positive": ("a.csv", "anchor,positive\nq,p\nr,s\nq,t\nr,q\nq,q\n", {}),
     "a list of answers": ("a.jsonl", lines({"query": "q", "positive": ["p", "t", "q"]},
                                            {"query": "r", "positive": ["s", "q"]}), {}),
-    "FlagEmbedding without negatives": ("a.jsonl", lines({"query": "q", "pos": ["p", "t", "q"]},
-        {"query": "r", "pos": ["s", "q"]}), {}),
+    "FlagEmbedding without negatives": (
+        "a.jsonl", lines({"query": "q", "pos": ["p", "t", "q"]}, {"query": "r", "pos": ["s", "q"]}), {}),
     "RAGAS": ("a.jsonl", lines({"user_input": "q", "reference_contexts": ["p", "t", "q"]},
                                {"user_input": "r", "reference_contexts": ["s", "q"]}), {}),
     "two columns named": ("a.csv", "one,two\nq,p\nr,s\nq,t\nr,q\nq,q\n", {"columns": ("one", "two")}),
@@ -579,8 +579,8 @@ def test_anchors_search_the_matches_of_all(tmp_path, name, content, options):
     file = read_pairs_file(placed(tmp_path, {name: content}) / name, **options)
     assert found(file) == ("retrieval", 4, 4, 2, 4) and file.note.startswith("read as matches without labels: ")
     assert file.left_out == {"pairs of a text with itself": 1}
-    rows = {(left, right, file.corpus[place], itself) for left, right, place, itself in zip(file.left, file.right,
-        file.frame.document, file.frame.itself)}
+    rows = {(left, right, file.corpus[place], itself)
+            for left, right, place, itself in zip(file.left, file.right, file.frame.document, file.frame.itself)}
     at = file.corpus.index("q")
     assert rows == {("q", "p", "p", at), ("q", "t", "t", at), ("r", "s", "s", -1), ("r", "q", "q", -1)}
 
@@ -594,11 +594,11 @@ def test_an_id_with_the_same_text_twice_is_one_text(tmp_path):
     assert file.frame.equals(once.frame) and file.corpus == once.corpus and file.left_out == once.left_out | told
 
 
-@pytest.mark.parametrize("count, what, words", [
-    (1, "judgments of a text that is not there", "1 judgment of a text that is not there"),
-    (1, "queries without a negative", "1 query without a negative"),
-    (2, "queries", "2 queries"), (1, "cells", "1 cell"), (1000, "texts of the corpus with nothing to read",
-        "1,000 texts of the corpus with nothing to read")])
+@pytest.mark.parametrize("count, what, words",
+                         [(1, "judgments of a text that is not there", "1 judgment of a text that is not there"),
+                          (1, "queries without a negative", "1 query without a negative"), (2, "queries", "2 queries"),
+                          (1, "cells", "1 cell"), (1000, "texts of the corpus with nothing to read",
+                                                   "1,000 texts of the corpus with nothing to read")])
 def test_one_is_said_in_the_singular(count, what, words):
     assert counted(count, what) == words
     notes = file_notes({"new": {"left_out": {what: count}}})
@@ -659,8 +659,8 @@ def test_what_is_no_run_is_told_in_one_sentence(tmp_path, name, content, words):
 
 TABLE_ROWS = [["left", "right", "label"], ["a lamp, boxed", "lamps", "1"], ["a chair", "a table; old", "0"],
               ["a rug", "rugs | mats", "1"]]
-AS_TEXTS = {f"{word}{', without a header' * bare}{', without labels' * short}": between(sign,
-    [row[:-1] if short else row for row in TABLE_ROWS[bare:]], "all" if sign != "\t" else "needed")
+AS_TEXTS = {f"{word}{', without a header' * bare}{', without labels' * short}": between(
+    sign, [row[:-1] if short else row for row in TABLE_ROWS[bare:]], "all" if sign != "\t" else "needed")
             for word, sign in SIGNS.items() for bare in (0, 1) for short in (0, 1)}
 AS_TEXTS |= {"objects": lines(*RECORDS), "lists": lines(*BARE),
              "anchors": "anchor,positive\r\na lamp,lamps\r\na rug,rugs\r\n"}
@@ -942,8 +942,8 @@ def test_series_are_put_together_by_their_keys():
                         index=["x", "y", "z"])
     mixed = {name: rows[name].sample(frac=1, random_state=place) for place, name in enumerate(rows)}
     file = read_pairs_file(mixed)
-    assert {*zip(file.left, file.right, file.labels)} == {*zip([*rows.anchor] * 2, [*rows.positive, *rows.negative],
-        [1] * 3 + [0] * 3)}
+    assert ({*zip(file.left, file.right, file.labels)}
+            == {*zip([*rows.anchor] * 2, [*rows.positive, *rows.negative], [1] * 3 + [0] * 3)})
     with pytest.raises(DataError, match="a text is expected"):
         read_pairs_file(mixed | {"positive": pd.Series({"x": "p", "y": "t", "w": "u"})})
     for cells in ("q", 7, {"x": "p"}):
@@ -989,8 +989,8 @@ def test_splits_are_named():
 
 def test_columns_by_the_name_of_a_file():
     assert columns_by_name([]) == {}
-    assert columns_by_name(["a,b", "new=question1,question2,is_duplicate"]) == {None: ("a", "b"),
-        "new": ("question1", "question2", "is_duplicate")}
+    assert (columns_by_name(["a,b", "new=question1,question2,is_duplicate"])
+            == {None: ("a", "b"), "new": ("question1", "question2", "is_duplicate")})
     for given in (["a,b", "c,d"], ["new=a,b", "new=c,d"], ["a"], ["=a,b"], ["new=a,"]):
         with pytest.raises(ConfigError, match="--columns"):
             columns_by_name(given)
