@@ -40,9 +40,9 @@ RULE = ( # a line is an item of a list
     "the new test that each method changes worst. A dashed line joins the methods that no other method beats on both.\n"
     "Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all "
     "comparisons with the base in one metric.\n"
-    "A method fits if it is better than the base on a test, and a loss of the margin is ruled out on every test. A loss "
-    "is ruled out if the lower end lies above minus the margin, at 97.5% for all methods that gain at once. So in at "
-    "most 2.5% of such pages does the method that we name lose the margin somewhere, however many you tried.\n"
+    "A method fits if it is better than the base on a test, and a loss of the margin is ruled out on every test. A "
+    "loss is ruled out if the lower end lies above minus the margin, at 97.5% for all methods that gain at once. So in "
+    "at most 2.5% of such pages does the method that we name lose the margin somewhere, however many you tried.\n"
     "Use: the method that fits and has the highest mean of the metric that decides, over the validation pairs, or over "
     "the tests if there are none.\n"
     "Your call: no method fits, and each that is better on one test is worse on another.\n"
@@ -54,8 +54,8 @@ RULE = ( # a line is an item of a list
     "Where some cases of a test share a text with training, the other cases are judged by themselves as well. They "
     "count if they are worse. If they are half of the test or more, they also count if their lower end reaches below "
     "minus the margin.\n"
-    "We correct within each metric, once for whole tests and once for their cases without texts of training. If nothing "
-    "had changed, each such correction would still find a change in 5% of pages.\n"
+    "We correct within each metric, once for whole tests and once for their cases without texts of training. If "
+    "nothing had changed, each such correction would still find a change in 5% of pages.\n"
     "An interval is of one comparison, over the seeds and resamples of the test that all methods share. Where a "
     "method's seeds agree more than those of the other methods, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]

@@ -97,8 +97,8 @@ RULE = ( # a line is an item of a list
     "The verdict follows from these words. Ship: a test is better, no test is worse, and no interval reaches below "
     "minus the margin.\n"
     "Either: no test is better, and all intervals lie within the margin.\n"
-    "Ship averaged: neither Ship nor Either holds, but a share of averaged weights is better on a test, and rules out a "
-    "loss of the margin on every test. This is corrected for all shares and tests at once.\n"
+    "Ship averaged: neither Ship nor Either holds, but a share of averaged weights is better on a test, and rules out "
+    "a loss of the margin on every test. This is corrected for all shares and tests at once.\n"
     "Do not ship: a test is worse, and no share of averaged weights meets that rule.\n"
     "Cannot tell: all other cases.\n"
     "Where some cases of a test share a text with training, the other cases are judged by themselves as well. They "
@@ -115,14 +115,14 @@ RULE = ( # a line is an item of a list
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
-        "Each dot is a share. Higher is better on the new test that lost most at that share. Further right is better on "
-        "the test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a "
+        "Each dot is a share. Higher is better on the new test that lost most at that share. Further right is better "
+        "on the test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a "
         "loss within the margin.",
     "thresholds":
-        "A pair passes if its score is at or above the cut-off. Kept is the cut-off in use. By default it is the one at "
-        "which 5% of the non-matches pass in the base. Set again is the cut-off at which as many non-matches pass as in "
-        "the base. Parentheses hold 95% confidence intervals. Where matches are rarer than in the test, fewer of the "
-        "pairs that pass are matches. The other two rates do not depend on that.",
+        "A pair passes if its score is at or above the cut-off. Kept is the cut-off in use. By default it is the one "
+        "at which 5% of the non-matches pass in the base. Set again is the cut-off at which as many non-matches pass "
+        "as in the base. Parentheses hold 95% confidence intervals. Where matches are rarer than in the test, fewer of "
+        "the pairs that pass are matches. The other two rates do not depend on that.",
     "slices":
         "A row has the metric that decides, on the pairs or queries of one slice. Intervals are not corrected for the "
         "number of slices. Take one slice as a hint, and a pattern as a finding.",

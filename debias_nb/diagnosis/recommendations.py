@@ -18,9 +18,9 @@ LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")',
 STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
 SHARE = .25 # mixing weight of the tuned weights, for who cannot train and has sentences
 LIMITS = (
-    "On new sentences, regularizing on general texts narrows the range of outcomes. How much depends on the encoder and "
-    "the training set. On product offers it narrows the range less or not at all, and gives up part of the gain where "
-    "fine-tuning helps. If you have unlabeled texts like your new data, regularize on those: between two question "
-    "sites, where fine-tuning hurt, they repaired more than general texts. On product offers, where fine-tuning "
-    "helped, they repaired nothing.")
+    "On new sentences, regularizing on general texts narrows the range of outcomes. How much depends on the encoder "
+    "and the training set. On product offers it narrows the range less or not at all, and gives up part of the gain "
+    "where fine-tuning helps. If you have unlabeled texts like your new data, regularize on those: between two "
+    "question sites, where fine-tuning hurt, they repaired more than general texts. On product offers, where "
+    "fine-tuning helped, they repaired nothing.")
 RANKING = "A strong encoder trained with a ranking loss may need no regularizer: measure first."
