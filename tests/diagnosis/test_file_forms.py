@@ -97,8 +97,10 @@ MAGELLAN = ("id,left_id,left_title,left_price,right_id,right_title,right_price,l
             "0,1,a lamp,9,2,lamp,,1\n1,1,b,,2,c,8,0\n")
 GRADES = "sentence1,sentence2,score\na,b,4.5\nc,d,3.9\ne,f,2\n"
 WORDS = HEAD + "a,b,Yes\nc,d,no\n"
+SCORED = {"columns": ("left", "right", "label"), "scores": ("old", "mine")}
 FILES = {
-    "sentence-transformers": ("a.csv", "sentence1,sentence2,label\n" + TWO, {}, pairs(1, 0, left=["a lamp", "a chair"])),
+    "sentence-transformers": ("a.csv", "sentence1,sentence2,label\n" + TWO, {},
+                              pairs(1, 0, left=["a lamp", "a chair"], right=["lamps", "a table"])),
     "Quora": ("a.tsv", QUORA, {}, pairs(1, 0, left=['a "b', "d"])),
     "capitals": ("a.tsv", "QuestionID\tQuestion\tSentence\tLabel\nQ0\ta\tb\t1\nQ0\ta\tc\t0\n", {}, pairs(1, 0)),
     "Microsoft's paraphrases": ("a.tsv", MICROSOFT, {}, pairs(1, 0, left=["a", "c"], right=["b", "d"])),
@@ -125,8 +127,7 @@ FILES = {
         "a.jsonl", lines({"fandoms": ["x", "y"], "pair": ["a long text", "b"], "same": 1},
                          {"fandoms": ["x", "z"], "pair": ["c", "d long"], "same": 0}),
         {"columns": ("anchor", "positive", "same")}, pairs(1, 0, left=["a long text", "c"])),
-    "columns of scores": (None, SIDES | {"label": [1, 0], "old": [.5, 0], "mine": ["1", "-2e-1"]},
-                          {"columns": ("left", "right", "label"), "scores": ("old", "mine")},
+    "columns of scores": (None, SIDES | {"label": [1, 0], "old": [.5, 0], "mine": ["1", "-2e-1"]}, SCORED,
                           pairs(1, 0, base=[.5, 0], tuned=[1, -.2])),
 }
 
@@ -189,9 +190,9 @@ for texts, name, cells in [*((MATCHES, "target", cells) for cells in NUMBERS), (
     left, right = texts
     row = f"{name} {cells} next to {left}"
     FILES[row] = None, texts | {name: cells}, {}, (
-        f"matches without labels: {left}, {right}; if '{name}' holds their labels, say --columns {left},{right},{name}, "
-        f"else --columns {left},{right}$")
-    FILES[f"{row}, as advised"] = None, texts | {name: cells}, {"columns": (left, right)}, {"form": "retrieval", "rows": 3}
+        f"matches without labels: {left}, {right}; if '{name}' holds their labels, say "
+        f"--columns {left},{right},{name}, else --columns {left},{right}$")
+    FILES[f"{row}, as advised"] = None, texts | {name: cells}, {"columns": (left, right)}, retrieval(1, 1, 1)
 READ_AS = "read as matches without labels: anchor, positive"
 FILES |= {f"{name} next to matches": (None, MATCHES | {name: cells}, {}, retrieval(1, 1, 1, note=READ_AS))
           for name, cells in {"query_id": [7, 8, 9], "id": [0, 1, 2], "Unnamed: 0": [0, 1, 1], "qid1": ["0", "1", "2"],
@@ -294,7 +295,8 @@ TABBED = 'left\tright\tlabel\n"a\tb\t1\nc\td"\t0\n"e ""f"""\tg\t0\n"h" i\tj\t0\n
 FILES |= {
     "a mark first": ("a.csv", "\ufeff" + HEAD + TWO, {}, pairs(1, 0)),
     "two lines in a cell": ("a.csv", HEAD + '"a\nb",c,1\nd,e,0\n', {}, pairs(1, 0, left=["a\nb", "d"], line=[2, 4])),
-    "joiners": ("a.csv", HEAD + "می\u200cخواهم,b,1\n👩\u200d💻,c,0\n", {}, pairs(1, 0, left=["می\u200cخواهم", "👩\u200d💻"])),
+    "joiners": ("a.csv", HEAD + "می\u200cخواهم,b,1\n👩\u200d💻,c,0\n", {},
+                pairs(1, 0, left=["می\u200cخواهم", "👩\u200d💻"])),
     "a line of JSON ends at a line feed": ("a.jsonl", JSON.replace('"a"', '"a\u2028b"'), {},
                                            pairs(1, 0, left=["a\u2028b"] * 2)),
     "a line of CSV ends there too": ("a.csv", HEAD + "a\u2028b,b,1\nc\x85\x0bd,e,0\n", {},
@@ -349,12 +351,13 @@ FILES |= {
 TRAIN, TEST = (Dataset.from_list(rows) for rows in (RECORDS * 3, RECORDS))
 ON_DISK = {
     "several": DatasetDict(train=TRAIN, test=TEST).save_to_disk,
-    "hub": {f"data/{split}-00000-of-00001.parquet": table.to_parquet for split, table in (("train", TRAIN), ("test", TEST))},
+    "hub": {"data/train-00000-of-00001.parquet": TRAIN.to_parquet, "data/test-00000-of-00001.parquet": TEST.to_parquet},
     "lines": {"train.jsonl": lines(*RECORDS * 3), "test.jsonl": lines(*RECORDS)},
     "a.json": json.dumps({"train": RECORDS * 3, "test": RECORDS}),
 }
 for name, content in ON_DISK.items():
-    FILES |= {f"{name}: splits": (name, content, {}, pairs(1, 0)), f"{name}: the test": (f"{name}:test", content, {}, pairs(1, 0)),
+    FILES |= {f"{name}: splits": (name, content, {}, pairs(1, 0)),
+              f"{name}: the test": (f"{name}:test", content, {}, pairs(1, 0)),
               f"{name}: training": (f"{name}:train", content, {}, pairs(*[1, 0] * 3)),
               f"{name}: no such split": (f"{name}:dev", content, {}, (
                   f"{name}: no split 'dev'; there are (test, train|train, test): name one"))}
@@ -433,7 +436,7 @@ MTEB = {"corpus/corpus-00000-of-00002.parquet": {"_id": ["d1"], "title": ["T"], 
         "queries/queries-00000-of-00001.parquet": {"_id": ["0042", "42", "7"], "text": ["q", "r", "s"]},
         "data/test-00000-of-00001.parquet": JUDGED}
 NOT_JUDGED = {"queries without a judgment": 1}
-LEFT_OUT = {"corpus.jsonl": CORPUS + lines({"_id": "d4", "title": "", "text": " "}, {"_id": "7", "title": "", "text": "s"},
+LEFT_OUT = {"corpus.jsonl": CORPUS + lines({"_id": "d4", "title": "", "text": " "}, {"_id": "7", "text": "s"},
                                            {"_id": "8", "text": "other"}),
             "queries.jsonl": QUERIES + lines({"_id": "8", "text": "t"}, {"_id": "9", "text": "u"}),
             "qrels/test.tsv": QRELS + "7\td1\t1\n7\t7\t1\n8\td1\t1\n8\td1\t1\n7\td2\t0\n"}
@@ -461,8 +464,8 @@ FILES |= {
     "few relevant texts": ("set", LEFT_OUT, {"match_from": 2}, retrieval(2, left=["r"], left_out=NOT_JUDGED | {
         "judgments with the texts of another": 1, "judgments with a grade below 2": 7,
         "queries without a grade of 2 or more": 3, "texts of the corpus with nothing to read": 1})),
-    "a group of queries": ("set", BEIR | {"queries.jsonl": QUERIES.replace("}", ', "kind": "x"}', 1)}, {"group": "kind"},
-                           SET | {"group": ["x", "(none)", "(none)"]}),
+    "a group of queries": ("set", BEIR | {"queries.jsonl": QUERIES.replace("}", ', "kind": "x"}', 1)},
+                           {"group": "kind"}, SET | {"group": ["x", "(none)", "(none)"]}),
     "a group that queries do not have": ("set", BEIR, {"group": "kind"}, "queries.jsonl: no column 'kind'"),
 }
 
@@ -495,8 +498,8 @@ def published(wrong, queries):
     "A set with one wrong judgment."
     many = range(queries)
     return {
-        "corpus.jsonl": lines({"_id": "blank", "text": "\u200b"}, *({"_id": f"d{i}", "text": f"text {i}"} for i in many)),
-        "queries.jsonl": lines(*({"_id": f"q{i}", "text": f"query {i}"} for i in many), {"_id": "none", "text": "no match"}),
+        "corpus.jsonl": lines({"_id": "blank", "text": "\u200b"}, *({"_id": f"d{i}", "text": f"x {i}"} for i in many)),
+        "queries.jsonl": lines(*({"_id": f"q{i}", "text": f"y {i}"} for i in many), {"_id": "none", "text": "no"}),
         "qrels/test.tsv": "query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\td{i}\t1\n" for i in many) + wrong + "\n"}
 
 
@@ -518,11 +521,13 @@ IN_LISTS = FOUND | {"right": ["p", "t", "s", "q"], "corpus": ["p", "t", "q", "s"
                     "itself": [2, 2, -1, -1]}
 FILES |= {
     "anchor and positive": ("a.csv", ANSWERS[0], {}, IN_TURN | {"note": READ_AS}),
-    "two columns named": ("a.csv", ANSWERS[0].replace("anchor,positive", "one,two"), {"columns": ("one", "two")}, IN_TURN),
+    "two columns named": ("a.csv", ANSWERS[0].replace("anchor,positive", "one,two"), {"columns": ("one", "two")},
+                          IN_TURN),
     "sentences that all match": ("a.csv", ANSWERS[0].replace("anchor,positive", "sentence1,sentence2"),
                                  {"form": "retrieval"}, IN_TURN),
 }
-FILES |= {f"lists of {right}": ("a.jsonl", lines(*({left: query, right: texts} for query, texts in ANSWERS[1])), {}, IN_LISTS)
+FILES |= {f"lists of {right}": ("a.jsonl", lines(*({left: query, right: texts} for query, texts in ANSWERS[1])), {},
+                                IN_LISTS)
           for left, right in (("query", "positive"), ("query", "pos"), ("user_input", "reference_contexts"))}
 
 
@@ -585,12 +590,14 @@ FILES |= {
     "several splits": ("set", SPLITS, {}, "there are dev, train: name one of them, e.g. .*set:dev"),
     "a folder of something else": ("set", {"a.txt": HEAD + TWO}, {},
                                    "no corpus and no queries and no judgments among its files"),
+    "no query with a relevant text": ("set", BEIR, {"match_from": 3}, "test.tsv: no query with a relevant text"),
     "a folder asked as pairs": ("set", BEIR, {"form": "pairs"},
                                 "form 'pairs' is requested, and it looks like 'retrieval'"),
     "lists among ids": ("a.json", json.dumps({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {
         "q": [["d"]]}}), {}, "text None is not in"),
 }
 TRIPLET = "anchor,positive,negative\nq,p,n\n"
+LEFT_TWICE = pa.table([["a", "b"], ["a", "b"], ["c", "d"], [1, 0]], names=["left", "left", "right", "label"])
 FILES |= {
     # columns
     "mixed rows": ("a.jsonl", lines(N_TUPLE, {"left": "a", "right": "b", "label": 1}), {},
@@ -600,16 +607,18 @@ FILES |= {
     "a header that is data": ("a.csv", TWO, {}, "among the columns a lamp, lamps, 1; a file needs a header"),
     "no label": ("a.csv", "sentence1,sentence2\na,b\n", {},
                  "neither two texts with a label.*if all pairs match, --columns sentence1,sentence2"),
-    "a label with a typo": ("a.csv", "left,right,lable\n" + TWO, {}, "a.csv: .*two texts with a label.*left, right, lable"),
+    "a label with a typo": ("a.csv", "left,right,lable\n" + TWO, {},
+                            "a.csv: .*two texts with a label.*left, right, lable"),
     "queries alone": ("a.csv", "query,postive\na,b\n", {},
                       "nor an anchor with its positive among the columns query, postive"),
     "another form": ("a.csv", TRIPLET, {"form": "retrieval"},
                      "form 'retrieval' is requested, and it looks like 'candidates' .*triplets: anchor, positive, "
                      "negative"),
-    "a column twice": ("a.csv", "left,right,left,label\na,b,c,1\n", {}, "a.csv: one column 'left' is expected, found 2"),
-    "a column twice in memory": (None, pd.DataFrame([["a", "b", "c", 1]], columns=["left", "left", "right", "label"]), {},
-                                 "one column 'left' is expected, found 2"),
-    "a name that cannot be printed": ("a.jsonl", JSON.replace("right", "right\\udc00"), {}, "a.jsonl: .*cannot be printed"),
+    "a column twice": ("a.csv", "left,right,left,label\na,b,c,1\n", {},
+                       "a.csv: one column 'left' is expected, found 2"),
+    "a column twice in memory": (None, LEFT_TWICE.to_pandas(), {}, "one column 'left' is expected, found 2"),
+    "a name that cannot be printed": ("a.jsonl", JSON.replace("right", "right\\udc00"), {},
+                                      "a.jsonl: .*cannot be printed"),
     "a group with a typo": (None, FRAME, {"group": "brnd"}, "'brnd'"),
     "a group with half a character": ("a.jsonl", JSON.replace("}", ', "kind": "b\\udc00"}', 1), {"group": "kind"},
                                       "a.jsonl:1: column 'kind': a name of a group is expected"),
@@ -619,6 +628,7 @@ FILES |= {
                                 "a.jsonl:2: column 'pos': a query without a match"),
     "an empty text in a list": ("a.jsonl", lines({"query": "q", "pos": ["p"], "neg": ["n", ""]}), {},
                                 "a.jsonl:1: column 'neg'"),
+    "texts beside themselves": ("a.csv", "anchor,positive\nq,q\n", {}, "a.csv: no pair of two different texts"),
     "no negative at all": ("a.jsonl", lines({"query": "q", "pos": ["p"], "neg": []}), {},
                            "no query with a negative"),
     "ids of documents": ("a.jsonl", lines(*({"query": f"q {i}", "pos": [i], "neg": [i + 1]} for i in range(9))), {},
@@ -633,7 +643,8 @@ FILES |= {
     "words": ("a.csv", HEAD + "a,b,yes\nc,d,no\n", {}, (
         r"a.csv:2: .*found 'yes'.*they are 'yes' \(1\), 'no' \(1\): say which one is a match, --match WORD$")),
     "-1 and 1 alone": ("a.csv", HEAD + "a,b,-1\nc,d,1\n", {}, "a.csv:2: .*--match WORD$"),
-    "grades alone": ("a.csv", HEAD + "a,b,4.5\nc,d,1\n", {}, "a.csv:2: .*found '4.5'; grades are read by --match-from 3 "),
+    "grades alone": ("a.csv", HEAD + "a,b,4.5\nc,d,1\n", {},
+                     "a.csv:2: .*found '4.5'; grades are read by --match-from 3 "),
     "no label at all": ("a.csv", HEAD + "a,b,-\nc,d,\n", {"match": "yes"},
                         "a.csv: none of 2 pairs is left: 2 pairs without a label"),
     "a word that is no label": ("a.csv", WORDS, {"match": "true"}, "all 2 labels are 0.*labels are 'Yes', 'no'"),
@@ -657,7 +668,8 @@ FILES |= {
     "NUL": ("a.csv", HEAD + TWO + "a\0b,c,1\n", {}, "a.csv:4: "),
     "a key that is missing": ("a.jsonl", JSON + '{"left": "a", "label": 1}', {}, "a.jsonl:3: .*'right'"),
     "a number": ("a.jsonl", JSON + '{"left": "a", "right": 7, "label": 1}', {}, "a.jsonl:3: .*'right'.*7"),
-    "half a character": ("a.jsonl", JSON + '{"left": "a", "right": "b\\ud83d", "label": 1}', {}, "a.jsonl:3: .*'right'"),
+    "half a character": ("a.jsonl", JSON + '{"left": "a", "right": "b\\ud83d", "label": 1}', {},
+                         "a.jsonl:3: .*'right'"),
     "a missing text": (None, FRAME.assign(right=pd.array(["x", None, "y"], dtype="string")), {"name": "mine"},
                        "mine:2: column 'right'"),
     "series without a row": (None, SHUFFLED | {"positive": pd.Series({"x": "p", "w": "u"})}, {}, "a text is expected"),
@@ -668,7 +680,8 @@ FILES |= {
     "broken at once": ("a.csv", '"left"s,right,label\n' + "a,b,1\n" * (FIRST_CHARACTERS // 6), {}, "a.csv:1: "),
     "a cell of two lines between tabs": ("a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', {},
                                          "a.tsv:3: 1 cell .*Between tabs.*CSV or JSONL"),
-    "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', {}, "a.tsv:2: 4 cells.*Between tabs"),
+    "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', {},
+                                      "a.tsv:2: 4 cells.*Between tabs"),
     # files
     "empty": ("a.csv", "", {}, "a.csv: no pairs"),
     "a header alone": ("a.csv", HEAD, {}, "a.csv: no pairs"),
@@ -682,8 +695,9 @@ FILES |= {
     "brackets": ("a.jsonl", JSON + "[" * 100_000, {}, "a.jsonl:3: "),
     "columns of several lengths": ("a.json", '{"left": ["a"], "right": ["b", "c"]}', {}, "same length"),
     "no Parquet": ("a.parquet", "PAR0 this is none", {}, "a.parquet: "),
-    "a packed file that is cut off": ("a.csv.gz", lambda path: path.write_bytes(gzip.compress((HEAD + TWO).encode())[:-5]),
-                                      {}, "a.csv.gz: the file is damaged"),
+    "a packed file that is cut off": (
+        "a.csv.gz", lambda path: path.write_bytes(gzip.compress((HEAD + TWO).encode())[:-5]), {},
+        "a.csv.gz: the file is damaged"),
     "a file that unpacks without end": ("a.csv.gz", lambda path: path.write_bytes(gzip.compress(bytes(2**24)) * 16), {},
                                         "a.csv.gz: the file is damaged: unpacked it is 200 times as large"),
     "a name without an ending": ("set/pairs", HEAD + TWO, {}, "the name must end in one of"),
@@ -698,21 +712,24 @@ FILES |= {
         f"{HEAD}{TWO}a,b,{ESCAPE}\n", f"\x1b[2J\x00\x7f{HEAD}{TWO}")},
     "an escape in a name": ("a.jsonl", json.dumps({"left": "a", f"x{ESCAPE}": 1, f"x{ESCAPE}y": 2}), {}, "a.jsonl"),
     # what is in memory
-    "rows without names": (None, ROWS, {}, "pairs: .* list"), "nothing to read": (None, None, {"name": "new"}, "new: .* NoneType"),
+    "rows without names": (None, ROWS, {}, "pairs: .* list"),
+    "nothing to read": (None, None, {"name": "new"}, "new: .* NoneType"),
     **{f"no rows: {table!r:.9}": (None, table, {}, "no pairs") for table in (
         {}, [], {"left": [], "right": [], "label": []}, pd.DataFrame(columns=["anchor", "positive"]), TEST.select([]))},
-    **{f"a column that is {cells!r}": (None, TRIPLETS | {"positive": cells}, {},
-                                       "a list of cells is expected, and 'positive' is a") for cells in ("q", 7, {"x": "p"})},
+    **{f"a column that is {cells!r}": (
+        None, TRIPLETS | {"positive": cells}, {}, "a list of cells is expected, and 'positive' is a")
+       for cells in ("q", 7, {"x": "p"})},
     "splits by name": (None, DatasetDict(train=TEST, test=TEST), {"name": "mine"}, (
         r"mine: a list of cells is expected, and 'train' is a Dataset; a table is passed alone, as in ds\['train'\]")),
-    **{f"a score {score!r:.9}": (None, SIDES | {"label": [1, 0], "old": [0, 1], "mine": [score, 0]}, {
-        "columns": ("left", "right", "label"), "scores": ("old", "mine")}, "column 'mine': a finite score is expected, found")
+    **{f"a score {score!r:.9}": (None, SIDES | {"label": [1, 0], "old": [0, 1], "mine": [score, 0]}, SCORED,
+                                 "column 'mine': a finite score is expected, found")
        for score in (True, float("nan"), 10**400, None, "high")},
 }
 for what, (table, words) in { # where half of a character may stand
     "a label": (SIDES | {"label": ["1", HALF]}, "'label'.*found"),
     "a match": ({"anchor": ["a", "b"], "positive": ["c", HALF]}, "'positive'"),
-    "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]}, "'negative'"),
+    "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]},
+                            "'negative'"),
     "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}},
                 "query 'q' is not in .*has nothing to read"),
     "an id": ({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {"q": [HALF]}}, "is not in"),
@@ -743,7 +760,6 @@ def damaged(name):
     return write
 
 
-LEFT_TWICE = pa.table([["a", "b"], ["a", "b"], ["c", "d"], [1, 0]], names=["left", "left", "right", "label"])
 FILES |= {
     "Parquet with a checksum": ("a.parquet", with_checksum(b"aaaa"), {}, pairs(1, 0, left=["aaaa", "bbbb"])),
     "Parquet with a bit that flipped": ("a.parquet", with_checksum(b"aaba"), {}, "a.parquet: .*(checksum|CRC)"),
@@ -760,8 +776,8 @@ FIVE = pd.DataFrame({"id": range(5), "text": ["a lamp, boxed", "a chair", "NA", 
 ODD_TEXTS = ["a\u2028b", "c\x0cd", "e\x85f\x1cg"]
 TEXTS = {f"texts, a column of {kind}{part}": (f"texts.{kind}{part}", written(FIVE), {}, [*FIVE.text])
          for kind, written in WRITERS.items() for part in ("", ":text")}
-TEXTS |= {f"texts between {end!r}": ("new.txt", "\ufeff" + end.join([*ODD_TEXTS, " ", "\u200b\u2060", ""]), {}, ODD_TEXTS)
-          for end in ("\n", "\r\n", "\r")}
+TEXTS |= {f"texts between {end!r}": ("new.txt", "\ufeff" + end.join([*ODD_TEXTS, " ", "\u200b\u2060", ""]), {},
+                                     ODD_TEXTS) for end in ("\n", "\r\n", "\r")}
 TEXTS |= {f"texts with signs: {texts[0]}": ("new.txt", "\n".join(texts), {}, texts) for texts in (
     ["a lamp, red", "a chair, old", "a rug, new"], ["one; two", "three; four"], ["a|b", "c"],
     ["[1] a reference", "another"], ["'a', \"b\"", "c"], ["no sign", "1,000 lamps", "a lamp\tof two"], ["[a] b", "c"],
@@ -800,7 +816,8 @@ LINES = "q0 Q0 d1 1 0.5 me\nq0 Q0 d2 2 0.25 me\nq1 Q0 d1 1 1.0 me\n"
 RESULTS_OF = lines({"query_id": "q0", "results": [{"corpus_id": "d1", "score": .5}, {"corpus_id": "d2", "score": .25}]},
                    {"query_id": "q1", "results": [{"corpus_id": "d1", "score": 1}]})
 RUNS = {
-    "ranx, CSV": ("a.csv", RUN_ROWS.to_csv(index=False), {}, RUN), "ranx, Parquet": ("a.parquet", RUN_ROWS.to_dict("list"), {}, RUN),
+    "ranx, CSV": ("a.csv", RUN_ROWS.to_csv(index=False), {}, RUN),
+    "ranx, Parquet": ("a.parquet", RUN_ROWS.to_dict("list"), {}, RUN),
     "other names": ("a.csv", RUN_ROWS.set_axis(["query-id", "corpus-id", "Score"], axis=1).to_csv(), {}, RUN),
     "TREC": ("a.trec", LINES, {}, RUN), "five cells": ("a.trec", LINES.replace(" me", ""), {}, RUN),
     "other ends of lines": ("a.trec", LINES.replace("\n", "\r\n"), {}, RUN),
@@ -808,19 +825,23 @@ RUNS = {
     "runs in dicts": (None, {"q0": {"d1": .5, "d2": .25}, "q1": {"d1": 1.}}, {}, RUN),
     "ids without scores": ("a.json", '{"q0": ["d1", "d2"], "q1": ["d1"]}', {},
                            "ids of texts without scores; write ranks as scores"),
-    "ColBERT's lines": ("a.tsv", "0\t17\t1\t23.5\n0\t4\t2\t22.5\n", {}, "as ColBERT writes them, are read with a header"),
+    "ColBERT's lines": ("a.tsv", "0\t17\t1\t23.5\n0\t4\t2\t22.5\n", {},
+                        "as ColBERT writes them, are read with a header"),
     "columns of something else": ("a.csv", "query,text,grade\nq,d,1\n", {},
                                   "one run is expected, .*found the columns 'query', 'text', 'grade'"),
     "two ids of queries": ("a.csv", "query,query_id,doc_id,score\nan egg,q,d,1\n", {}, "found the columns"),
     "objects in objects": ("a.json", '{"a":' * 900 + "1" + "}" * 900, {}, "one run is expected"),
     "no results": ("a.jsonl", lines({"query_id": "q", "results": [1]}), {}, "a.jsonl:1: results are expected"),
-    **{f"{what} as an id": ("a.jsonl", content, {}, "a.jsonl:1: ids of a query and a text are expected") for what, content in {
-        "a list": lines({"query_id": ["q"], "results": [{"corpus_id": "d", "score": 1}]}),
-        "lists": '{"query_id": "q", "results": [{"corpus_id": %s, "score": 1}]}' % DEEP,
-        "half a character": lines({"query_id": "q\ud800", "results": [{"corpus_id": "d", "score": 1}]})}.items()},
-    "a number without end": ("a.json", '{"q": {"d": 1%s}}' % ("0" * 400), {}, "a.json:q: a finite score is expected, found 1000"),
+    **{f"{what} as an id": ("a.jsonl", content, {}, "a.jsonl:1: ids of a query and a text are expected")
+       for what, content in {
+           "a list": lines({"query_id": ["q"], "results": [{"corpus_id": "d", "score": 1}]}),
+           "lists": '{"query_id": "q", "results": [{"corpus_id": %s, "score": 1}]}' % DEEP,
+           "half a character": lines({"query_id": "q\ud800", "results": [{"corpus_id": "d", "score": 1}]})}.items()},
+    "a number without end": ("a.json", '{"q": {"d": 1%s}}' % ("0" * 400), {},
+                             "a.json:q: a finite score is expected, found 1000"),
     "true": ("a.json", '{"q": {"d": true}}', {}, "a.json:q: a finite score is expected, found True"),
-    "nothing is ranked": ("a.trec", "", {}, "nothing is ranked"), "no run": ("a.trec", None, {}, "a.trec: no such file"),
+    "nothing is ranked": ("a.trec", "", {}, "nothing is ranked"),
+    "no run": ("a.trec", None, {}, "a.trec: no such file"),
     **{f"the line of a run {line[:30]!r}": ("a.trec", line, {}, f"a.trec:{words}") for line, words in {
         "q0 Q0 d1 1 1" + 400 * "0" + " x\n": "1: a finite score is expected, found '10000",
         "q0 Q0 d1 1 true x\n": "1: a finite score is expected, found 'true'",
@@ -843,14 +864,16 @@ def result(*scores, split="test", **also):
 
 RESULTS = {
     "results of a model": ("base", {"m/1/A.json": result(.5), "m/1/B.json": result(.6, split="dev"),
-                                    "m/1/C_predictions.json": "[]", "m/1/model_meta.json": "{}"}, {}, {"A": .5, "B": .6}),
+                                    "m/1/C_predictions.json": "[]", "m/1/model_meta.json": "{}"}, {},
+                           {"A": .5, "B": .6}),
     "no results of mteb": ("base", {"similarity_evaluation_results.csv": "epoch,steps\n"}, {},
                            "base: .* found 0; similarity_evaluation_results.csv and 0 other files"),
     "other files": ("base", {"a.txt": ""}, {}, "found 0; 1 files are there, such as a.txt"),
     "an empty folder": ("base", {}, {}, "base: results of one model are expected, .* found 0; no file is there"),
     "results of two models": ("base", {"m/1/A.json": result(.5), "n/1/A.json": result(.5)}, {},
                               "base: results of one model are expected, .* found 2: .*m/1, .*n/1"),
-    "results of two revisions": ("base", {"m/1/A.json": result(.5), "m/2/A.json": result(.5)}, {}, "found 2: .*m/1, .*m/2"),
+    "results of two revisions": ("base", {"m/1/A.json": result(.5), "m/2/A.json": result(.5)}, {},
+                                 "found 2: .*m/1, .*m/2"),
     "percent": ("base", {"A.json": result(58.)}, {}, "A.json: a main score is a fraction, from -1 to 1, found 58.0"),
     "two scores of a subset": ("base", {"A.json": result(.5, .6)}, {},
                                "A.json: test has two scores of the subset 'default', 0.5 and 0.6"),
