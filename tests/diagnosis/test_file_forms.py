@@ -832,7 +832,7 @@ RUNS = {
     "two ids of queries": ("a.csv", "query,query_id,doc_id,score\nan egg,q,d,1\n", {}, "found the columns"),
     "objects in objects": ("a.json", '{"a":' * 900 + "1" + "}" * 900, {}, "one run is expected"),
     "no results": ("a.jsonl", lines({"query_id": "q", "results": [1]}), {}, "a.jsonl:1: results are expected"),
-    **{f"{what} as an id": ("a.jsonl", content, {}, "a.jsonl:1: ids of a query and a text are expected")
+    **{f"{what} as an id of a run": ("a.jsonl", content, {}, "a.jsonl:1: ids of a query and a text are expected")
        for what, content in {
            "a list": lines({"query_id": ["q"], "results": [{"corpus_id": "d", "score": 1}]}),
            "lists": '{"query_id": "q", "results": [{"corpus_id": %s, "score": 1}]}' % DEEP,
