@@ -22,7 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..files import once_per_state, sha256_file
+from ..files import once_per_state, project_root, sha256_file
 from .config import RunConfig
 from .origin import Start
 from .parquet import published, rows_of, write, write_published
@@ -292,3 +292,8 @@ def comparable(
     if isinstance(record, list):
         return [comparable(v) for v in record]
     return record
+
+
+def committed_store(root: Path | None = None) -> Store: # root: of the clone; None: the project's
+    "Return the store of the records that are committed, `experiments/`."
+    return Store((root or project_root()) / "experiments")

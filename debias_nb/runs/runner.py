@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache, partial
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
 from .origin import Start, this_machine
-from .records import Store, TrainingFailed, WorkerLost, failed_record, latest, make_record
+from .records import Store, TrainingFailed, WorkerLost, committed_store, failed_record, latest, make_record
 from .schema import Misfit, RecordError, Records
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
 from .settings import settings_of
@@ -299,7 +299,7 @@ def store_for(profile: str) -> Store:
     "Return the store of a profile's records: this machine's own for planted ones, `experiments/` for others."
     if profile == "planted":
         return own_store()
-    return Store(project_root() / "experiments")
+    return committed_store()
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ def publish(
     from ..notebooks import select
     from ...runs.config import configured, load_experiment
     from ...runs.publish import publish as published
-    from ...runs.records import Store
+    from ...runs.records import committed_store
     for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")
-    store = Store(root / "experiments")
+    store = committed_store(root)
     left_out = []
     for place in store.unpublished():
         name, _, profile = place.rpartition(".")

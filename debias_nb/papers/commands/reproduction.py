@@ -69,15 +69,14 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
     """Print what the runs of some experiments take that have no record.
 
     Nothing is loaded but configurations and records."""
-    from ...files import project_root
-    from ...runs.records import Store
+    from ...runs.records import committed_store
     from ...runs.runner import finished, store_for
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
     basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
     if profile != "paper":
-        committed = Store(project_root() / "experiments")
+        committed = committed_store()
         papers = {experiment.asked.paper for experiment in experiments}
         places = [place for place in committed.places() if place.split("/")[0] in papers
                   and place.endswith(f".{profile}")]

@@ -16,7 +16,7 @@ from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import results_of, run_of
-from ...runs.records import Records, Store, latest
+from ...runs.records import Records, Store, committed_store, latest
 
 
 PROFILES = get_args(Profile)
@@ -201,7 +201,7 @@ class Results:
         if self.fresh and profile == "planted":
             from ...runs.runner import store_for
             return store_for(profile)
-        return Store(project_root() / "experiments")
+        return committed_store()
 
     def records(self, experiment: ExperimentConfig, store: Store) -> Records: # id -> record
         """Return the newest record of every run of an experiment, and as `run` the run itself.

@@ -162,14 +162,16 @@ def _outcome(comparisons: pd.DataFrame, extent: str) -> str:
     "Say how many comparisons got which word, and how far their differences go."
     if comparisons.empty:
         return ""
-    return count_words(comparisons.verdict) + (on_few_seeds(comparisons) + extent
-                                               if comparisons.difference.notna().any() else "")
+    measured = on_few_seeds(comparisons) + extent if comparisons.difference.notna().any() else ""
+    return count_words(comparisons.verdict) + measured
 
 
-def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
+def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 of them on few seeds)`; empty where none is
     "Say how many of some comparisons rest on few seeds."
-    few = int(comparisons.provisional[comparisons.difference.notna()].sum())
-    return f" ({few} on few seeds)" if few else ""
+    is_few = comparisons.provisional[comparisons.difference.notna()].astype(bool)
+    if not is_few.any():
+        return ""
+    return " (all on few seeds)" if is_few.all() and len(is_few) > 1 else f" ({is_few.sum()} of them on few seeds)"
 
 
 def _extent(comparisons: pd.DataFrame) -> str:
