@@ -119,8 +119,6 @@ FILES = {
     "Magellan, joined": ("a.csv", MAGELLAN, {}, pairs(1, 0, left=["a lamp", "b"], right=["lamp", "c"], note=(
         "read as labeled pairs: left_title, right_title, label; not used: left_price, right_price"))),
     "packed": ("a.v2.csv.gz", HEAD + TWO, {}, pairs(1, 0, name="a.v2", note="")),
-    "semicolons, packed": ("a.csv.gz", "left;right;label\na, b;c;1\nd;e;0\n", {}, pairs(1, 0, left=["a, b", "d"])),
-    "tabs in a .txt": ("a.txt", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n", {}, pairs(1, 0)),
     "columns named": ("a.csv", "q,p,y\na,b,1\nc,d,0\n", {"columns": ("q", "p", "y")}, pairs(1, 0)),
     "texts named, with a label beside": ("a.csv", "q,p,score\na,b,1\nc,d,0\n", {"columns": ("q", "p")}, pairs(1, 0)),
     "a pair next to a pair of names": (
@@ -293,7 +291,6 @@ for kind, written in WRITERS.items():
         pairs(1, 0, 1, left=[*FRAME.left], group=["1", "(none)", "2"]))
 TABBED = 'left\tright\tlabel\n"a\tb\t1\nc\td"\t0\n"e ""f"""\tg\t0\n"h" i\tj\t0\n'
 FILES |= {
-    "a mark first": ("a.csv", "\ufeff" + HEAD + TWO, {}, pairs(1, 0)),
     "two lines in a cell": ("a.csv", HEAD + '"a\nb",c,1\nd,e,0\n', {}, pairs(1, 0, left=["a\nb", "d"], line=[2, 4])),
     "joiners": ("a.csv", HEAD + "می\u200cخواهم,b,1\n👩\u200d💻,c,0\n", {},
                 pairs(1, 0, left=["می\u200cخواهم", "👩\u200d💻"])),
@@ -303,7 +300,6 @@ FILES |= {
                                      pairs(1, 0, left=["a\u2028b", "c\x85\x0bd"])),
     "quotation marks between tabs": ("a.tsv", TABBED, {}, pairs(1, 0, 0, 0, left=['"a', "c", 'e "f"', '"h" i'])),
     "NA": ("a.csv", '"left";"right";"label"\n"a, b";"NA";"1"\nNA;b;0\n', {}, pairs(1, 0, left=["a, b", "NA"])),
-    "tabs in a .csv": ("a.csv", "left\tright\tlabel\na, b\tc\t1\nd\te\t0\n", {}, pairs(1, 0, left=["a, b", "d"])),
     "a long cell": ("a.csv", HEAD + f"{'x' * 10**6},b,1\nc,d,0\n", {}, pairs(1, 0, left=["x" * 10**6, "c"])),
     "a semicolon in a header with commas": ("a.csv", "a;b," + HEAD + "x,y,z,1\n" + "x,y,w,0\n", {},
                                             pairs(1, 0, left=["y", "y"])),
@@ -449,6 +445,7 @@ FILES |= {
         "note": "read as queries, corpus and judgments of the split mine"}),
     "id": ("set", {name: text.replace("_id", "id") for name, text in BEIR.items()}, {}, SET),
     "MTEB's Parquet": ("set", MTEB, {}, SET),
+    "a hidden copy beside Parquet": ("set", MTEB | {"corpus/._corpus.parquet": "x"}, {}, SET),
     "another place for judgments": ("set", {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES,
                                             "default/test-00000-of-00001.parquet": JUDGED}, {}, SET),
     "copies beside the files of a set": ("set", BEIR | BESIDE, {}, SET),
@@ -477,7 +474,6 @@ OF_THREE = retrieval(1, 1, 1, left=["q", "r", "r"], right=["x", "x", "T y"], que
                      corpus=["x", "T y"], line=[1, 2, 3])
 FILES |= {
     "three dicts": (None, THREE, {"name": "mine"}, OF_THREE | {"name": "mine"}),
-    "three dicts in JSON": ("a.json", json.dumps(IN_JSON), {}, OF_THREE),
     "three dicts in JSON of many lines": ("a.json", json.dumps(IN_JSON, indent=1), {}, OF_THREE),
     "three dicts with grades": (None, THREE | {"relevant_docs": {"0042": {"d1": 1, "d2": 0}, 42: ["d2", "d1"]}}, {},
                                 OF_THREE),
@@ -566,7 +562,6 @@ FILES |= {name: ("set", BEIR | files, {}, words) for name, (files, words) in {
     "a run": ({"qrels/test.tsv": "7 Q0 d1 1 17.3 me\n"}, "test.tsv: no judgments"),
     "no header": ({"qrels/test.tsv": QRELS.partition("\n")[2]},
                   "test.tsv: judgments are expected, in columns query-id, corpus-id, score; found '0042'"),
-    "an empty file of judgments": ({"qrels/test.tsv": ""}, "test.tsv: no judgments"),
     "an empty corpus": ({"corpus.jsonl": ""}, "corpus.jsonl: no texts"),
     "an id twice": ({"corpus.jsonl": CORPUS + CORPUS.replace('"x"', '"w"')},
                     "corpus.jsonl:4: the id 'd1' occurs twice, first in line 1, with another text"),
@@ -607,8 +602,6 @@ FILES |= {
     "a header that is data": ("a.csv", TWO, {}, "among the columns a lamp, lamps, 1; a file needs a header"),
     "no label": ("a.csv", "sentence1,sentence2\na,b\n", {},
                  "neither two texts with a label.*if all pairs match, --columns sentence1,sentence2"),
-    "a label with a typo": ("a.csv", "left,right,lable\n" + TWO, {},
-                            "a.csv: .*two texts with a label.*left, right, lable"),
     "queries alone": ("a.csv", "query,postive\na,b\n", {},
                       "nor an anchor with its positive among the columns query, postive"),
     "another form": ("a.csv", TRIPLET, {"form": "retrieval"},
@@ -674,7 +667,6 @@ FILES |= {
                        "mine:2: column 'right'"),
     "series without a row": (None, SHUFFLED | {"positive": pd.Series({"x": "p", "w": "u"})}, {}, "a text is expected"),
     # cells
-    "a short row": ("a.csv", HEAD + TWO + "a,b\n", {}, "a.csv:4: 2 cells.*3"),
     "an open quote": ("a.csv", HEAD + TWO + '"a,b,1\nc,d,0\n', {}, "a.csv:4: "),
     "a bad quote": ("a.csv", HEAD + TWO + '"a"x,b,1\n', {}, "a.csv:4: "),
     "broken at once": ("a.csv", '"left"s,right,label\n' + "a,b,1\n" * (FIRST_CHARACTERS // 6), {}, "a.csv:1: "),
@@ -1061,6 +1053,11 @@ def test_a_test_may_be_a_file_of_any_format(tmp_path, kind):
         assert named_tests([f"new={path}"]) == {"new": path}
     with pytest.raises(DataError, match="no such file"):
         named_tests([f"new={tmp_path}/none{kind}"])
+
+
+def test_what_was_read_is_read_no_more():
+    file = read_pairs_file(TRIPLETS)
+    assert read_pairs_file(file) is file
 
 
 def test_copies_of_a_text_are_folded_to_one():
