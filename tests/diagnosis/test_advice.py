@@ -25,14 +25,14 @@ IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them
 # What can be printed.
 
 def printable(path):
-    "The pieces of messages in a module that advise something; docstrings and what a command line calls its options are none."
+    "The pieces of a module's messages that advise something; neither docstrings nor a command line's options."
     tree = ast.parse(path.read_text("utf-8"))
     documented = {id(node.body[0].value) for node in ast.walk(tree)
                   if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body
                   and isinstance(node.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value,
-                str) and id(node) not in documented and IS_ADVICE.search(node.value):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in documented and IS_ADVICE.search(node.value):
             yield node.value
 
 
@@ -71,8 +71,9 @@ TABLES = { # rows -> what may be read in the end: form, matches, other rows
                 {("pairs", 10, 30), ("pairs", 20, 20), ("pairs", 30, 10)}),
     "words": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": ("near", "far")[y]}), {("pairs", 20, 20)}),
     "grades": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": (i % 20) / 4}), {("pairs", 20, 20)}),
-    "two kinds of rows": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0),
-        "split": ("a", "b")[y]}), {("pairs", 14, 26)}),
+    "two kinds of rows": (
+        rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0), "split": ("a", "b")[y]}),
+        {("pairs", 14, 26)}),
     "names of tables": (rows_of(lambda i, y: texts(i, "ltable_name", "rtable_name") | {"gold": y}),
                         {("pairs", 20, 20)}),
     "an annotator beside labels": (rows_of(lambda i, y: texts(i) | {"choice": "Same" if y else "Different",
@@ -225,8 +226,8 @@ def test_runs_are_written_as_advised(tmp_path):
 def test_every_advice_was_met():
     "Below all others: an advice that no test brings out would be pasted by nobody before a user."
     assert len(PRINTABLE) >= 9, "the pieces are found"
-    missed = [piece for piece in PRINTABLE if not any(all(part in said for part in re.split(r"\{\d?\}", piece))
-        for said in SAID)]
+    missed = [piece for piece in PRINTABLE
+              if not any(all(part in said for part in re.split(r"\{\d?\}", piece)) for said in SAID)]
     for name, paste, came in CAME:
         print(f"| {name} | `{paste}` | {came} |")
     assert SAID and not missed, missed

@@ -35,7 +35,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def folder(models, tmp_path_factory):
-    "Forty queries on eighty texts; what either model says, as each program writes it: every text of each query, or the first twenty."
+    "Forty queries on eighty texts; what each model says as programs write it: every text of a query, or the first 20."
     folder = tmp_path_factory.mktemp("runs")
     pairs = offers(120, 5, .5, .5).query("label == 1").drop_duplicates("left").reset_index(drop=True)
     corpus = {f"d{place}": text
@@ -46,8 +46,8 @@ def folder(models, tmp_path_factory):
     corpus["q0"] = queries["q0"] # a query that is searched for is no answer to itself
     (folder / "new/qrels").mkdir(parents=True)
     for name, texts in (("queries", queries), ("corpus", corpus)):
-        (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n"
-            for one, text in texts.items()))
+        (folder / f"new/{name}.jsonl").write_text(
+            "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
     (folder / "new/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(
         f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts))
     for name, model in models.items():
@@ -142,14 +142,14 @@ def test_a_run_gives_the_numbers_of_its_model(folder, models, pattern):
 
 
 def trec_eval(run, relevant): # run: text -> score
-    "nDCG@10, reciprocal rank up to 10, recall@10 and average precision of one order, equal scores by falling ids as trec_eval has them."
+    "nDCG@10, MRR@10, recall@10 and average precision of one order, equal scores by falling ids as trec_eval has them."
     order = sorted(run, key=lambda text: (run[text], text), reverse=True)
     hits = [place for place, text in enumerate(order, 1) if text in relevant]
     best = sum(1 / np.log2(place + 1) for place in range(1, 1 + min(10, len(relevant))))
     ndcg = sum(1 / np.log2(place + 1) for place in hits if place <= 10) / best
     precisions = [number / place for number, place in enumerate(hits, 1)]
-    return ndcg, next((1 / place for place in hits if place <= 10), 0), sum(place <= 10
-        for place in hits) / len(relevant), sum(precisions) / len(relevant)
+    mrr = next((1 / place for place in hits if place <= 10), 0)
+    return ndcg, mrr, sum(place <= 10 for place in hits) / len(relevant), sum(precisions) / len(relevant)
 
 
 def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
@@ -168,8 +168,8 @@ def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
             other = dict(zip(texts, order))
             values += [trec_eval({other[text]: score for text, score in run[query].items()},
                                  {other[text] for text in relevant[query]}) for query in names]
-        assert found.verdicts.set_index("metric").loc[["ndcg10", "mrr10", "recall10", "map"],
-            model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
+        assert (found.verdicts.set_index("metric").loc[["ndcg10", "mrr10", "recall10", "map"], model].tolist()
+                == pytest.approx(np.mean(values, axis=0), abs=1e-9))
 
 
 def test_depth_ties_and_what_is_not_ranked_are_said(folder):
@@ -254,8 +254,8 @@ def test_the_last_line_is_the_verdict(folder, tmp_path):
     found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| "
                          rf"tuned=({number}) \| change=({number}) "
                          rf"\[({number}), ({number})\] \| test=new", line)
-    assert [float(one) for one in found.groups()[1:]] == pytest.approx([report["verdicts"][0][name]
-        for name in NUMBERS[:5]], abs=6e-5)
+    assert ([float(one) for one in found.groups()[1:]]
+            == pytest.approx([report["verdicts"][0][name] for name in NUMBERS[:5]], abs=6e-5))
     words = CliRunner().invoke(app, ["diagnose-scores", *asked, "--verdict-words"]).output.splitlines()[-1]
     assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| "
                     rf"delta={re.escape(found[4])} \|", words)

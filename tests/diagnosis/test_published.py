@@ -1,4 +1,4 @@
-"Two folders of mteb's results: verdicts by kind of task, what the number of items can tell, and where a fine-tune stands among published ones."
+"Two folders of mteb's results: verdicts by kind of task, what their items can tell, and the rank among published ones."
 import json
 import re
 
@@ -37,7 +37,7 @@ def put(folder, task, scores, revision="a", **also):
 
 @pytest.fixture
 def folders(tmp_path):
-    "Two made models: the second one lost two points on each task of STS, a point and more on one, and goes up and down on retrieval."
+    "Two made models: the second lost two points on each task of STS, more than one on another; retrieval varies."
     places = {"base": tmp_path / "before/results/lab__base/rev", "tuned": tmp_path / "after/results/me__tuned/rev"}
     rng = np.random.default_rng(0)
     for task, change in CHANGES.items():

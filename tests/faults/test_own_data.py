@@ -1,6 +1,7 @@
-"""Commands for one's own pairs and models: nothing is lost, nothing ends with a traceback, and no wrong number is taken.
+"""Commands for one's own pairs and models: nothing is lost, no traceback is seen, and no wrong number is taken.
 
-Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with them."""
+Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with
+them."""
 import csv
 import json
 import os

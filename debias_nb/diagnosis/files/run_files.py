@@ -101,12 +101,14 @@ def _read_file(path: Path) -> pd.DataFrame:
 
 
 @pd.option_context("mode.string_storage", "python") # as of `read_pairs_file`
-# columns query, document, score; index: line, or the query of a dict
-def read_run(source: Run, name: str = "run") -> pd.DataFrame:
-    """Read what was ranked for each query; where it has one score alone, by rank (`attrs` has the number of such queries, "by rank").
+def read_run(
+    source: Run,
+    name: str = "run",
+) -> pd.DataFrame: # columns query, document, score; index: line, or the query of a dict
+    """Read what was ranked for each query; where it has one score alone, by rank.
 
-    Raises `DataError` naming file and line for what is no score, for a text that is ranked twice, and for scores that rise from
-    rank to rank."""
+    `attrs` has the number of such queries, "by rank". Raises `DataError` naming file and line for what is no score, for
+    a text that is ranked twice, and for scores that rise from rank to rank."""
     if isinstance(source, dict):
         frame = _of_dict(name, source)
     else:
