@@ -9,9 +9,8 @@ from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.methods import (
-    DEFAULTS, METHODS, Method, check_strength, fitting, general_notes, read_method, read_methods, settings_for, strengths_of,
-    training_rows, tune,
-    without_tests)
+    DEFAULTS, METHODS, Method, check_strength, fitting, general_notes, read_method, read_methods, settings_for,
+    strengths_of, training_rows, tune, without_tests)
 from debias_nb.diagnosis.models import load_model
 from debias_nb.diagnosis.programs import usual_loss
 from debias_nb.measures.metrics import auc_at
