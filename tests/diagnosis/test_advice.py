@@ -74,6 +74,14 @@ TABLES = { # rows -> what may be read in the end: form, matches, other rows
     "two kinds of rows": (
         rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0), "split": ("a", "b")[y]}),
         {("pairs", 14, 26)}),
+    "names of tables": (rows_of(lambda i, y: texts(i, "ltable_name", "rtable_name") | {"gold": y}),
+                        {("pairs", 20, 20)}),
+    "an annotator beside labels": (rows_of(lambda i, y: texts(i) | {"choice": "Same" if y else "Different",
+                                                                    "annotator": i % 3}), {("pairs", 20, 20)}),
+    "lists of two texts": (rows_of(lambda i, y: {"id": f"{i}x", "fandoms": ["a", "b"], "pair": [lamp(i), lamp(i, "b")],
+                                                 "same": bool(y)}), {("pairs", 20, 20), ("retrieval", 40, 0)}),
+    "a negative of another name": (rows_of(lambda i, y: texts(i, "question", "response") | {
+        "rejected_response": lamp(i, "c")}), {("candidates", 40, 40)}),
     "one text and a number": (rows_of(lambda i, y: {"name": lamp(i), "price": i, "label": y}), set()),
 }
 
@@ -152,6 +160,31 @@ def test_lists_are_turned_as_advised():
     file = read_pairs_file(eval(line, {"frame": pd.DataFrame(rows)}))
     assert counts(file) == ("pairs", 9, 18)
     CAME.append(("lists of texts and labels", line, counts(file)))
+
+
+def of_dedupe(*records):
+    return {"__class__": "tuple", "__value__": [dict(zip(("name", "price"), record)) for record in records]}
+
+
+TURNED = { # name of a file -> its content, and the pairs that a line of Python makes of it
+    "training.json": ({"distinct": [of_dedupe(("red lamp", None), ("hat", 7))],
+                       "match": [of_dedupe(("lamp", 3), ("a lamp", None))]},
+                      [("red lamp", "hat 7", 0), ("lamp 3", "a lamp", 1)]),
+    "split.json": (pd.DataFrame([texts(0) | {"label": 1}, texts(1) | {"label": 0}]).to_dict("split"),
+                   [(lamp(0), lamp(0, "b"), 1), (lamp(1), lamp(1, "b"), 0)]),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_files_are_turned_as_advised(tmp_path, monkeypatch, name):
+    content, right = TURNED[name]
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(json.dumps(content))
+    with pytest.raises(DataError) as e:
+        read_pairs_file(name)
+    exec(re.search("This makes .* of (it|them): (.*)", str(e.value))[2], {})
+    file = read_pairs_file("pairs.csv")
+    assert [*zip(file.left, file.right, file.labels)] == right
 
 
 @pytest.mark.parametrize("name, content", [("t.csv", "name,told\na lamp,red\na chair,blue\n"),

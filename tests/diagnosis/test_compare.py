@@ -229,6 +229,14 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
             compared(encoder, (train, asked))
 
 
+@pytest.mark.parametrize("files", ["new.csv", ["new.csv"], pd.DataFrame({"left": []})], ids=["path", "list", "frame"])
+def test_tests_and_validation_need_names(pairs, nothing_trained, files):
+    train, tests = pairs
+    for asked, option in (((train, files), "tests"), ((train, tests), "validation")):
+        with pytest.raises(DataError, match=f"^{option}: "):
+            compared("no model", asked, validation=files)
+
+
 @pytest.mark.slow
 def test_numbers_do_not_depend_on_how_many_train_at_a_time(pairs, own_module, monkeypatch):
     model = SentenceTransformer(str(bert(own_module.parent)), device="cpu",
