@@ -156,6 +156,7 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
     "Return the `Diagnosis` that a twin's numbers and facts give, in the words of now."
     import pandas as pd
     from debias_nb.diagnosis import changes, diagnosis as made
+    from debias_nb.diagnosis.decision import fits
     from debias_nb.diagnosis.page import tables
     from debias_nb.diagnosis.programs import program_of
     parts = {name: value for name, value in twin.items() if name not in ("made by", "schema", "verdict")}
@@ -163,10 +164,13 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
     parts |= {name: pd.DataFrame(twin[name]) for name in frames}
     decision = decision_of(twin["decision"], parts["verdicts"], like)
     harmed = (parts["verdicts"].verdict == "worse").any()
-    share = decision.averaged and decision.averaged.share
+    best = decision.averaged
+    share = best and best.share
+    meets_rule = bool(best) and fits(best.results, decision.margin)
     return made.Diagnosis(**parts | {
         "decision": decision,
-        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed),
+        "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed,
+                              meets_rule),
         "sentences": [said for verdict_table in tables(parts["verdicts"]).values()
                       for said in changes.sentences(verdict_table)],
         "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],

@@ -401,7 +401,8 @@ class Comparison:
             **settings)
         if best.kind != "wise-ft":
             return program
-        mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder)
+        mixing = filled("mixed.py.j2", base=base["source"], tuned=f"{folder}/model", share=best.strength, folder=folder,
+                        choice="")
         return f"{program}\n{mixing}"
 
     @property

@@ -26,7 +26,7 @@ from .all_clear import all_clear, read_unlabeled
 from ..bars import is_shown, with_bar
 from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
-from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
+from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
 from .evidence import flat_scores, flaws, reversal
@@ -147,7 +147,7 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
             notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
                          f"{len(test.cases):,} {test.counted} of {test.name}.")
     if _knows_words(scorers):
-        notes.append("All tokens of a word are masked together; in a static embedding model they are not added.")
+        notes.append("All tokens of a word are masked together; a static model leaves them out of its sum.")
     else:
         notes.append("A chat template is written around each text, and its words cannot be told from those of the "
                      "text: words are left out.")
@@ -249,7 +249,7 @@ def _not_tested(tests: list[Test], like: str) -> list[str]:
     elif not any(test.name == like for test in tests):
         gaps.append(f"Data like training: no test is called `{like}`.")
     if not any(test.file.form in ("retrieval", "pooled") for test in tests):
-        gaps.append("Search over many texts: every test has candidates of its own.")
+        gaps.append("Search in one large collection.")
     return gaps
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #ee9cbdb5
@@ -428,7 +428,9 @@ def report(
     table = verdicts(family, disjoint, margin)
     steps = averaged(family, findings.mixes, disjoint, margin) if scorers else None
     decision = _decide(family, table, steps, unusable, findings, rule.like, margin, rule.metric is not None)
-    share = decision.averaged and decision.averaged.share
+    best = decision.averaged
+    share = best and best.share
+    meets_rule = bool(best) and fits(best.results, margin)
     cut_offs = _thresholds(with_bar(tests, "thresholds", progress), findings, share, rule.threshold)
     decision = with_moved_scores(decision, cut_offs)
     settings = {
@@ -438,7 +440,8 @@ def report(
     facts = made_of(
         command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     describe_samples(facts["files"], tests, models)
-    program = snippet(scorers, train, share, (table.verdict == "worse").any()) if scorers else ""
+    is_harmed = (table.verdict == "worse").any()
+    program = snippet(scorers, train, share, is_harmed, meets_rule) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
     of_tests = {
         "scores": score_table(tests), "slices": slices(tests, findings.smaller, training_vocabulary(train)),

@@ -13,7 +13,7 @@ from .models import prompt_notes
 from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
 from .page import trade_picture
 from .recommendation import trade_points
-from .recommendations import GENERAL
+from .recommendations import LAST, LIKE_NEW
 from .scores import threshold_sentence
 from .targets import DIAGNOSIS as FILES
 from .targets import write_whole
@@ -65,14 +65,13 @@ def slices_sentence(table: pd.DataFrame, margin: float) -> str: # table: of `sli
     "Say how many slices got better and worse, the lowest and the highest."
     rows = table.sort_values("change")
     sides = [side_of(*ends, margin) for ends in zip(rows.low, rows.high)]
-    worst, best = (rows.kind + " " + rows.slice + " (" + rows.change.map(points) + ")").iloc[[0, -1]]
-    return (f"Of {len(rows)} slices {sides.count('better')} got better and {sides.count('worse')} worse, from {worst} "
-            f"to {best}.")
+    worst, best = (rows.change.map(points) + " points (" + rows.kind + ": " + rows.slice + ")").iloc[[0, -1]]
+    return (f"{sides.count('better')} of {len(rows)} slices got better, {sides.count('worse')} worse: {worst} to {best}.")
 
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
     "Say which words an encoder looks at more, and which less."
-    gained, lost = (listed(words[side].word.head(5).tolist() or ["none"]) for side in ("gained", "lost"))
+    gained, lost = (listed([f"“{word}”" for word in words[side].word.head(5)] or ["none"]) for side in ("gained", "lost"))
     return f"The tuned encoder looks more at {gained}, and less at {lost}."
 
 
@@ -168,8 +167,8 @@ PARTS = (
 FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
     "ship": "Set your threshold again: the page says below what passes at the old one.",
-    "do not ship": "Train again with the program below. If you have a file of texts like the new data, put it in the "
-    "place of “general”. Then compare (`debias-nb compare`).",
+    "do not ship": "Train again with the program below, on a file of unlabeled texts like the new data. Without such "
+    "texts, or without training, average the weights. General texts come last. Then compare (`debias-nb compare`).",
     "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
     "either": "Ship either. If you keep the base, you need to replace nothing.",
     "cannot tell": "Get more {cases}, of the kind that the encoder "
@@ -267,7 +266,9 @@ class Diagnosis:
         trade = self.trade()
         pick = self.decision.share and f"{self.decision.share:g}"
         pictures = {"averaged": trade_picture(trade, margin, "Each share of the tuned weights", pick)} if trade else {}
-        frames = vars(self) | {"flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
+        moments = {"base": "score before", "tuned": "score after"}
+        lost = {name: rows.rename(columns=moments) for name, rows in self.flips.items()}
+        frames = vars(self) | {"flips": lost, "flaws": self.flaws.sort_values("count", ascending=False, kind="stable")}
         sections = []
         for key, title, sentence, columns in PARTS:
             by_name = tables(frames[key])
@@ -296,7 +297,7 @@ class Diagnosis:
         if decision.is_void:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
-            step = f"Train again with {GENERAL.title} (`debias-nb compare`)."
+            step = f"Train again (`debias-nb compare`) with {LIKE_NEW.title}; if you have none, on {LAST}."
         return page(
             self.sections(),
             [result.metric for result in decision.results],

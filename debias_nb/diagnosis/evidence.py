@@ -44,7 +44,7 @@ def kinds_of_cases(
     right = test.cases.right.tolist()
     lengths = [len(words_of(f"{left_text} {right_text}")) for left_text, right_text in zip(left, right)]
     kinds = {"word overlap": range_names(word_overlap(left, right, words_of))}
-    kinds["words in both texts"] = range_names(np.array(lengths, float))
+    kinds["words of both texts together"] = range_names(np.array(lengths, float))
     if training_words is not None:
         kinds["share of words unseen in training"] = range_names(share_unseen(left, right, training_words))
     return kinds

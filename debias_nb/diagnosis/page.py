@@ -5,6 +5,7 @@ import re
 import shlex
 from functools import cache
 from importlib import metadata
+from textwrap import fill, indent
 from typing import NamedTuple
 
 import pandas as pd
@@ -73,6 +74,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}".replace("-", "−")
 
 
+def commented(text: str) -> str:
+    "Write a text as comments of a program."
+    return indent(fill(text, 110), "# ")
+
+
 def exact(value: float) -> str:
     "Write a number as it is, or a dash for a missing one."
     return "–" if pd.isna(value) else f"{value:g}".replace("inf", "not ranked")
@@ -136,6 +142,8 @@ LABELS = { # of columns whose names say too little
     "instead": "first now",
     "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points",
     "bound": "lower end if picked, points",
+    "lost": "lost by fine-tuning (below 0: gained), points", "base change": "change of the base, points",
+    "more": "difference, points", "score before": "score before, %", "score after": "score after, %",
 }
 # of other columns: a count, or a fraction in percent
 UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed)
@@ -168,7 +176,7 @@ def environment() -> Environment:
     env = Environment(
         loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
+    env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded, "commented": commented}
     env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell,
                     "is_shown": is_shown}
     return env

@@ -1,13 +1,12 @@
 """The usual settings of a training, and a program with the names of your own files in it."""
 import re
 from pathlib import Path
-from textwrap import fill, indent
 from typing import get_args
 
 from .files.pairs_file import PairFile
 from .models import Scorer
-from .page import file_facts, filled
-from .recommendations import GENERAL, LIMITS
+from .page import commented, file_facts, filled
+from .recommendations import GENERAL, LIKE_NEW, LIMITS
 from ..settings import OfLabels, OfMatches
 
 OF_MATCHES = get_args(OfMatches)
@@ -21,6 +20,11 @@ NO_HARM = """\
 # No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, \
 and give up some of the gain.
 """
+CHOICE = { # whether a share meets the rule -> why it is this one
+    True: "Of the shares that meet the rule, this one has the highest mean over the tests above, and is the smallest "
+          "of those that tie. ",
+    False: "No share meets the rule; this one has the highest mean above. ",
+}
 
 
 def has_both_classes(file: PairFile) -> bool:
@@ -44,13 +48,14 @@ def training_program(
     part: dict[str, int] | None = None, # of `trained_part`; None: all weights are trained
     custom_class: str | None = None, # `mymodule.Name` of a loss or regularizer of your own
     seed: int = 0,
+    fallback: str = "",  # a regularizer in place of the other one for who lacks its texts
     **settings,          # learning_rate, epochs, batch_size
 ) -> str:
     "Write a program that trains on your file."
-    purpose = indent(fill(f"{purpose} Put your own loss and settings into it.", 110), "# ")
+    purpose = commented(f"{purpose} Put your own loss and settings into it.")
     return filled(
         "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss,
-        prompt=prompt, part=part, own=custom_class, seed=seed,
+        prompt=prompt, part=part, own=custom_class, seed=seed, fallback=fallback,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 
@@ -63,19 +68,21 @@ def snippet(
     train: PairFile | None, # None: not given
     share: float | None,    # mixing weight of the tuned weights; None: models that cannot be mixed
     is_harmed: bool,        # whether a test shows harm
+    meets_rule: bool,       # whether the share meets the rule of the decision
 ) -> str:
     "Write a program to try next."
     models = {name: scorer.facts() for name, scorer in scorers.items()}
     if train is None:
-        return program_of(models, None, share, is_harmed)
-    return program_of(models, file_facts(train), share, is_harmed, usual_loss(train))
+        return program_of(models, None, share, is_harmed, meets_rule)
+    return program_of(models, file_facts(train), share, is_harmed, meets_rule, usual_loss(train))
 
 
 def program_of(
     models: dict[str, dict], # of `Scorer.facts`: base and tuned
     train: dict | None,      # of `file_facts`
-    share: float | None,     # this and the next as `snippet`
+    share: float | None,     # this and the next two as `snippet`
     is_harmed: bool,
+    meets_rule: bool,
     loss: str = LEAST_SQUARES,
 ) -> str:
     "Write the same from what a page says of models and files."
@@ -84,11 +91,13 @@ def program_of(
     parts = []
     if not is_harmed:
         parts.append(NO_HARM)
-    if share is not None:
-        parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder))
     if train is not None:
         parts.append(training_program(
-            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near "
-            f"its base whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
-            prompt=base["prompt"], **BUDGETS[base["kind"]]))
+            f"Fine-tune again with {LIKE_NEW.title}: name a file of such texts, one a line, in the place of new.txt. "
+            f"Train as long as before: a shorter training keeps a model near its base whatever its loss. {LIMITS}",
+            base["source"], train, LIKE_NEW.program, f"{folder}-outreg", loss, prompt=base["prompt"],
+            fallback=GENERAL.program, **BUDGETS[base["kind"]]))
+    if share is not None:
+        parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder,
+                            choice=CHOICE[meets_rule]))
     return "\n".join(parts)

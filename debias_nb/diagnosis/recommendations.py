@@ -10,17 +10,19 @@ class Advice:
     title: str   # in words
 
 
-# For those who train again: narrows the range of outcomes on new kinds of sentences, and is not best on each kind.
+# For who has neither such texts nor wants averages: narrows the range of outcomes on new kinds of sentences.
 GENERAL = Advice("outreg-texts:1", 'OutReg(1.0, texts="general")', "OutReg, λ = 1, on general texts")
-# Better where such texts are at hand.
+# First, where such texts are at hand.
 LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")',
                   "OutReg, λ = 1, on unlabeled texts like the new data")
 STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
-SHARE = .25 # mixing weight of the tuned weights, for who cannot train and has sentences
+SHARE = .25 # mixing weight of the tuned weights, for who has no such texts or cannot train, and has sentences
 LIMITS = (
-    "On new sentences, regularizing on general texts narrows the range of outcomes. How much depends on the encoder "
-    "and the training set. On product offers it narrows the range less or not at all, and gives up part of the gain "
-    "where fine-tuning helps. If you have unlabeled texts like your new data, regularize on those: between two "
-    "question sites, where fine-tuning hurt, they repaired more than general texts. On product offers, where "
-    "fine-tuning helped, they repaired nothing.")
+    "If you have unlabeled texts like your new data, regularize on those: between two question sites, where "
+    "fine-tuning hurt, they repaired more than general texts. On product offers, where fine-tuning helped, they "
+    "repaired nothing. Without such texts, or without training, average the weights with the base encoder's. General "
+    "texts come last: on new sentences they narrow the range of outcomes, and how much depends on the encoder and the "
+    "training set. On product offers they narrow it less or not at all, and give up part of the gain where "
+    "fine-tuning helps.")
+LAST = "general texts, which repaired less in our tests"
 RANKING = "A strong encoder trained with a ranking loss may need no regularizer: measure first."

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from .decision import MUCH
+from .decision import MUCH, passing_moved
 from .test_sets import FIRST, PairTest, QueryTest, Test, first_rank, level
 
 RATES = ("false positives", "recall", "precision")
@@ -96,10 +96,8 @@ def threshold_sentence(table: pd.DataFrame) -> str: # of `thresholds`, of one te
     rows = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
     base, tuned = rows["base", "kept"], rows["tuned", "kept"]
     moved = max(abs(tuned[rate] - base[rate]) for rate in ("recall", "false positives"))
-    sentence = (f"{'The threshold must change: at' if moved > MUCH else 'At'} the base's threshold, "
-                f"{base['threshold']:.3f}, {tuned['recall']:.0%} of the matches pass after fine-tuning (before: "
-                f"{base['recall']:.0%}), and {tuned['false positives']:.1%} of the non-matches (before: "
-                f"{base['false positives']:.1%}).")
+    begin = "The threshold must change: at the base's" if moved > MUCH else "At the base's threshold"
+    sentence = f"{begin} ({base['threshold']:.3f}), {passing_moved(base, tuned)}."
     adjusted = rows.get(("tuned", "set again"))
     if adjusted is None:
         return sentence

@@ -43,14 +43,14 @@ FIT = share_with(like=BETTER, new=NONE)
 
 
 @pytest.mark.parametrize("like, new, share, call, words", [
-    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at "
-                                          "share 0.25."),
-    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 "
-                                           "points on `like`."),
-    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 "
-                                           "points on `new`."),
-    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to "
-                                                    "be better on any test."),
+    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, with "
+                                          "25% of the tuned weights."),
+    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may have "
+                                           "lost up to 3.0 points on `like`."),
+    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may have "
+                                           "lost up to 3.0 points on `new`."),
+    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, with 25% of the tuned weights: the "
+                                                    "tuned encoder is not shown to be better on any test."),
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
     (NONE, NONE, FIT, "either", "Ship either"),
     (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship",
@@ -395,7 +395,7 @@ def test_an_order_that_stays_on_a_scale_that_moved_is_told_with_the_new_threshol
     tuned = scale * scores + shift if moved else scores + 1e-6 * noisy(800, 0, 2)[1]
     found = told({"new": table_of(scores, tuned, labels)})
     assert found.decision.call == "either" and ("the scores moved; set it at" in found.decision.heading) == moved
-    assert (("At the base's threshold, " in found.decision.reason) == moved
+    assert (("At the base's threshold (" in found.decision.reason) == moved
             == ("| threshold=" in found.decision.verdict()))
     assert not moved or f"{found.decision.threshold:.3f}" in found.decision.heading and "the scores moved" in repr(
         found)

@@ -736,8 +736,8 @@ def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_p
 
 @pytest.mark.slow
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
-    # which may have to be downloaded
-    program = tables.snippet.replace('texts="general"', 'texts=["an old lamp", "red chairs"]')
+    # of which there is no file
+    program = tables.snippet.replace('texts="new.txt"', 'texts=["an old lamp", "red chairs"]')
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert program != tables.snippet and done.returncode == 0, done.stderr
     saved = {path.parent.name for path in tmp_path.rglob("modules.json")}
