@@ -149,7 +149,7 @@ SNIPPETS = [
 def standing_in(snippet, encoder):
     "A snippet with another encoder instead of the hub's, and texts instead of downloads, which a test cannot ask for."
     return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace(
-        '"general"', '["an old lamp", "red chairs"]')
+        '"new.txt"', '["an old lamp", "red chairs"]')
 
 
 @pytest.mark.slow

@@ -45,10 +45,10 @@ FIT = share_with(like=BETTER, new=NONE)
 @pytest.mark.parametrize("like, new, share, call, words", [
     (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, with "
                                           "25% of the tuned weights."),
-    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may have "
-                                           "lost up to 3.0 points on `like`."),
-    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may have "
-                                           "lost up to 3.0 points on `new`."),
+    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may "
+                                           "have lost up to 3.0 points on `like`."),
+    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may "
+                                           "have lost up to 3.0 points on `new`."),
     ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, with 25% of the tuned weights: the "
                                                     "tuned encoder is not shown to be better on any test."),
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
