@@ -43,8 +43,8 @@ FIT = share_with(like=BETTER, new=NONE)
 
 
 @pytest.mark.parametrize("like, new, share, call, words", [
-    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, with "
-                                          "25% of the tuned weights."),
+    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, "
+                                          "with 25% of the tuned weights."),
     (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may "
                                            "have lost up to 3.0 points on `like`."),
     (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, with 25% of the tuned weights: the tuned encoder may "
