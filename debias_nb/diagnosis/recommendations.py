@@ -18,11 +18,11 @@ LIKE_NEW = Advice("outreg-texts:1", 'OutReg(1.0, texts="new.txt")',
 STRENGTHS = "0.1 to 1" # of λ, within which it matters little on general texts
 SHARE = .25 # mixing weight of the tuned weights, for who has no such texts or cannot train, and has sentences
 LIMITS = (
-    "If you have unlabeled texts like your new data, regularize on those: between two question sites, where "
-    "fine-tuning hurt, they repaired more than general texts. On product offers, where fine-tuning helped, they "
-    "repaired nothing. Without such texts, or without training, average the weights with the base encoder's. General "
-    "texts come last: on new sentences they narrow the range of outcomes, and how much depends on the encoder and the "
-    "training set. On product offers they narrow it less or not at all, and give up part of the gain where "
-    "fine-tuning helps.")
-LAST = "general texts, which repaired less in our tests"
+    "If you have unlabeled texts like your new data, regularize on those. Without such texts, or without training, "
+    "average the weights with the base encoder's. General texts come last: from Quora to AskUbuntu, where fine-tuning "
+    "hurt, they repaired less than texts like the new data, and in the reverse direction as much. On new sentences "
+    "they narrow the range of outcomes, and how much depends on the encoder and the training set. On product offers, "
+    "where fine-tuning helped, they narrow it less or not at all, and give up part of the gain; texts like the new "
+    "data repaired nothing there.")
+LAST = "general texts, which repaired less from Quora to AskUbuntu"
 RANKING = "A strong encoder trained with a ranking loss may need no regularizer: measure first."
