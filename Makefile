@@ -87,7 +87,7 @@ reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the
 # Of each kind of run one, and some pages of them: of each change that is enough, and `reports` makes all, as before a release.
 some-reports: $(VENV)/.stamp | .cache
 	$(BIN)/python tools/some_runs.py
-	$(BIN)/debias-nb report --fresh itvreg/table03 arr/table02 scan/table06 report
+	$(BIN)/debias-nb report --fresh itvreg/table03 arr/table02 scan/table06 scan/claims
 	$(BIN)/debias-nb agree
 
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
