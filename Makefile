@@ -87,7 +87,7 @@ reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the
 # Of each kind of run one, and some pages of them: of each change that is enough, and `reports` makes all, as before a release.
 some-reports: $(VENV)/.stamp | .cache
 	$(BIN)/python tools/some_runs.py
-	$(BIN)/debias-nb report --fresh itvreg/table03 arr/table02 scan/table06 scan/claims
+	$(BIN)/debias-nb report --fresh itvreg/table03 scan/claims
 	$(BIN)/debias-nb agree
 
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
@@ -192,7 +192,7 @@ REPORTS ?= reports
 
 check: $(VENV)/.stamp | .cache ## in a fresh clone: run `make reports`, make the library, papers' outputs, pages and README.md anew; git says what differs
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
-	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 \
+	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 $(if $(WORKERS),LOKY_MAX_CPU_COUNT=$(WORKERS)) \
 	&& make="$(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV))" \
 	&& $$make $(REPORTS) && $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
 
