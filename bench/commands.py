@@ -1,4 +1,6 @@
-"""What whole commands cost, imports and reading of files included, beside what anybody would run in their place: CPU time of
+"""What whole commands cost, imports and reading of files included, beside what anybody would run in their place:
+
+CPU time of
 a process, and the most memory that it had. See README.md."""
 import json
 import subprocess
@@ -32,7 +34,8 @@ for folder in sys.argv[1:3]:
     for rows in queries.split(256):
         (rows @ corpus.T).topk(min(100, len(corpus)))
 """
-# A child's largest memory begins at that of its parent, so that a small process starts the command and says what it took.
+# A child's largest memory begins at that of its parent, so that a small process starts the command and says what it
+# took.
 METER = """
 import json, os, sys
 child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
@@ -61,7 +64,8 @@ def diagnosis_commands(pairs: int, folder: Path) -> dict[str, list[str]]:
     tests = [part for name in TESTS for part in ("--test", f"{'like' if name == 'iid' else name}={name}.csv")]
     return {
         ENCODING: [sys.executable, "-c", ENCODE, "base", "tuned", *(f"{name}.csv" for name in files)],
-        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--train", "train.csv", *tests, "--out", "page", "--overwrite"],
+        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--train", "train.csv", *tests, "--out",
+                    "page", "--overwrite"],
     }
 
 
@@ -75,12 +79,14 @@ def retrieval_commands(texts: int, folder: Path) -> dict[str, list[str]]:
     search = folder / "search"
     (search / "qrels").mkdir(parents=True, exist_ok=True)
     for name, side in {"queries": "left", "corpus": "right"}.items():
-        matches[[side]].set_axis(["text"], axis=1).assign(_id=ids).to_json(search / f"{name}.jsonl", orient="records", lines=True)
+        matches[[side]].set_axis(["text"], axis=1).assign(_id=ids).to_json(search / f"{name}.jsonl", orient="records",
+            lines=True)
     judgments = matches.assign(**{"query-id": ids, "corpus-id": ids, "score": 1})[["query-id", "corpus-id", "score"]]
     judgments.to_csv(search / "qrels" / "test.tsv", sep="\t", index=False)
     return {
         SEARCH: [sys.executable, "-c", SEARCHING, "base", "tuned", "search/queries.jsonl", "search/corpus.jsonl"],
-        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--test", "new=search", "--out", "page", "--overwrite"],
+        DIAGNOSIS: [*OURS, "diagnose", "--base", "base", "--tuned", "tuned", "--test", "new=search", "--out", "page",
+                    "--overwrite"],
     }
 
 
@@ -103,7 +109,8 @@ def measure(options) -> tuple[dict, dict]:
     columns = {"CPU s": "seconds", "GB": "peak_gb", "ratio": "ratio"}
     with tempfile.TemporaryDirectory() as folder:
         name = save_models(Path(folder))
-        begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder, options.repeats)
+        begun = in_turns({IMPORTS: [sys.executable, "-c", IMPORTS], DEMO: [*OURS, "demo", "--overwrite"]}, folder,
+                         options.repeats)
         print_variants("without data", begun, columns)
         diagnoses, retrievals = {}, {}
         for size in sizes:
@@ -118,7 +125,8 @@ def measure(options) -> tuple[dict, dict]:
 
 SIZES = {
     "pairs": {"action": "append", "type": int, "help": "size of a diagnosis, 100000 by default; may be repeated"},
-    "retrieval": {"action": "append", "type": int, "help": "queries of a search, and texts of its corpus, none by default; may be repeated"},
+    "retrieval": {"action": "append", "type": int, "help": "queries of a search, and texts of its corpus, none by "
+                                                           "default; may be repeated"},
 }
 
 if __name__ == "__main__":

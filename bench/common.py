@@ -35,7 +35,8 @@ def static_encoders() -> list[str]:
     "The planted table, and the static ones that lie under DEBIAS_NB_MODELS."
     from debias_nb.encoders.loading import encoder_cards
     root = os.environ.get("DEBIAS_NB_MODELS")
-    found = [name for name, card in encoder_cards().items() if root and card.kind == "static" and (Path(root) / name).is_dir()]
+    found = [name for name, card in encoder_cards().items() if root and card.kind == "static"
+             and (Path(root) / name).is_dir()]
     return ["tiny-static", *found]
 
 
@@ -182,7 +183,8 @@ def cell(figure: dict) -> str:
 def print_variants(head: str, variants: dict, columns: dict) -> None: # columns: what stands above -> the figure
     "A row for each variant."
     import pandas as pd
-    rows = {name: {above: cell(figures[figure]) for above, figure in columns.items()} for name, figures in variants.items()}
+    rows = {name: {above: cell(figures[figure]) for above, figure in columns.items()}
+            for name, figures in variants.items()}
     print(f"{head}\n{pd.DataFrame.from_dict(rows, orient='index').to_string()}\n")
 
 
@@ -199,9 +201,12 @@ def keep(record: dict, path: Path, busy: bool = False) -> int:
 
 
 def asked(about: str, repeats: int, further: dict, argv):
-    "The options of a bench. Ends the program where they make no sense. further: other options, with what argparse takes."
+    """The options of a bench.
+
+    Ends the program where they make no sense. further: other options, with what argparse takes."""
     parser = argparse.ArgumentParser(description=about, epilog="The last line printed is the record, as JSON.")
-    parser.add_argument("--repeats", type=int, default=repeats, help="rounds, each with a run of every variant (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=repeats,
+                        help="rounds, each with a run of every variant (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="a toy and 2 rounds: to see that it works")
     parser.add_argument("--write", action="store_true", help="keep the record, unless other processes disturbed")
     parser.add_argument("--busy", action="store_true", help="with --write: also on a busy machine; the record says so")
@@ -217,7 +222,8 @@ def asked(about: str, repeats: int, further: dict, argv):
     return options
 
 
-ENCODERS = {"encoder": {"action": "append", "help": "tiny, tiny-static, or a folder under DEBIAS_NB_MODELS; may be repeated"}}
+ENCODERS = {"encoder": {"action": "append", "help": "tiny, tiny-static, or a folder under DEBIAS_NB_MODELS; may be "
+                                                    "repeated"}}
 
 
 def run(file: str, about: str, measure, repeats: int, further: dict | None = None, argv=None) -> int:

@@ -17,8 +17,10 @@ _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(n
 __all__ = list(_HOMES)
 
 _FORMER = { # promised until 0.2.0; they go with the version after the next
-    "load_offers": "debias_nb.papers.data.products", "load_products": "debias_nb.papers.data.products", "load_titles": "debias_nb.papers.data.titles",
-    "rank_metrics": "debias_nb.measures.metrics", "Interval": "debias_nb.measures.stats", "mean_std": "debias_nb.measures.stats",
+    "load_offers": "debias_nb.papers.data.products", "load_products": "debias_nb.papers.data.products",
+    "load_titles": "debias_nb.papers.data.titles",
+    "rank_metrics": "debias_nb.measures.metrics", "Interval": "debias_nb.measures.stats",
+    "mean_std": "debias_nb.measures.stats",
 }
 
 
@@ -48,14 +50,16 @@ def _check_versions() -> None:
             continue
         if _numbers(version) < _numbers(lowest):
             needs = f"{package}>={lowest}"
-            raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade '{needs}'")
+            raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade "
+                              f"'{needs}'")
 
 
 def _hint(name: str) -> str:
     "Return a promised name in another case, the module that defines a name, a promised one with the same beginning, or the papers' words."
     from .checks import closest
     folder = Path(__file__).parent
-    if name.startswith("_") or (folder / name).is_dir() or (folder / f"{name}.py").is_file(): # asked for by Python itself
+    # asked for by Python itself
+    if name.startswith("_") or (folder / name).is_dir() or (folder / f"{name}.py").is_file():
         return ""
     if name.casefold() in map(str.casefold, _HOMES):
         return closest(name, _HOMES)
@@ -73,7 +77,8 @@ def _hint(name: str) -> str:
 def __getattr__(name: str):
     if name in _FORMER:
         reason = "it is no longer among the promised names"
-        warnings.warn(f"from debias_nb import {name}: {reason}; import it from {_FORMER[name]}", FutureWarning, stacklevel=2)
+        warnings.warn(f"from debias_nb import {name}: {reason}; import it from {_FORMER[name]}", FutureWarning,
+                      stacklevel=2)
         return getattr(importlib.import_module(_FORMER[name]), name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")

@@ -103,8 +103,10 @@ def check_injected() -> None:
     if not parameter_cells:
         return
     import ast
-    declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
-    names = [target.id for line in _lines(parameter_cells[-1]) if isinstance(line, ast.Assign) for target in line.targets if isinstance(target, ast.Name)]
+    declared = [line.target.id for cell in cells for line in _lines(cell) if isinstance(line, ast.AnnAssign)
+                and isinstance(line.target, ast.Name)]
+    names = [target.id for line in _lines(parameter_cells[-1]) if isinstance(line, ast.Assign)
+             for target in line.targets if isinstance(target, ast.Name)]
     for name in names:
         check_known("parameter called", name, declared, RunnerError)
 

@@ -36,8 +36,11 @@ def project_root(
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/")
 
 
-def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict: # entries: of the package, by name
-    "Add a user's own entries, of a file next to their data or their encoders. Raise `ConfigError` for a name of the package's."
+# entries: of the package, by name
+def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict:
+    """Add a user's own entries, of a file next to their data or their encoders.
+
+    Raise `ConfigError` for a name of the package's."""
     folder = os.environ.get(variable)
     path = Path(folder or "").expanduser() / name
     if not folder or not path.is_file():
@@ -71,7 +74,8 @@ class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)
             if key in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} occurs twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} occurs twice",
+                    key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
@@ -84,7 +88,8 @@ DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)(\.[0-9_]*)?")
 def _decimal(loader, node):
     "Read a whole number; refuse 12:30, which YAML 1.1 takes for 750, and 010, which it takes for 8."
     if not DECIMAL.fullmatch(node.value):
-        raise yaml.constructor.ConstructorError(None, None, f"{quoted(node.value)} is no number in decimal digits", node.start_mark)
+        raise yaml.constructor.ConstructorError(None, None, f"{quoted(node.value)} is no number in decimal digits",
+                                                node.start_mark)
     return loader.construct_yaml_int(node)
 
 
@@ -189,7 +194,8 @@ NotNegative = Annotated[float, Field(ge=0)]
 Names = tuple[str, ...]
 
 
-_nearest = functools.lru_cache(maxsize=1024)(nearest) # of several models that may be meant, all but one refuse the same keys each time
+# of several models that may be meant, all but one refuse the same keys each time
+_nearest = functools.lru_cache(maxsize=1024)(nearest)
 
 
 class Strict(BaseModel):
@@ -244,7 +250,8 @@ class Settings(Strict):
                 yield self.non_defaults(*names), f"`{'`, `'.join(self.non_defaults(*names))}` belongs to {candidate}"
 
 
-UNSAID = {"finished", "failed", "dict", "list", "float"} # kinds of records and of JSON, which pydantic names in the places of mistakes
+# kinds of records and of JSON, which pydantic names in the places of mistakes
+UNSAID = {"finished", "failed", "dict", "list", "float"}
 
 
 def in_words(mistake: ErrorDetails) -> str:

@@ -57,7 +57,8 @@ def gather_rows(
     sizes = all_gather(size).tolist()
     if len(set(sizes)) > 1: # which the function below does not look at
         counts = ", ".join(map(str, sizes))
-        raise ValueError(f"processes with batches of {counts} rows: this loss needs equal ones (dataloader_drop_last=True)")
+        raise ValueError(f"processes with batches of {counts} rows: this loss needs equal ones "
+                         "(dataloader_drop_last=True)")
     return all_gather(rows.contiguous(), with_grad=rows.requires_grad)
 
 

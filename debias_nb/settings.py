@@ -5,8 +5,8 @@ from pydantic import Field
 
 from .files import Count, Natural, NotNegative, Positive, Probability, Several, Settings, Share, Strict
 
-# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the matches alone:
-# the others of a batch are their negatives.
+# Losses of sentence-transformers by their own names: for two texts and a label of 0 or 1, and one that takes the
+# matches alone: the others of a batch are their negatives.
 OfLabels = Literal["CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "ContrastiveLoss", "OnlineContrastiveLoss"]
 OfMatches = Literal["MultipleNegativesRankingLoss"]
 
@@ -140,7 +140,8 @@ class AnswersWorldConfig(Settings):
     def rules(self):
         is_ordered = self.few < self.many <= self.asked
         yield not is_ordered, f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}"
-        yield self.many >= self.length, f"an answer of {self.length} words has no room for {self.many} shared words and a cue"
+        yield (self.many >= self.length, f"an answer of {self.length} words has no room for {self.many} shared words "
+                                         "and a cue")
 
 
 class AuthorsWorldConfig(Strict):
@@ -231,8 +232,8 @@ class PretrainConfig(Strict):
 class EncoderConfig(Settings):
     """A base encoder: which one, of which kind, and how long its texts may be.
 
-    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`papers.tasks.pair_encoders`): a network on
-    word vectors, and a transformer.
+    Kinds `static` and `transformer` read one text, `alignment` and `cross` a pair (`papers.tasks.pair_encoders`): a
+    network on word vectors, and a transformer.
     """
     name: str                    # `tiny`, `tiny-static`, `minilm`, a folder under DEBIAS_NB_MODELS, or a hub id
     kind: Literal["static", "transformer", "alignment", "cross"]

@@ -19,7 +19,8 @@ def ways(said, columns):
         yield {"match_from": float(least)}
     if "--where COLUMN=VALUE" in said:
         column, values = re.search(r"not used: (\w+) \(([^)]*)\)", said).groups()
-        yield from ({"where": f"{column}={value.rpartition(' ')[0]}"} for value in values.split(", ")) # behind each stands how many rows have it
+        # behind each stands how many rows have it
+        yield from ({"where": f"{column}={value.rpartition(' ')[0]}"} for value in values.split(", "))
     for source in re.findall(r"e\.g\. (\S+:\w+)$", said):
         yield {"source": source}
     for source in re.findall(r"as in (\S+):COLUMN", said):

@@ -30,14 +30,16 @@ def defined_in(name):
     return SimpleNamespace(**found)
 
 
-TRAININGS = {"pairs": {}, "answers": {"loss": "cross-entropy"}, "authors": {"loss": "authors", "temperature": .1}} # by task
+# by task
+TRAININGS = {"pairs": {}, "answers": {"loss": "cross-entropy"}, "authors": {"loss": "authors", "temperature": .1}}
 
 
 def a_run(method="Finetuned", corpus="real", encoder="encoder", trained=True, seed=0, world=None, **more):
     "The configuration of a made-up run; `world` is the seed of a planted one."
     data = PairsCorpus(name=corpus) if isinstance(corpus, str) else corpus
     if world is not None:
-        data = AnswersCorpus(name="answers", task="answers", label="planted", world=AnswersWorldConfig(name="answers", seed=world))
+        data = AnswersCorpus(name="answers", task="answers", label="planted",
+                             world=AnswersWorldConfig(name="answers", seed=world))
     own = dict(corpus=data, training=TRAININGS[data.task] | {"learning_rate": .1, "epochs": 1, "batch_size": 8})
     return RunConfig(
         paper="itvreg", experiment="made_up", profile="small", encoder=EncoderConfig(name=encoder, kind="static"),

@@ -25,7 +25,8 @@ def pytest_ignore_collect(collection_path, config):
         return collection_path.stem.removeprefix("test_") not in LIBRARY or None
 
 
-# What older versions of others do in another way, as plain losses show too: below a version of a package, with the reason, tests.
+# What older versions of others do in another way, as plain losses show too: below a version of a package, with the
+# reason, tests.
 OLDER = [
     ("torch", "2.6", "transformers resumes no checkpoint", [
         "test_a_training_taken_up_with_another_base_is_refused", "test_a_resumed_training_is_the_uninterrupted_one",

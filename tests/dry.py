@@ -59,7 +59,9 @@ def small(run):
 
 
 def dry_step(run):
-    "The terms of the loss in the first step of the last stage. Raises what a real run would, and for a term that is not finite."
+    """The terms of the loss in the first step of the last stage.
+
+    Raises what a real run would, and for a term that is not finite."""
     first_stage = planted_answers(ANSWERS, "train")
     with mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage):
         curve = task_of(run).train(small(run)).curve

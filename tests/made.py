@@ -13,7 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig, RobertaForSequenceClassification
+from transformers import (BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig,
+                          RobertaForSequenceClassification)
 
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
@@ -61,7 +62,8 @@ def cross_encoder(folder, labels=1, kind="bert", dropout=.1, width=32):
     if kind == "bert":
         BertForSequenceClassification(BertConfig(**shape)).save_pretrained(folder)
     else:
-        RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(folder)
+        RobertaForSequenceClassification(RobertaConfig(**shape, pad_token_id=0, type_vocab_size=2)).save_pretrained(
+            folder)
     BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=40).save_pretrained(folder)
     return CrossEncoder(str(folder), num_labels=labels, device="cpu")
 
@@ -128,7 +130,8 @@ def numbered(seed, **own):
     run = experiment(["Finetuned"], [seed]).runs()[0]
     return {
         "schema": 1, "id": run.id, "status": "failed", "config": run.model_dump(mode="json"), "seed": seed,
-        "started": "2026-01-31T12:00:00+00:00", "finished": "2026-01-31T12:00:00+00:00", "seconds": 1., "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
+        "started": "2026-01-31T12:00:00+00:00", "finished": "2026-01-31T12:00:00+00:00", "seconds": 1.,
+        "environment": {"commit": None, "dirty": None}, "metrics": {}, "extra": {},
         "error": "", "step": None} | own
 
 
@@ -182,7 +185,8 @@ def read_card(text):
     "What stands in a card where styles and drawings are stripped, as of stored outputs; its rules are for cards alone."
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
     selectors = [one.strip() for some in re.findall(r"([^{}]+)\{", style) for one in some.split(",")]
-    assert {one for one in selectors if not re.search(r"(^|\] )\.dnb( |$)", one)} <= {"@media (prefers-color-scheme: dark)"}
+    assert {one for one in selectors if not re.search(r"(^|\] )\.dnb( |$)", one)} <= {
+        "@media (prefers-color-scheme: dark)"}
     assert not any(re.sub("<[^>]*>", "", drawing).strip() for drawing in re.findall("<svg.*?</svg>", text, re.DOTALL))
     return " ".join(re.sub("<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL).split())
 

@@ -78,7 +78,8 @@ def test_a_command_says_what_it_took_and_one_that_fails_is_refused(tmp_path):
 def test_the_memory_of_a_command_is_its_own_and_in_bytes(tmp_path):
     "Beside what Python itself takes, which other processes, this one with torch among them, add nothing to."
     size = 500_000_000
-    plain, full = (commands.usage([sys.executable, "-c", f"x = bytearray(b'x') * {size}"], str(tmp_path))["peak_gb"] for size in (1, size))
+    plain, full = (commands.usage([sys.executable, "-c", f"x = bytearray(b'x') * {size}"], str(tmp_path))["peak_gb"]
+                   for size in (1, size))
     assert plain < .05
     assert full - plain == pytest.approx(size / 1e9, rel=.01)
 
@@ -88,7 +89,8 @@ def run_here(command: list[str], folder: str) -> dict:
     _, option, program, *arguments = command
     assert option == "-c"
     heard = signal.getsignal(signal.SIGINT) # by tests
-    with contextlib.chdir(folder), patch.object(sys, "argv", ["-c", *arguments]), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.chdir(folder), patch.object(sys, "argv",
+                                                ["-c", *arguments]), contextlib.redirect_stdout(io.StringIO()):
         try:
             exec(program, {"__name__": "__main__"})
         except SystemExit as ended:
@@ -105,12 +107,14 @@ def test_whole_commands_run_beside_their_yardsticks(one_round, capsys, monkeypat
     record = json.loads(capsys.readouterr().out.splitlines()[-1])
     own = {"demo": commands.DEMO, "diagnose": commands.DIAGNOSIS, "retrieval": commands.DIAGNOSIS}
     for variants, ours in ((record[part].get("200", record[part]), name) for part, name in own.items()):
-        assert variants[ours]["ratio"]["median"] > 0 and NO_SPREAD in [variant["ratio"] for variant in variants.values()]
+        assert variants[ours]["ratio"]["median"] > 0
+        assert NO_SPREAD in [variant["ratio"] for variant in variants.values()]
 
 
 def in_history(commit: str) -> bool:
     "Whether a commit is this one, or one before."
-    return subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"], stderr=subprocess.DEVNULL).returncode == 0
+    return subprocess.run(["git", "-C", ROOT, "merge-base", "--is-ancestor", commit, "HEAD"],
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 def test_a_record_whose_commit_is_lost_is_named_on_the_page_and_no_other():

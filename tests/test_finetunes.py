@@ -173,7 +173,8 @@ PAGE = defined_in("finetunes")
 
 def of_tuned(tuned, base, changes, **columns):
     "Rows of a fine-tune with these changes."
-    rows = pd.DataFrame({"tuned": tuned, "base": base, "change": changes, "task": [f"t{n}" for n in range(len(changes))]})
+    rows = pd.DataFrame({"tuned": tuned, "base": base, "change": changes,
+                         "task": [f"t{n}" for n in range(len(changes))]})
     return rows.assign(is_loss=rows.change <= -1, is_gain=rows.change >= 1, **columns)
 
 
@@ -188,23 +189,27 @@ def test_a_file_of_scores_that_was_changed_is_refused(tmp_path, monkeypatch):
 
 
 def test_copies_in_another_precision_are_told_by_their_names():
-    names = [("a/x-bf16", "a/x"), ("b/y", "a/z-BF16"), ("b/w-int8", "a/z-BF16"), ("c/v-INT8", "a/x"), ("c/v", "a/x"), ("d/point8", "a/x")]
+    names = [("a/x-bf16", "a/x"), ("b/y", "a/z-BF16"), ("b/w-int8", "a/z-BF16"), ("c/v-INT8", "a/x"), ("c/v", "a/x"),
+             ("d/point8", "a/x")]
     scores = pd.DataFrame(names, columns=["tuned", "base"])
     assert PAGE.copies_in(scores) == ["a/x-bf16", "c/v-INT8"]
     assert PAGE.precision_pairs(scores) == [("a/x-bf16", "a/x"), ("c/v-INT8", "c/v")]
 
 
 def test_text_fine_tunes_of_the_same_size_count():
-    row = {"tuned": "b/y", "base": "a/x", "text": "yes", "same_size": "yes", "kind": "sts", "base_score": 70., "task": "t"}
+    row = {"tuned": "b/y", "base": "a/x", "text": "yes", "same_size": "yes", "kind": "sts", "base_score": 70.,
+           "task": "t"}
     others = [{"text": "no"}, {"same_size": "no"}, {"kind": "aggregated_tasks"}, {"tuned": "b/y-int8"}]
     scores = pd.DataFrame([row, *(row | other for other in others)])
     assert PAGE.eligible(scores).index.tolist() == [0]
-    scores = pd.DataFrame([row, row | {"base": "a/bert", "base_score": 30.}, row | {"base": "a/bert", "base_score": 60., "task": "u"}])
+    scores = pd.DataFrame([row, row | {"base": "a/bert", "base_score": 30.},
+                           row | {"base": "a/bert", "base_score": 60., "task": "u"}])
     assert PAGE.bases_without_embeddings(scores) == ["a/bert"]
 
 
 def test_a_fine_tune_counts_once_however_many_tasks_it_has():
-    many, few, too_few = of_tuned("m", "a", [-2.] * 95 + [2.] * 5), of_tuned("f", "b", [0., 0., 0., 0., 2.]), of_tuned("t", "c", [-9.] * 4)
+    many, few, too_few = of_tuned("m", "a", [-2.] * 95 + [2.] * 5), of_tuned("f", "b",
+        [0., 0., 0., 0., 2.]), of_tuned("t", "c", [-9.] * 4)
     row = PAGE.counts_of(pd.concat([many, few, too_few]))
     assert (row["fine_tunes"], row["bases"], row["tasks"]) == (2, 2, 105)
     assert (row["loses"], row["gains"], row["mean"]) == pytest.approx((.475, .125, (-1.8 + .4) / 2))
@@ -214,7 +219,8 @@ def test_a_fine_tune_counts_once_however_many_tasks_it_has():
 
 def test_fine_tunes_of_one_base_are_resampled_together():
     rng = np.random.default_rng(0)
-    parts = [of_tuned(f"{base}{n}", str(base), rng.normal(effect, .1, 50)) for base, effect in enumerate([-2, 2, -2, 2]) for n in range(9)]
+    parts = [of_tuned(f"{base}{n}", str(base), rng.normal(effect, .1, 50)) for base, effect in enumerate([-2, 2, -2, 2])
+             for n in range(9)]
     together = pd.concat(parts)
     apart = together.assign(base=together.tuned)
     spread, spread_apart = (PAGE.resample_means(rows, ["change"]).std() for rows in (together, apart))
@@ -225,13 +231,15 @@ def test_a_range_weighs_fine_tunes_alike_and_is_tried_on_others():
     rows = pd.concat([of_tuned("m", "a", np.zeros(1000)), of_tuned("f", "b", np.linspace(-10, 10, 101))])
     low, high = PAGE.weighted_ends(rows)
     assert (low, high) == pytest.approx((-9, 9), abs=.3)
-    inside = PAGE.trial(pd.concat([of_tuned("u", "c", [0.] * 95 + [20.] * 5), of_tuned("v", "d", [0.] * 4 + [20.])]), (low, high))
+    inside = PAGE.trial(pd.concat([of_tuned("u", "c", [0.] * 95 + [20.] * 5), of_tuned("v", "d", [0.] * 4 + [20.])]),
+                        (low, high))
     assert (inside["tried_on"], inside["inside"]) == (2, pytest.approx((.95 + .8) / 2))
     assert "inside" not in PAGE.trial(of_tuned("u", "c", [0.] * 9), (low, high)), "one base is no trial"
 
 
 def test_three_words_of_a_statement():
-    assert [PAGE.verdict_above(*case, .2) for case in ((.3, .21), (.3, .19), (.19, .1))] == ["holds", "cannot tell", "refuted"]
+    assert [PAGE.verdict_above(*case, .2) for case in ((.3, .21), (.3, .19), (.19, .1))] == ["holds", "cannot tell",
+        "refuted"]
 
 
 def test_the_gain_on_trained_tasks_is_compared_with_others_of_the_same_fine_tune():

@@ -100,7 +100,8 @@ def test_one_version_and_one_description():
     assert version == INI["version"] == str(cff["version"]) and PROJECT["dynamic"] == ["version"]
     assert PROJECT["description"] == INI["description"] == site["site_description"] == cff["abstract"]
     assert PROJECT["urls"]["Repository"] == INI["git_url"] == cff["repository-code"]
-    assert PROJECT["urls"]["Documentation"] == INI["doc_host"] + INI["doc_baseurl"] == site["site_url"].rstrip("/") == cff["url"]
+    assert PROJECT["urls"]["Documentation"] == INI["doc_host"] + INI["doc_baseurl"] == site["site_url"].rstrip(
+        "/") == cff["url"]
     assert PROJECT["license"] == cff["license"] == "Apache-2.0"
     assert INI.getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
 
@@ -167,7 +168,8 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
         for step in job["steps"]:
             if "uses" in step:
                 assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"])
-    assert all(re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line) for line in path.read_text().splitlines() if "uses:" in line)
+    assert all(re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line) for line in path.read_text().splitlines()
+               if "uses:" in line)
 
 
 INSTALLS = {

@@ -11,7 +11,8 @@ from notebooks import local, notebooks, relink
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-PAGES += [page for page in sorted((ROOT / "reports").rglob("*.md")) if ".ipynb_checkpoints" not in page.parts] # which Lab leaves
+# which Lab leaves
+PAGES += [page for page in sorted((ROOT / "reports").rglob("*.md")) if ".ipynb_checkpoints" not in page.parts]
 
 
 def texts(path):
@@ -70,10 +71,12 @@ def test_links_lead_to_files(path):
     assert not lost(path, folder_of(path))
 
 
-@pytest.mark.parametrize("address", ["./no_page.md", "./claims.md#a0", "../CLAIMS.md#how-we-decide", "../../nbs/papers/itvreg/claims.ipynb#a0", "#nothing"])
+@pytest.mark.parametrize("address", ["./no_page.md", "./claims.md#a0", "../CLAIMS.md#how-we-decide",
+                                     "../../nbs/papers/itvreg/claims.ipynb#a0", "#nothing"])
 def test_a_link_that_leads_nowhere_is_found(address, monkeypatch):
     page = ROOT / "reports/itvreg/errata.md"
-    monkeypatch.setitem(globals(), "texts", lambda path, real=texts: [f"[a]({address}) [b](./claims.md#a1)"] if path == page else real(path))
+    monkeypatch.setitem(globals(), "texts", lambda path, real=texts: [f"[a]({address}) [b](./claims.md#a1)"]
+                        if path == page else real(path))
     anchors.cache_clear()
     assert lost(page, folder_of(page)) == [address]
     anchors.cache_clear()
@@ -85,9 +88,11 @@ def test_the_commits_of_answered_questions_hold_what_their_commands_run():
     pages_at, = re.findall(r"`git show (\w+):PAGE`", text)
     assert len(rows) > 10
     for row in rows:
-        commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`", row).groups()
+        commit, paper, name, profile = re.search(r"git checkout (\w+) .* run (\w+)/(\w+) --profile (\w+)`",
+                                                 row).groups()
         assert f"| {commit} |" in row
-        held = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"] # as they were called there
+        # as they were called there
+        held = [f"configs/{paper}/{name}.{profile}.yaml", f"results/{paper}/{name}.{profile}.parquet"]
         page = re.search(r"\| `(reports/\S+\.md)` \|", row)
         there = [(commit, file) for file in held] + ([(pages_at, page[1])] if page else [])
         for at, file in there:

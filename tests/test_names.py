@@ -116,7 +116,8 @@ def test_a_name_lives_where_the_stub_says():
     stub = ast.parse(Path(debias_nb.__file__).with_suffix(".pyi").read_text("utf-8"))
     told = {name.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names}
     assert list(told) == debias_nb.__all__ and len(set(told)) == len(told)
-    assert all(name.name == name.asname for node in stub.body if isinstance(node, ast.ImportFrom) for name in node.names)
+    assert all(name.name == name.asname for node in stub.body if isinstance(node, ast.ImportFrom)
+               for name in node.names)
     assert {name: getattr(importlib.import_module(home), name).__module__ for name, home in told.items()} == told
 
 
@@ -131,7 +132,8 @@ def test_the_first_level_of_the_reference_is_the_promised_names():
     assert pages == sorted(debias_nb.__all__)
 
 
-@pytest.mark.parametrize("name", ["load_offers", "load_products", "load_titles", "rank_metrics", "Interval", "mean_std"])
+@pytest.mark.parametrize("name", ["load_offers", "load_products", "load_titles", "rank_metrics", "Interval",
+                                  "mean_std"])
 def test_a_name_that_was_promised_warns_and_works(name):
     assert name not in dir(debias_nb)
     with pytest.warns(FutureWarning, match=f"import {name}: it is no longer.*; import it from debias_nb"):
@@ -139,7 +141,8 @@ def test_a_name_that_was_promised_warns_and_works(name):
     assert former is getattr(importlib.import_module(former.__module__), name)
 
 
-@pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("comparison", "Comparison"), ("embed_text", "embed_texts")])
+@pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("comparison", "Comparison"),
+                                          ("embed_text", "embed_texts")])
 def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
     with pytest.raises(AttributeError, match=f"no attribute '{wrong}'; did you mean '{right}'"):
         getattr(debias_nb, wrong)
@@ -147,9 +150,12 @@ def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):
 
 
 @pytest.mark.parametrize("word, hint", [
-    ("mrr", "it is in debias_nb.measures.rankings: from debias_nb.measures.rankings import mrr"), ("auc", "did you mean 'auc_at'?"),
-    ("average_precision", "it is in debias_nb.measures.metrics: from debias_nb.measures.metrics import average_precision"),
-    ("hsic", "the papers' words and their names here stand in nbs/names.ipynb"), ("losses", None), ("__wrapped__", None),
+    ("mrr", "it is in debias_nb.measures.rankings: from debias_nb.measures.rankings import mrr"),
+    ("auc", "did you mean 'auc_at'?"),
+    ("average_precision", "it is in debias_nb.measures.metrics: from debias_nb.measures.metrics import "
+                          "average_precision"),
+    ("hsic", "the papers' words and their names here stand in nbs/names.ipynb"), ("losses", None),
+    ("__wrapped__", None),
 ])
 def test_a_word_of_the_papers_is_answered_with_where_it_is(word, hint):
     "And with no other name that has some letters in common."
@@ -177,6 +183,7 @@ def test_the_help_is_complete_and_its_examples_run(name):
     first = text.splitlines()[0]
     assert first[0].isupper() and first.endswith(".") and len(first) <= 110
     if not is_error(thing):
-        assert set(inspect.signature(thing).parameters) <= explained(text), "each in its own help, not in that of a base class"
+        assert set(inspect.signature(thing).parameters) <= explained(
+            text), "each in its own help, not in that of a base class"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.DocTestRunner(optionflags=flags).run(examples).failed == 0

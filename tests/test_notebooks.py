@@ -62,15 +62,18 @@ LONGEST = 90 # lines of code in a cell
 
 def code_lines(source):
     "How many lines of a cell are code: blank ones, comments and docstrings are not."
-    documented = [node.body[0] for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
+    documented = [node.body[0] for node in ast.walk(ast.parse(source))
+                  if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
     quiet = {number for text in documented for number in range(text.lineno, text.end_lineno + 1)}
     lines = enumerate(source.splitlines(), 1)
-    return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#") and number not in quiet)
+    return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#")
+               and number not in quiet)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_no_cell_is_longer_than_two_screens(path):
-    assert {source.splitlines()[0]: code_lines(source) for source in code(path) if source and code_lines(source) > LONGEST} == {}
+    assert {source.splitlines()[0]: code_lines(source) for source in code(path) if source
+            and code_lines(source) > LONGEST} == {}
 
 
 def test_lines_of_code_are_counted():
@@ -91,7 +94,9 @@ def test_a_notebook_to_read_installs_the_project_only_where_it_is_not(path, monk
     exec(first, {})
     clone, install = calls
     assert clone[:2] == ["git", "clone"] and clone[-1] == settings()["git_url"]
-    assert Path.cwd() == tmp_path / "debias-nb" and install[1:4] == ["-m", "pip", "install"] and install[-1] == ".[repro]"
+    assert Path.cwd() == tmp_path / "debias-nb"
+    assert install[1:4] == ["-m", "pip", "install"]
+    assert install[-1] == ".[repro]"
 
 
 LIBRARY = [path for path in NOTEBOOKS if any(re.search(r"^#\|\s*default_exp", source, re.M) for source in code(path))]
@@ -136,19 +141,24 @@ def test_what_a_notebook_shows_is_what_it_runs(path):
 def test_an_import_over_what_is_shown_is_seen():
     above, shown = "from debias_nb.losses.arr import flatten", "#| export\ndef flatten(log_p, B):\n    return log_p"
     assert taken_back(["#| default_exp losses.arr", above, shown]) == []
-    assert taken_back(["#| default_exp losses.arr", shown, "import math\n  from debias_nb.losses.arr import distill, flatten"]) == ["flatten"]
+    assert taken_back(["#| default_exp losses.arr", shown, "import math\n  from debias_nb.losses.arr import distill, "
+                                                           "flatten"]) == ["flatten"]
 
 
 STORED = [
     {"output_type": "stream", "name": "stdout", "text": "base 49.0\ntuned 68.2\n"},
-    {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"}, "metadata": {}},
-    {"output_type": "display_data", "data": {"text/html": "<style>a {}</style><td>0.25</td>", "text/plain": "a ...  0.25"}, "metadata": {}},
+    {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure size 640x480>"},
+     "metadata": {}},
+    {"output_type": "display_data", "data": {"text/html": "<style>a {}</style><td>0.25</td>",
+                                             "text/plain": "a ...  0.25"}, "metadata": {}},
 ]
 
 
 @pytest.mark.parametrize("change, is_kept", [
-    (lambda out: [out[0] | {"text": "base 49.0\n"}, out[0] | {"text": "tuned 68.2\n"}, *out[1:]], True), # written in two parts
-    (lambda out: [*out[:1], out[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}}, *out[2:]], True),
+    # written in two parts
+    (lambda out: [out[0] | {"text": "base 49.0\n"}, out[0] | {"text": "tuned 68.2\n"}, *out[1:]], True),
+    (lambda out: [*out[:1], out[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}}, *out[2:]],
+     True),
     (lambda out: [*out[:2], out[2] | {"data": {"text/html": "<td>0.25</td>", "text/plain": "a \\\n0.25"}}], True),
     (lambda out: [*out[:2], out[2] | {"data": {"text/html": "<td>0.26</td>", "text/plain": "a \\\n0.26"}}], False),
     (lambda out: [out[0] | {"text": "base 49.0\ntuned 68.3\n"}, *out[1:]], False),
@@ -158,7 +168,8 @@ STORED = [
 def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(change, is_kept):
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None}
     about = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    made, stored = about | {"cells": [cell | {"outputs": change(STORED)}]}, about | {"cells": [cell | {"outputs": STORED}]}
+    made, stored = about | {"cells": [cell | {"outputs": change(STORED)}]}, about | {"cells":
+        [cell | {"outputs": STORED}]}
     found = lab.cleaned(made, stored)["cells"][0]["outputs"]
     assert (found == STORED) is is_kept
 
@@ -187,7 +198,8 @@ def saved(tmp_path, monkeypatch):
     return save
 
 
-DRAWN_AGAIN = [*STORED[:1], STORED[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}}, *STORED[2:]]
+DRAWN_AGAIN = [*STORED[:1], STORED[1] | {"data": {"image/png": "AAAB", "text/plain": "<Figure size 64x48>"}},
+               *STORED[2:]]
 
 
 def test_a_notebook_that_is_saved_while_it_runs_holds_in_the_end_what_it_held(saved):
@@ -246,8 +258,10 @@ def test_what_lab_is_told_of_its_look_are_settings_that_it_has():
 
 
 @pytest.mark.parametrize("here, words, is_root", [
-    (".", [], True), ("nbs", [], True), (".", ["nbs/read/itvreg.ipynb", "--no-browser"], True), ("nbs/read", ["../index.ipynb"], True),
-    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False), ("/", ["{elsewhere}"], False),
+    (".", [], True), ("nbs", [], True), (".", ["nbs/read/itvreg.ipynb", "--no-browser"], True),
+    ("nbs/read", ["../index.ipynb"], True),
+    ("/", ["{root}/nbs/index.ipynb"], True), ("/", [], False), (".", ["{elsewhere}"], False),
+    ("/", ["{elsewhere}"], False),
 ])
 def test_lab_begun_in_the_clone_has_the_clone_as_its_root(tmp_path, monkeypatch, here, words, is_root):
     "With the folder of the notebook as root, links to the pages and their pictures would lead nowhere."
@@ -354,7 +368,8 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
 def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
     monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     results = frame.Results(is_page=True)
-    assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05", "small"), "and what is read is read once"
+    assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05",
+        "small"), "and what is read is read once"
 
 
 @pytest.mark.parametrize("given", [
@@ -384,10 +399,12 @@ def weighted(tmp_path, monkeypatch):
     return frame.page(asked, runner.run(asked)), stores, tmp_path
 
 
-def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(weighted):
+def test_another_lambda_is_told_on_top_and_as_the_strength_of_each_row_and_not_written_over_the_records_of_the_page(
+        weighted):
     study, ((kept, standing), (own, others)), folder = weighted
     top = study._repr_markdown_()
-    assert top.startswith("**Not the settings of the configuration:** seeds = [0], methods = ['Base', 'Finetuned', 'OutReg'], weight = 1.0. ")
+    assert top.startswith("**Not the settings of the configuration:** seeds = [0], methods = ['Base', 'Finetuned', "
+                          "'OutReg'], weight = 1.0. ")
     strengths = study["table3"].groupby("method").strength.first()
     assert strengths["OutReg"] == 1 and strengths[["Base", "Finetuned"]].isna().all()
     configured = {run.id for run in load_experiment("itvreg/table03", "small").runs()}
@@ -414,7 +431,8 @@ def test_a_notebook_runs_the_code_that_it_shows(path):
 
 
 def test_an_import_of_the_notebook_s_own_module_is_seen():
-    own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f", "from debias_nb.losses.two import g"]
+    own = ["#| default_exp losses.one", "#| hide\nfrom debias_nb.losses.one import f",
+           "from debias_nb.losses.two import g"]
     assert own_imports(own) == ["from debias_nb.losses.one import f"]
 
 
@@ -444,13 +462,16 @@ def asks_first(sources):
     return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", []) for cell in cells(path))], ids=named)
+@pytest.mark.parametrize("path",
+                         [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", [])
+                             for cell in cells(path))], ids=named)
 def test_every_notebook_with_parameters_refuses_unknown_ones(path):
     assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
 
 
 def test_notebooks_of_papers_share_the_records_that_they_read():
-    own = [named(path) for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers") and any("Results()" in source for source in code(path))]
+    own = [named(path) for path in NOTEBOOKS if path.is_relative_to(ROOT / "nbs/papers")
+           and any("Results()" in source for source in code(path))]
     assert not own, "they ask for those that are current"
 
 
@@ -476,9 +497,11 @@ def long_calls(sources):
     "Calls that train or diagnose: the names and where each stands."
     for source in sources:
         tree = ast.parse(source)
-        inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With) and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
+        inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With)
+                  and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare", "diagnose"):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare",
+                    "diagnose"):
                 bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
                 yield call.func.id, id(call) in inside, bar
 

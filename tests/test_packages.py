@@ -36,12 +36,13 @@ def imported(path):
     return names
 
 
-# Who may import whom: the trunk, then each leaf. A room imports what stands before it, and nothing behind; what stands on one
-# line, or in one room, stands in no order.
+# Who may import whom: the trunk, then each leaf. A room imports what stands before it, and nothing behind; what stands
+# on one line, or in one room, stands in no order.
 TRUNK = (("debias_nb",), ("data",), ("encoders",), ("measures",), ("losses",), ("runs",), ("commands",))
 LEAVES = {
     "diagnosis": (("diagnosis.files",), ("diagnosis",)),
-    "papers": (("papers.settings",), ("papers.data", "papers.worlds"), ("papers.tasks",), ("papers.costs",), ("papers.pages",), ("papers",)),
+    "papers": (("papers.settings",), ("papers.data", "papers.worlds"), ("papers.tasks",), ("papers.costs",),
+               ("papers.pages",), ("papers",)),
 }
 FLOORS = {room: floor for leaf in LEAVES.values() for floor, rooms in enumerate(TRUNK + leaf) for room in rooms}
 
@@ -78,7 +79,8 @@ def test_imports_go_one_way_and_from_no_leaf_to_the_other():
 
 
 @pytest.mark.parametrize("name, other", [
-    ("runs.tasks", "papers.tasks.pairs"), ("files", "diagnosis.page"), ("papers.costs", "diagnosis.page"), ("diagnosis.page", "papers.costs"),
+    ("runs.tasks", "papers.tasks.pairs"), ("files", "diagnosis.page"), ("papers.costs", "diagnosis.page"),
+    ("diagnosis.page", "papers.costs"),
     ("losses.scan", "runs.config"), ("papers.data.titles", "papers.tasks.titles")])
 def test_an_import_against_the_order_is_found(name, other):
     assert against_the_order({f"debias_nb.{name}": {f"debias_nb.{other}"}})
@@ -115,7 +117,8 @@ def loaded():
 @pytest.mark.parametrize("module", ABSENT)
 def test_an_import_loads_no_module_of(loaded, module):
     assert module in ("debias_nb", *loaded[module])
-    assert not [name for name in loaded[module] if name.startswith(tuple(f"debias_nb.{room}" for room in ABSENT[module]))]
+    assert not [name for name in loaded[module]
+                if name.startswith(tuple(f"debias_nb.{room}" for room in ABSENT[module]))]
 
 
 def test_modules_import_each_other_in_no_circle():
@@ -145,7 +148,8 @@ SNIPPETS = [
 
 def standing_in(snippet, encoder):
     "A snippet with another encoder in place of that of the hub, and texts in place of those to download, which a test cannot ask for."
-    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace('"general"', '["an old lamp", "red chairs"]')
+    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace('"general"',
+        '["an old lamp", "red chairs"]')
 
 
 @pytest.mark.slow

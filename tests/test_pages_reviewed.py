@@ -30,8 +30,10 @@ def runs_of(method, value, encoder="static", seeds=SEEDS, dirty=(), made=None, w
         world = worlds[i] if worlds else None
         rows.append(dict(
             encoder=encoder, corpus="forum", test="Quora", evaluate="quora", shift="ood", method=method, family=method,
-            strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True, key=(world, seed), value=value + i / 10,
-            resampled=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")), clean=seed not in dirty,
+            strength=None, metric="auc05", unit="percent", against="Finetuned", further=False, complete=True,
+            key=(world, seed), value=value + i / 10,
+            resampled=None, overlap=0., made=Made("torch 2.13.0", (made or {}).get(seed, "here")),
+            clean=seed not in dirty,
         ))
     return pd.DataFrame(rows)
 
@@ -89,7 +91,8 @@ def test_runs_are_counted_against_those_announced():
     experiment = load_experiment("itvreg/practice", "small")
     plan = Announced(runs=201, commits=("97cce18d",), why="time was short")
     announced = experiment.model_copy(update={"announced": plan})
-    assert summary_of(announced, 41, 41) == "41 of 201 announced runs completed (time was short; announced in 97cce18d)."
+    assert summary_of(announced, 41,
+                      41) == "41 of 201 announced runs completed (time was short; announced in 97cce18d)."
     assert "keeps 41 of them" in summary_of(announced, 40, 41)
     assert summary_of(experiment.model_copy(update={"announced": None}), 41, 41) == "41 of 41 runs completed."
     without = experiment.model_copy(update={"announced": None})
@@ -106,8 +109,10 @@ def answer_of(page):
     return re.sub(r"\]\([^)]*\)", "]", found[1]) if found else ""
 
 
-NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)") # not the 8 of R@8, nor the 2 of potion-base-2M
-ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md") if (ROOT / "experiments" / path.parent.name).is_dir())
+# not the 8 of R@8, nor the 2 of potion-base-2M
+NUMBER = re.compile(r"(?<![\w@.,-])[−+]?\d+(?:[.,]\d+)*(?:e[-−]?\d+)?(?!\w)")
+ANSWERING = sorted(path for path in (ROOT / "reports").glob("*/*.md")
+                   if (ROOT / "experiments" / path.parent.name).is_dir())
 ANSWERING = [path for path in ANSWERING if path.stem not in OF_PAPER]
 FORM = re.compile(r"(table|figure)\d+") # pages whose words are limited
 
@@ -117,7 +122,8 @@ def test_a_page_answers_first_and_in_few_numbers(path):
     page = path.read_text("utf-8")
     answer = answer_of(page).replace("AUC(0.05)", "AUC")
     assert answer_word(page), f"begins with none of {BEGINNINGS}: {answer}"
-    assert len(NUMBER.findall(answer)) <= 12, answer # a comparison has up to four: how many, the largest, how far intervals reach
+    # a comparison has up to four: how many, the largest, how far intervals reach
+    assert len(NUMBER.findall(answer)) <= 12, answer
     assert len(re.findall(r"\.(?=\s[A-Z[]|$)", answer)) <= 2, answer
     unfolded = re.sub(r"<details.*?</details>", "", page, flags=re.S)
     assert (unfolded.count("\n") <= 180 or FORM.fullmatch(path.stem)) and "[Run it](../../nbs/papers/" in unfolded
@@ -130,7 +136,8 @@ MOST_WORDS = 1200
 def test_a_study_is_short_and_has_two_pictures(name):
     page = (ROOT / "reports" / f"{name}.md").read_text("utf-8")
     assert answer_word(page) and len(NUMBER.findall(answer_of(page))) <= 12
-    words = [word for word in re.sub(r"\]\([^)]*\)", "]", page).split() if re.search(r"\w", word)] # without lines of tables and addresses
+    # without lines of tables and addresses
+    words = [word for word in re.sub(r"\]\([^)]*\)", "]", page).split() if re.search(r"\w", word)]
     assert len(words) <= MOST_WORDS and len(re.findall(r"!\[[^\]]+\]\(\./\w+\.\d\.svg\)", page)) == 2
 
 
@@ -156,12 +163,14 @@ def screens(page):
     text = re.sub(r"<details.*?<summary>(.*?)</summary>.*?</details>", r"\1", page, flags=re.S)
     text = re.sub(r"<[^>]+>|\*\*|`|\]\([^)]*\)|\[", "", text)
     tables = re.findall(r"(?m)(?:^\|.*\n)+", text)
-    rows = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "---" not in line] for table in tables]
+    rows = [[[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()
+             if "---" not in line] for table in tables]
     others = [line for line in text.splitlines() if not line.startswith("|")]
     return (sum(map(table_lines, rows)) + sum(len(textwrap.wrap(line, WIDTH)) or 1 for line in others)) / SCREEN
 
 
-@pytest.mark.parametrize("page, most", [("CLAIMS", 1500), ("itvreg/claims", 3000), ("arr/claims", 1500), ("scan/claims", 1500)])
+@pytest.mark.parametrize("page, most", [("CLAIMS", 1500), ("itvreg/claims", 3000), ("arr/claims", 1500),
+                                        ("scan/claims", 1500)])
 def test_claims_are_told_in_few_words(page, most):
     assert words_seen((ROOT / f"reports/{page}.md").read_text("utf-8")) <= most
 
@@ -212,11 +221,14 @@ def test_queries_that_tell_the_story_and_its_reverse_are_counted(queries):
 
 def test_answers_won_and_lost_are_counted_also_of_questions_misled_by_overlap():
     def answers(rights):
-        return [dict(question=f"q{n}", answer="long " * 99, right=right, misled=n < 2) for n, right in enumerate(rights)]
+        return [dict(question=f"q{n}", answer="long " * 99, right=right, misled=n < 2)
+                for n, right in enumerate(rights)]
 
-    records = [record_of("SCAN", answers([True, False, True, True])), record_of("Finetuned", answers([False, True, False, True]))]
+    records = [record_of("SCAN", answers([True, False, True, True])),
+               record_of("Finetuned", answers([False, True, False, True]))]
     [row] = answer_counts(records, "Finetuned").to_dict("records")
-    assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == ["SCAN", 4, 2, 1, 2, 1, 1]
+    assert [row[name] for name in ("method", "questions", "won", "lost", "misled", "misled_won", "misled_lost")] == [
+        "SCAN", 4, 2, 1, 2, 1, 1]
     assert row["p"] == 1 and answer_counts(records, "TANDA").empty
     cases = {one["run"].method.name: one["extra"]["cases"]["ood"] for one in records}
     assert right_alone(cases, "SCAN", "Finetuned").question.tolist() == ["q0", "q2"]
@@ -253,10 +265,12 @@ def graded(words, against=0, before=True, columns=("a", "b"), encoders=("x", "y"
 
 
 @pytest.mark.parametrize("certain, how", [
-    ("high", {}), ("moderate", {"before": False}), ("moderate", {"columns": ("a",)}), ("moderate", {"replicates": 4}), ("moderate", {"against": 5}),
+    ("high", {}), ("moderate", {"before": False}), ("moderate", {"columns": ("a",)}), ("moderate", {"replicates": 4}),
+    ("moderate", {"against": 5}),
     ("low", {"before": False, "columns": ("a",)}), ("low", {"columns": ("a",), "encoders": ("x",)}),
 ])
 def test_certainty_follows_one_rule(certain, how):
     assert graded(["worse"] * 5, **how) == certain
-    assert graded(["worse"] * 5 + ["cannot tell"] * 100, **how) == certain, "small tests are no reason against large ones"
+    assert graded(["worse"] * 5 + ["cannot tell"] * 100,
+                  **how) == certain, "small tests are no reason against large ones"
     assert graded(["worse"] + ["cannot tell"] * 100) == "low", "fewer than five can tell"

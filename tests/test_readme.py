@@ -67,24 +67,34 @@ def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
     [step] = [step for step in action["runs"]["steps"] if step.get("id") == "diagnose"]
     inputs = {name: re.search(r"inputs\.([\w-]+)", value)[1] for name, value in step["env"].items()}
     assert {*inputs.values()} == {*action["inputs"]}
-    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse", "out": "page",
+    given = {"base": "my base", "tuned": "$(touch ran)", "test": "like=a.csv\nnew=b.csv\n", "fail-on": "worse",
+             "out": "page",
              "options": "--where=split=test\n\n--margin=2"}
-    (tmp_path / "debias-nb").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\necho "VERDICT: worse | metric=ap"\nexit 1\n')
+    (tmp_path / "debias-nb").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > asked\necho "VERDICT: worse | '
+                                        'metric=ap"\nexit 1\n')
     (tmp_path / "debias-nb").chmod(0o755)
     env = {name: given.get(asked, "") for name, asked in inputs.items()} | {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True, text=True)
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": "output",
+        "GITHUB_STEP_SUMMARY": "summary"}
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=env, capture_output=True,
+                          text=True)
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "asked").read_text().splitlines() == [
-        "diagnose", "--out", "page", "--overwrite", "--where=split=test", "--margin=2", "--base=my base", "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
-    assert (tmp_path / "output").read_text() == "artifact=page\nverdict=VERDICT: worse | metric=ap\n" and not (tmp_path / "ran").exists()
+        "diagnose", "--out", "page", "--overwrite", "--where=split=test", "--margin=2", "--base=my base",
+        "--tuned=$(touch ran)", "--test=like=a.csv", "--test=new=b.csv", "--fail-on=worse"]
+    assert (tmp_path / "output").read_text() == "artifact=page\nverdict=VERDICT: worse | metric=ap\n"
+    assert not (tmp_path / "ran").exists()
     for word, code, is_asked in (("True", 1, True), ("false", 1, False), ("maybe", 2, False)):
         (tmp_path / "asked").unlink(missing_ok=True)
         own = env | {name: word for name, wanted in inputs.items() if wanted == "verdict-words"}
-        done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=own, capture_output=True, text=True)
+        done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path, env=own,
+                              capture_output=True, text=True)
         asked = (tmp_path / "asked").read_text() if (tmp_path / "asked").exists() else ""
         assert done.returncode == code and ("--verdict-words" in asked) == is_asked
-    [use] = re.findall(r"```yml\n(.*?)```", "\n".join("".join(cell["source"]) for cell in json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))["cells"]), flags=re.S)
+    [use] = re.findall(r"```yml\n(.*?)```",
+                       "\n".join("".join(cell["source"])
+                                 for cell in json.loads((ROOT / "nbs/diagnosis/in_ci.ipynb").read_text("utf-8"))[
+                                         "cells"]), flags=re.S)
     assert {*yaml.safe_load(use)[0]["with"]} <= {*action["inputs"]}
 
 
@@ -107,7 +117,8 @@ def test_the_versions_are_those_of_pyproject():
 
 
 def test_its_picture_says_what_its_page_says():
-    heading = json.loads((ROOT / "reports/diagnosis/questions.json").read_text("utf-8"))["decision"]["heading"].replace("`", "")
+    heading = json.loads((ROOT / "reports/diagnosis/questions.json").read_text("utf-8"))["decision"][
+        "heading"].replace("`", "")
     assert f"![The first screen of a diagnosis: {heading}](reports/README.png)" in TEXT
 
 
@@ -118,12 +129,14 @@ def paragraph(text: str, words: str) -> str:
 
 def test_every_place_advises_the_same_method():
     "The page of the tool, both pages of advice, the page of a diagnosis with its program, and the default methods of `compare`."
-    places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "**Train again**", "reports/studies/strength.md": "**Answer.**"}
+    places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "**Train again**",
+              "reports/studies/strength.md": "**Answer.**"}
     for path, words in places.items():
         said = paragraph("\n".join(texts(ROOT / path)), words)
         assert recommendations.GENERAL.program in said and "OutReg(0.1)" not in said, path
     assert re.findall(r"OutReg\([^)]*\)", paragraph(TOOL, "loss = Regularized")) == [recommendations.GENERAL.program]
-    assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2] and HELD_GENERAL == recommendations.GENERAL.method
+    assert f"Next: train again with {recommendations.GENERAL.title}" in ANSWERS["worse"][2]
+    assert HELD_GENERAL == recommendations.GENERAL.method
     held = HeldTexts(["a text"], "0", "general")
     [method] = [one for one in read_methods(None, held) if one.texts]
     assert (method.name, method.regularizer, method.title) == tuple(vars(recommendations.GENERAL).values())
@@ -135,18 +148,22 @@ def test_it_is_read_in_a_few_minutes_and_begins_with_the_papers():
     assert len(words) <= 700
     assert TEXT.count("![") == 1 # the first screen of a diagnosis
     table = TEXT.index("| paper |")
-    assert TEXT.index("Bansal") < TEXT.index("Sawatphol") < TEXT.index("Zhong") and table < TEXT.index("debias-nb diagnose")
+    assert TEXT.index("Bansal") < TEXT.index("Sawatphol") < TEXT.index("Zhong")
+    assert table < TEXT.index("debias-nb diagnose")
     first = "\n".join(TEXT.splitlines()[:30])
-    for said in ("reports/itvreg/table02.md", "nbs/read/itvreg.ipynb", "papermill nbs/papers/", "make reports && make test", "the paper prints"):
+    for said in ("reports/itvreg/table02.md", "nbs/read/itvreg.ipynb", "papermill nbs/papers/",
+                 "make reports && make test", "the paper prints"):
         assert said in first, said
 
 
 def linked(path: Path) -> set[Path]:
     "The files that a page or notebook links to, with what it shows."
-    return {(path.parent / address).resolve() for text in texts(path) for address in re.findall(r"\]\(([^)\s#:]+)", text)}
+    return {(path.parent / address).resolve() for text in texts(path)
+            for address in re.findall(r"\]\(([^)\s#:]+)", text)}
 
 
-@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "diagnosis", "papers/data", "papers/worlds", "papers/tasks"])
+@pytest.mark.parametrize("folder", ["read", "losses", "measures", "encoders", "data", "diagnosis", "papers/data",
+                                    "papers/worlds", "papers/tasks"])
 def test_links_lead_from_it_to_every_notebook(folder):
     known, ahead = set(), [ROOT / "README.md"]
     while ahead:
@@ -159,8 +176,10 @@ def test_links_lead_from_it_to_every_notebook(folder):
 
 PAGE = (ROOT / "reports/FINDINGS.md").read_text("utf-8")
 FINDINGS = re.split(r"^## ", PAGE, flags=re.M)[1:]
-CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)( for ITVReg, (high|moderate|low) for OutReg)?\. Registered before the runs: .+\*$", re.M)
-MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: (.+)\.$", re.M)
+CERTAIN = re.compile(r"^\*Certainty: (high|moderate|low)( for ITVReg, (high|moderate|low) for OutReg)?\. Registered "
+                     r"before the runs: .+\*$", re.M)
+MEASURED = re.compile(r"^\*\*Measured\.\*\* Loss: (.+?)\. Encoders: (.+)\. Data: (.+?)\. Strongest alternative: "
+                      r"(.+)\.$", re.M)
 
 
 def unfolded(text: str) -> str:
@@ -189,6 +208,7 @@ def test_what_tables_take_on_synthetic_data_is_what_their_records_took():
     page = (ROOT / "reports/COST.md").read_text("utf-8")
     minutes = sorted(map(float, re.findall(r"--profile planted --full` \| [\d,]+ \| ([\d.]+) \|", page)))
     long, tables, least, most, others = map(int, re.search(
-        r"on synthetic data (\d+) of (\d+) take (\d+) to (\d+) minutes, others at most (\d+)\.", TEXT.replace("data six", "data 6")).groups())
+        r"on synthetic data (\d+) of (\d+) take (\d+) to (\d+) minutes, others at most (\d+)\.",
+        TEXT.replace("data six", "data 6")).groups())
     assert tables == len(minutes)
     assert [others, least, most] == [minutes[-long - 1], minutes[-long], minutes[-1]]

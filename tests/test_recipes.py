@@ -103,8 +103,11 @@ def insert_below(path: Path, text: str, new: str) -> None:
 # The copy
 
 def tool(name, *args, cwd):
-    "Run a command of this environment, and return what it printed. Raises `RuntimeError` with the end of it when it fails."
-    env = {key: value for key, value in os.environ.items() if key != "IN_TEST"} # nbdev exports nothing where this is set
+    """Run a command of this environment, and return what it printed.
+
+    Raises `RuntimeError` with the end of it when it fails."""
+    # nbdev exports nothing where this is set
+    env = {key: value for key, value in os.environ.items() if key != "IN_TEST"}
     done = subprocess.run([Path(sys.executable).parent / name, *args], cwd=cwd, env=env, capture_output=True, text=True)
     printed = done.stdout + done.stderr
     if done.returncode:
@@ -282,7 +285,8 @@ def test_a_method_becomes_a_row(extended):
     config.write_text(before, "utf-8")
 
     files = (extended / "_runs/itvreg/table03.planted").glob("*.json")
-    records = [json.loads(file.read_text("utf-8")) for file in files] # this process knows no such method, and would leave its runs out
+    # this process knows no such method, and would leave its runs out
+    records = [json.loads(file.read_text("utf-8")) for file in files]
     of = {record["config"]["method"]["name"]: record for record in records}
     assert of.keys() == {"Base", "Finetuned", "MeanZero"}
     assert of["MeanZero"]["status"] == "finished"
@@ -350,7 +354,9 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
-    """The quick ones; those of its table are published by then, and the method has no published runs, as in a pull request.
+    """The quick ones; its table's are published by then, and the method has no published runs, as in a pull request.
     What a process loads that imports a module follows from who imports whom, which is asked too."""
-    files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks", "test_packages", "test_names")]
-    tool("pytest", *files, "-m", "not slow", "-k", "not an_import_loads_no_module", "-p", "no:cacheprovider", "-q", cwd=extended)
+    files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks",
+                                             "test_packages", "test_names")]
+    left_out = ["-m", "not slow", "-k", "not an_import_loads_no_module"]
+    tool("pytest", *files, *left_out, "-p", "no:cacheprovider", "-q", cwd=extended)

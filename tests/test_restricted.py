@@ -19,7 +19,8 @@ KNOWN = restricted.keys(QUESTION) | restricted.keys(SHORT)
 
 
 @pytest.mark.parametrize("text", [
-    f"<td>{QUESTION}</td>", f'{{"left": "{SHORT}"}}', "It asks: why would a purple giraffe ever want to sing, and so on.",
+    f"<td>{QUESTION}</td>", f'{{"left": "{SHORT}"}}', "It asks: why would a purple giraffe ever want to sing, "
+                                                      "and so on.",
     "<td><span>Do</span> <span>purple</span> <b>giraffes</b> sing quietly</td>",
 ])
 def test_a_text_is_found_wherever_it_stands(tmp_path, text):
@@ -47,7 +48,8 @@ def test_no_record_does():
     assert restricted.holding(told, restricted.listed()) == []
 
 
-@pytest.mark.skipif(not os.path.isdir(os.path.join(os.environ.get("DEBIAS_NB_DATA", ""), "quora")), reason="no Quora here")
+@pytest.mark.skipif(not os.path.isdir(os.path.join(os.environ.get("DEBIAS_NB_DATA", ""), "quora")),
+                    reason="no Quora here")
 def test_the_list_is_that_of_the_corpus():
     assert restricted.corpus() == restricted.listed()
 

@@ -32,7 +32,8 @@ def models(tmp_path_factory):
 def test_the_records_have_the_neighbors_of_the_library(models):
     import torch
     texts = list(dict.fromkeys(TEXTS))
-    vectors = {name: load_model(models / name).model.encode(texts, normalize_embeddings=True) for name in ("base", "near", "far")}
+    vectors = {name: load_model(models / name).model.encode(texts, normalize_embeddings=True)
+               for name in ("base", "near", "far")}
     for tuned in ("near", "far"):
         own = neighbor_churn(*(labels.nearest(torch.tensor(vectors[name])) for name in ("base", tuned)))
         library = neighbor_churn(*(neighbors(load_model(models / name), texts) for name in ("base", tuned)))
@@ -49,7 +50,8 @@ def test_the_table_of_the_library_counts_losses_and_asks_for_enough_trials():
     small, large = np.full(60, .1), np.full(60, .2)
     table = labels.trial_table(pd.concat([shifts(small, np.zeros(60)), shifts(large, np.linspace(-9, 9, 60))]))
     assert table[["low", "is_clear"]].values.tolist() == [[0, 1], [.15, 0]]
-    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run; 60 plainly fine-tuned) 0 lost 2 points of AUC(0.05)")
+    assert table.sentence[0].startswith("Of 60 trials with as much change (static encoders, 1 training run; 60 plainly "
+                                        "fine-tuned) 0 lost 2 points of AUC(0.05)")
     assert not labels.trial_table(shifts(small, [-2, -2] + [0] * 58)).is_clear.any(), "more than one in fifty"
     assert labels.trial_table(shifts(small, [-2] + [0] * 59)).is_clear.all(), "one of 60"
     assert not labels.trial_table(shifts(small[:49], 0.)).is_clear.any(), "too few"
@@ -60,9 +62,11 @@ def test_averaged_and_regularized_encoders_alone_allow_no_all_clear():
     small, enough = np.full(60, .1), labels.SETTINGS["plain"]
     for column, other in {"method": "OutReg", "share": .5}.items():
         plain = np.arange(60) < enough
-        rows = shifts(small, 0.).assign(**{column: lambda own, column=column, plain=plain, other=other: own[column].where(plain, other)})
+        rows = shifts(small, 0.).assign(
+            **{column: lambda own, column=column, plain=plain, other=other: own[column].where(plain, other)})
         assert labels.trial_table(rows).is_clear.all()
-        assert not labels.trial_table(rows.assign(**{column: rows[column].where(plain & (rows.index > 0), other)})).is_clear.any(), "too few"
+        assert not labels.trial_table(
+            rows.assign(**{column: rows[column].where(plain & (rows.index > 0), other)})).is_clear.any(), "too few"
     lost = shifts(small, [-2.] + [0.] * 59).assign(share=np.where(np.arange(60) < enough, 1., .5))
     assert not labels.trial_table(lost).is_clear.any(), "one of 60, but of 20 that are plainly tuned"
 
@@ -70,11 +74,14 @@ def test_averaged_and_regularized_encoders_alone_allow_no_all_clear():
 def test_a_small_shift_is_measured_in_all_ways():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=200)
-    pairs = labels.LabeledPairs("t", [str(n) for n in range(200)], [f"{n}!" for n in range(200)], (scores > .5).astype(int))
+    pairs = labels.LabeledPairs("t", [str(n) for n in range(200)], [f"{n}!" for n in range(200)],
+                                (scores > .5).astype(int))
     near = {200: rng.integers(0, 200, (200, 10))}
     base, tuned = labels.State(scores, near, .5), labels.State(-scores, near, .4)
     row = labels.shift_row(pairs, base, tuned)
-    assert row["auc_change"] == pytest.approx(-100) and row["bound"] == pytest.approx(100) and row["ndcg10_change"] == pytest.approx(-10)
+    assert row["auc_change"] == pytest.approx(-100)
+    assert row["bound"] == pytest.approx(100)
+    assert row["ndcg10_change"] == pytest.approx(-10)
     assert row["changed_200"] == 0 and row["auc05_base"] == 100
 
 
@@ -88,7 +95,8 @@ def test_labels_are_bought_in_three_ways():
         row = labels.labeling(pool, strata, labels.orders_of(strata, [100]))
         assert row["intervals"] == labels.LABELS["intervals"] >= row["covered"] > 0 < row["squared_error"]
     rare = labels.Pool(np.eye(1, 1000, dtype=int)[0], base, base)
-    assert labels.labeling(rare, np.zeros(1000, int), [np.arange(1, 101)])["intervals"] == 0, "one match makes no interval"
+    assert labels.labeling(rare, np.zeros(1000, int),
+                           [np.arange(1, 101)])["intervals"] == 0, "one match makes no interval"
 
 
 def test_what_is_collected_says_where_it_is_from(tmp_path, monkeypatch):
@@ -97,7 +105,9 @@ def test_what_is_collected_says_where_it_is_from(tmp_path, monkeypatch):
     labels.write_part(tmp_path / "parts/shifts/one.json", rows, {"commit": "c"})
     labels.collect(tmp_path)
     source = json.loads((tmp_path / "labels.json").read_text())["files"]["all_clear.csv.xz"]
-    assert source["sha256"] == sha256_file(tmp_path / "all_clear.csv.xz") and source["environments"] == [{"commit": "c"}] and source["rows"] == 60
+    assert source["sha256"] == sha256_file(tmp_path / "all_clear.csv.xz")
+    assert source["environments"] == [{"commit": "c"}]
+    assert source["rows"] == 60
     assert pd.read_csv(tmp_path / "all_clear.csv").is_clear.tolist() == [1]
 
 
@@ -109,7 +119,8 @@ def test_the_library_says_what_the_committed_records_say():
         assert sha256_file(results / name) == about["sha256"]
         assert lzma.open(results / name, "rt").readline().strip().split(",") == about["columns"]
     records = pd.read_csv(results / "all_clear.csv.xz", keep_default_na=True)
-    assert labels.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file("diagnosis/all_clear.csv").read_text("utf-8")
+    assert labels.trial_table(records).to_csv(index=False, lineterminator="\n") == package_file(
+        "diagnosis/all_clear.csv").read_text("utf-8")
 
 
 def test_the_page_decides_as_it_was_stated():
@@ -120,11 +131,13 @@ def test_the_page_decides_as_it_was_stated():
     assert page.verdict_on_clear(shifts(fifty[:49], 0.), "auc05") == "cannot tell"
     assert page.verdict_on_clear(shifts(fifty[:3], -9.), "auc05") == "cannot tell"
     assert len(page.below(shifts([.15, .1501, np.nan], 0.), 200)) == 1 and page.below(shifts([.1], 0.), 5000).empty
-    rows = pd.DataFrame({"way": ["random", "chosen", "disagreement"], "squared_error": [8., 2., 16.], "covered": 9, "intervals": 10, "decided": 1})
+    rows = pd.DataFrame({"way": ["random", "chosen", "disagreement"], "squared_error": [8., 2., 16.], "covered": 9,
+                         "intervals": 10, "decided": 1})
     rows = rows.assign(encoder="e", training="t", test="u", kept_back=0, rate=.2, labels=100, length=4.)
     assert page.worth_of("chosen", rows).tolist() == [4] and page.worth_of("disagreement", rows).tolist() == [.5]
     assert [verdict for _, _, verdict in page.verdicts_on_labels(rows)] == ["holds", "holds", "holds"]
-    assert page.cover_of(rows, "chosen").tolist() == [.9] and page.decisions_of(rows, "chosen").tolist() == [1 / page.LABELS["intervals"]]
+    assert page.cover_of(rows, "chosen").tolist() == [.9]
+    assert page.decisions_of(rows, "chosen").tolist() == [1 / page.LABELS["intervals"]]
 
 
 def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_path):
@@ -139,7 +152,8 @@ def test_what_is_shipped_of_published_fine_tunes_is_what_their_file_gives(tmp_pa
     page.kind_losses(other).to_csv(tmp_path / "reports/finetunes.losses.csv", index=False)
     outputs.write_published(tmp_path)
     for name in ("published.csv", "published_tasks.csv"):
-        assert (tmp_path / "debias_nb/diagnosis" / name).read_text() == (root / "debias_nb/diagnosis" / name).read_text(), name
+        assert (tmp_path / "debias_nb/diagnosis" / name).read_text() == (
+            root / "debias_nb/diagnosis" / name).read_text(), name
     counts = pd.read_csv(root / "reports/finetunes.csv", index_col="name")
     kinds = [*dict.fromkeys(FACTS.kind)]
     assert published_losses(kinds, False).mean() == pytest.approx(counts.loses["other"], abs=5e-5)

@@ -13,7 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts, label, load_questions
+from debias_nb import (DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores,
+                       diagnose_texts, label, load_questions)
 from debias_nb import read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
@@ -56,9 +57,11 @@ def test_a_form_of_tests_is_added_in_one_place(monkeypatch, listed):
 
     def read(name, frame, columns, options):
         rows = frame.rename(columns={"topic": "query", "list": "anchor"})
-        return FORMS["retrieval"].read(name, rows.assign(positive="x"), Columns("retrieval", ("query",), ("anchor",)), options)
+        return FORMS["retrieval"].read(name, rows.assign(positive="x"), Columns("retrieval", ("query",), ("anchor",)),
+                                       options)
 
-    monkeypatch.setitem(FORMS, "ranked", Form("ranked lists", "these texts are in this order", "`topic` and `list`", ways, read))
+    monkeypatch.setitem(FORMS, "ranked", Form("ranked lists", "these texts are in this order", "`topic` and `list`",
+                                              ways, read))
     assert "ranked: topic and list" in listed("forms")
     assert "| ranked | these texts are in this order | `topic` and `list` |" in site_of_forms()
     rows = pd.DataFrame({"topic": ["eggs", "moles"], "list": ["boil them", "they dig"]})
@@ -91,7 +94,8 @@ def test_a_method_is_added_in_one_place(monkeypatch, listed):
     monkeypatch.setitem(METHODS, "madeup", MethodSpec("a method of a test", "Made up, {:g}", .25, (.1, .25, .5, 1)))
     text = listed("methods")
     assert "madeup:0.25" in text and "wise-ft:0.5" in text and "outreg-texts" in text
-    *_, table = shown("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS, pd=pd).splitlines()
+    *_, table = shown("nbs/diagnosis/compare.ipynb", "METHODS.items() if spec.grid", METHODS=METHODS,
+                      pd=pd).splitlines()
     assert table.split() == ["madeup", "0.1,", "0.25,", "0.5,", "1"]
     assert read_method("madeup").title == "Made up, 0.25"
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
@@ -111,17 +115,20 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "400")
     listing = CliRunner().invoke(app, ["data"]).output
     assert "madeup_forum" in listing and "ask for it" in listing
-    assert [row["file"] for row in inventory() if row["dataset"] == "madeup_forum"] == ["train.tsv", "test.tsv"], "what the site shows"
+    assert [row["file"] for row in inventory() if row["dataset"] == "madeup_forum"] == ["train.tsv",
+        "test.tsv"], "what the site shows"
     with pytest.raises(MissingData, match="madeup_forum/train.tsv is missing"):
         training_pairs(PairsCorpus(name="madeup_forum"))
-    for read in (lambda: training_pairs(PairsCorpus(name="madeup_forun")), lambda: load_questions("madeup_forun", "train")):
+    for read in (lambda: training_pairs(PairsCorpus(name="madeup_forun")),
+                 lambda: load_questions("madeup_forun", "train")):
         with pytest.raises(ValueError, match="did you mean 'madeup_forum'"):
             read()
 
 
 def test_a_metric_is_added_to_a_form_in_one_place(monkeypatch, listed):
     monkeypatch.setattr(TESTS["candidates"], "metrics", ("accuracy", "madeup"))
-    assert "metrics: auc05, ap candidates:" in listed("forms") and "metrics: accuracy, madeup retrieval:" in listed("forms")
+    assert "metrics: auc05, ap candidates:" in listed("forms")
+    assert "metrics: accuracy, madeup retrieval:" in listed("forms")
     file = read_pairs_file([{"anchor": "an egg", "positive": "eggs", "negative": "planes"}])
     with pytest.raises(ConfigError, match="did you mean 'madeup'"):
         check_metric("madeupp", [file])
@@ -135,7 +142,8 @@ OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # re
 def numbers_of(function) -> set[str]:
     "The arguments of a door that are numbers."
     hints = {name: str(one.annotation) for name, one in inspect.signature(function).parameters.items()}
-    return {name for name, hint in hints.items() if hint in ("<class 'int'>", "<class 'float'>", "int | None", "float | None")}
+    return {name for name, hint in hints.items() if hint in ("<class 'int'>", "<class 'float'>", "int | None",
+        "float | None")}
 
 
 @pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__name__)
@@ -145,7 +153,8 @@ def test_a_door_and_its_command_take_the_same(function):
     assert len(arguments) <= (18 if function is compare else 13)
     assert isinstance(inspect.signature(function).return_annotation, type)
     settings = {*inspect.signature(TrainingSettings).parameters}
-    options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {"fail_on", "verdict_words", "overwrite", "help", "devices"}
+    options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {"fail_on", "verdict_words",
+        "overwrite", "help", "devices"}
     if function is compare:
         arguments = arguments - {"training"} | settings
     if function is label:
@@ -160,7 +169,8 @@ def test_each_number_has_a_range_that_its_help_names_and_that_is_checked(functio
     for name in numbers_of(function):
         told = re.search(rf"^(?:    )?{name} : (.*)", inspect.getdoc(function), flags=re.MULTILINE)
         assert told is None or str(RANGES[name]) in told[1] or RANGES[name].low == -math.inf, name
-        required = {other: "nowhere" for other, one in inspect.signature(function).parameters.items() if one.default is one.empty}
+        required = {other: "nowhere" for other, one in inspect.signature(function).parameters.items()
+                    if one.default is one.empty}
         for wrong in (True, "many", RANGES[name].low - 1 if RANGES[name].low > -math.inf else math.inf):
             with pytest.raises(ConfigError, match=f"^{name} must"):
                 function(**required | {name: wrong})
@@ -169,17 +179,20 @@ def test_each_number_has_a_range_that_its_help_names_and_that_is_checked(functio
 
 
 def test_a_wrong_number_is_refused_by_the_command():
-    done = CliRunner().invoke(app, ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=nowhere.csv", "--sample", "9"])
+    done = CliRunner().invoke(app, ["diagnose", "--base", "a", "--tuned", "b", "--test", "n=nowhere.csv",
+                                    "--sample", "9"])
     assert done.exit_code == 2 and done.output == "debias-nb: sample must be a whole number from 10, got 9\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [
-    ["diagnose", "--help"], ["compare", "--help"], ["diagnose", "--nosuch"], ["compare", "--base", "a", "--train", "t", "--test", "n=t", "--out", "README.md"],
+    ["diagnose", "--help"], ["compare", "--help"], ["diagnose", "--nosuch"],
+    ["compare", "--base", "a", "--train", "t", "--test", "n=t", "--out", "README.md"],
     ["diagnose-scores", "--test", "n={table}"]])
 def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
     (tmp_path / "t.csv").write_text("one,two,three\na,b,c\n")
-    program = "import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
+    program = ("import sys; from debias_nb.commands.cli import app; sys.argv[1:] = {}\ntry:\n app()\nfinally:\n assert "
+               "'torch' not in sys.modules and 'pandas' not in sys.modules")
     words = [word.format(table=tmp_path / "t.csv") for word in words]
     done = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
     assert done.returncode in (0, 2) and "AssertionError" not in done.stderr, done.stderr
@@ -204,4 +217,6 @@ def test_a_former_command_goes_to_the_one_that_answers_now(former):
 
 def test_a_former_command_warns():
     done = CliRunner().invoke(app, ["diagnose", "--results", "base=nowhere", "--results", "tuned=nowhere"])
-    assert done.exit_code == 2 and "this is `debias-nb diagnose-results` now" in done.output and "nowhere: results of one model are expected" in done.output
+    assert done.exit_code == 2
+    assert "this is `debias-nb diagnose-results` now" in done.output
+    assert "nowhere: results of one model are expected" in done.output

@@ -34,7 +34,8 @@ def wheel(tmp_path_factory):
     for place in ("papers/page.html.j2", "data/deeper/page.html"):
         (copy / "debias_nb" / place).parent.mkdir(exist_ok=True)
         (copy / "debias_nb" / place).write_text("a template")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir",
+             str(folder)]
     done = subprocess.run([*build, str(copy)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     [made] = folder.glob("*.whl")
@@ -64,10 +65,12 @@ def away(wheel, tmp_path_factory):
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-    files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    files = {path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*") if path.is_file()
+             and path.suffix != ".pyc"}
     files.discard("debias_nb/_modidx.py") # nbdev's index, which git does not have
     assert held == files | {"debias_nb/papers/page.html.j2", "debias_nb/data/deeper/page.html"}
-    assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml", "debias_nb/data/datasets.yaml"} <= held
+    assert {"debias_nb/py.typed", "debias_nb/__init__.pyi", "debias_nb/encoders.yaml",
+            "debias_nb/data/datasets.yaml"} <= held
 
 
 OLD = """

@@ -2,10 +2,12 @@
 
 python tools/article.py                       write _article/article.html, and article.pdf where there is a Chromium
 python tools/article.py --out FOLDER          write both elsewhere
-python tools/article.py --anonymous           write anonymous.tar.gz, too: all committed files without their history, authors and address
+python tools/article.py --anonymous           write anonymous.tar.gz, too: all committed files without their
+                                              history, authors and address
 
-The HTML is one file: figures are inside, and links lead to the repository. It fails where more than eight pages are printed.
-The name of the package stays in the anonymous files, since code imports it; records name commits, which are not in it.
+The HTML is one file: figures are inside, and links lead to the repository. It fails where more than seven pages are
+printed. The name of the package stays in the anonymous files, since code imports it; records name commits, which are
+not in it.
 """
 import argparse
 import io
@@ -24,7 +26,7 @@ from debias_nb.papers.pages.report import seen_from_page
 from notebooks import ROOT, settings
 
 NAME = "report"
-MOST = 8 # pages
+MOST = 7 # pages
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s]+)\)")
 PAGE = re.compile(rb"/Type\s*/Page\b")
@@ -91,7 +93,8 @@ def without_names(content: bytes) -> bytes:
         return content
     config = settings()
     names = {
-        config["git_url"]: ANONYMOUS, config["doc_host"] + config["doc_baseurl"]: ANONYMOUS, config["doc_host"]: "https://anonymous.example",
+        config["git_url"]: ANONYMOUS, config["doc_host"] + config["doc_baseurl"]: ANONYMOUS,
+        config["doc_host"]: "https://anonymous.example",
         f"{config['user']}/{config['repo']}": "anonymous/artifact", config["author_email"]: "anonymous@example.org",
         config["author"]: "Anonymous authors", config["author"][:1].lower() + config["author"][1:]: "anonymous authors"}
     for name in sorted(names, key=len, reverse=True):
@@ -101,7 +104,8 @@ def without_names(content: bytes) -> bytes:
 
 def pack_anonymous(path: Path) -> None:
     "Write the committed files without their history, authors and address."
-    packed = subprocess.run(["git", "-C", str(ROOT), "archive", "--prefix=artifact/", "HEAD"], capture_output=True, check=True).stdout
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", "--prefix=artifact/", "HEAD"], capture_output=True,
+                            check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files, tarfile.open(path, "w:gz") as anonymous:
         for file in files:
             content = without_names(files.extractfile(file).read()) if file.isfile() else b""
@@ -112,7 +116,8 @@ def pack_anonymous(path: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "_article", help="folder of what is written")
-    parser.add_argument("--anonymous", action="store_true", help="without authors and address; packs all committed files, too")
+    parser.add_argument("--anonymous", action="store_true",
+                        help="without authors and address; packs all committed files, too")
     args = parser.parse_args(arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     out = args.out.resolve()

@@ -2,10 +2,12 @@
 
 git clone https://github.com/xish9/SCAN && git clone https://github.com/jitkapat/TopicReg
 python tools/authors_code.py --scan SCAN --arr TopicReg                  print the table
-python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too: experiments/authors_code.json
+python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too:
+experiments/authors_code.json
 
 You fetch the clones: neither has a license file, so nothing of them is here, and nothing is copied. Functions are taken
-by their names from the files of a clone and run on the CPU, with stand-ins for what they import. One clone alone will do.
+by their names from the files of a clone and run on the CPU, with stand-ins for what they import. One clone alone will
+do.
 """
 import argparse
 import ast
@@ -126,7 +128,8 @@ def authors_weights(source: str, features, memory: Memory, seed: int) -> SimpleN
     "Run their learner on a batch next to a memory; return weights of sum 1, and the memory afterwards."
     released = VARIANTS["released"]
     settings = SimpleNamespace(
-        lrbl=released["lr"], epochb=released["steps"], lambdap=released["penalty"], num_f=FUNCTIONS, sum=True, decay_pow=2,
+        lrbl=released["lr"], epochb=released["steps"], lambdap=released["penalty"], num_f=FUNCTIONS, sum=True,
+        decay_pow=2,
         lambda_decay_rate=1, lambda_decay_epoch=5, min_lambda_times=.01, first_step_cons=1, presave_ratio=ALPHA)
     generator = torch.Generator().manual_seed(seed)
     namespace = {"torch": TorchWithDraws(generator, features.shape[1]), "nn": torch.nn, "np": np,
@@ -285,16 +288,18 @@ def table(comparison: Comparison) -> str:
     for row in comparison.weights:
         lines.append(
             f"| SCAN's sample weights | {row['samples']} × {row['features']} with {row['memory']} in memory "
-            f"| weights {row['weights']:.0e} apart, memory {row['memory_features']:.0e} and {row['memory_weights']:.0e}; "
-            f"standard deviation of theirs around 1/n: {row['spread']:.0e} |")
+            f"| weights {row['weights']:.0e} apart, memory {row['memory_features']:.0e} and "
+            f"{row['memory_weights']:.0e}; standard deviation of theirs around 1/n: {row['spread']:.0e} |")
     for row in comparison.arr:
         lines.append(
-            f"| ARR's step | {row['texts']} texts × {row['dimensions']} | loss {row['theirs']:.9f} and {row['ours']:.9f}; "
-            f"gradients {row['gradient']:.0e} apart of {row['largest_gradient']:.0e}; as printed (Eq. 3): {row['printed']:.2f} |")
+            f"| ARR's step | {row['texts']} texts × {row['dimensions']} | loss {row['theirs']:.9f} and "
+            f"{row['ours']:.9f}; gradients {row['gradient']:.0e} apart of {row['largest_gradient']:.0e}; as printed "
+            f"(Eq. 3): {row['printed']:.2f} |")
     for row in comparison.contrastive:
         lines.append(
-            f"| contrastive base loss | {row['texts']} texts, {row['with_partner']} with a partner, τ = {row['temperature']} "
-            f"| {row['theirs']:.4f} and {row['ours']:.4f}: {row['factor']:.3f} times that explains all but {abs(row['difference']):.0e} |")
+            f"| contrastive base loss | {row['texts']} texts, {row['with_partner']} with a partner, τ = "
+            f"{row['temperature']} | {row['theirs']:.4f} and {row['ours']:.4f}: {row['factor']:.3f} times that "
+            f"explains all but {abs(row['difference']):.0e} |")
     return "\n".join(lines)
 
 

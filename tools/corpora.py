@@ -1,4 +1,6 @@
-"""From the files of a corpus as they are published to the files that are read here, with counts and hashes: `python tools/corpora.py qqp FOLDER`."""
+"""From the files of a corpus as they are published to the files that are read here, with counts and hashes:
+
+`python tools/corpora.py qqp FOLDER`."""
 import gzip
 import json
 import os
@@ -17,7 +19,8 @@ from pydantic import BaseModel, Field, model_validator
 from debias_nb.checks import check_known, check_range, quoted, visible
 from debias_nb.papers.data.authors import read_pan_pairs
 from debias_nb.data.pairs import LABELS, check_columns, check_label, named_cells, read_pairs
-from debias_nb.data.registry import CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows, parsed_lines
+from debias_nb.data.registry import (CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows,
+                                     parsed_lines)
 from debias_nb.data.registry import parsed_rows, sha256_of, text_lines, without_end
 from debias_nb.files import check_regular
 from debias_nb.papers.data.titles import LF_FILES, read_lf
@@ -70,7 +73,9 @@ def write_lines(
 
 
 def convert_forum(source: Source, folder: Path) -> dict[str, float]: # -> counts
-    "A forum of Shah et al. 2018, in the layout that darsh10/qra_code reads. Titles alone; the development part is left out."
+    """A forum of Shah et al.
+
+    2018, in the layout that darsh10/qra_code reads. Titles alone; the development part is left out."""
     titles = {}
 
     def read_question(_, line):
@@ -174,7 +179,8 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         path = source.file(name, name.removesuffix(".gz"))
         source.copies[folder / name] = path
         if path.suffix == ".json":
-            with open(path, "rb") as raw, open(folder / name, "wb") as file, gzip.GzipFile("", "wb", 9, file, 0) as packed:
+            with open(path, "rb") as raw, open(folder / name, "wb") as file, gzip.GzipFile("", "wb", 9, file,
+                    0) as packed:
                 shutil.copyfileobj(raw, packed)
         else:
             shutil.copyfile(path, folder / name)
@@ -220,7 +226,8 @@ def convert_pan(source: Source, folder: Path) -> dict[str, float]:
     return texts.counts | sizes
 
 
-_YEARS = Field(ge=datetime(1, 1, 2, tzinfo=timezone.utc).timestamp(), le=datetime(9999, 12, 31, tzinfo=timezone.utc).timestamp())
+_YEARS = Field(ge=datetime(1, 1, 2, tzinfo=timezone.utc).timestamp(),
+               le=datetime(9999, 12, 31, tzinfo=timezone.utc).timestamp())
 
 
 class _Review(BaseModel):
@@ -357,7 +364,8 @@ def convert(
     share: float = 1.,   # of the texts by authors, drawn at random, in (0, 1]
 ) -> Conversion:
     """Write a corpus into the folder of data, in the layout that is read here.
-    Raises `DataError` naming file and line for another layout, a share that cannot be drawn, and a file that is there with other contents."""
+    Raises `DataError` naming file and line for another layout, a share that cannot be drawn, and a file that is there
+    with other contents."""
     check_known("corpus that can be converted", name, CONVERTERS, DataError)
     converter = CONVERTERS[name]
     try:
@@ -379,7 +387,8 @@ def convert(
             raise given.told(e) from None
         made = sorted(Path(work).iterdir())
         conversion = Conversion(
-            dataset=name, settings=settings, counts=counts, sources={str(path): Pin.from_path(path) for path in given.used},
+            dataset=name, settings=settings, counts=counts,
+            sources={str(path): Pin.from_path(path) for path in given.used},
             files={path.name: Pin.from_path(path) for path in made})
         for path in made:
             destination = target / path.name
@@ -393,9 +402,11 @@ def convert(
 
 
 def main(
-    name: Annotated[str, typer.Argument(help="Data set that must be downloaded manually, as `debias-nb data` names it.")],
+    name: Annotated[str, typer.Argument(help="Data set that must be downloaded manually, as `debias-nb data` "
+                                             "names it.")],
     source: Annotated[Path, typer.Argument(help="Its files as published: an unpacked folder, or one file.")],
-    share: Annotated[float, typer.Option(help="Fraction of the authors' texts to keep, drawn at random, above 0 to 1.")] = 1.,
+    share: Annotated[float, typer.Option(help="Fraction of the authors' texts to keep, drawn at random, above 0 to "
+                                              "1.")] = 1.,
 ):
     "Convert a manually downloaded corpus to the layout that is read here, with counts and hashes."
     try:

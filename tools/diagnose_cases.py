@@ -64,7 +64,8 @@ def without_texts(found, case: Case) -> None: # found: a `Diagnosis`, which is c
     def place(file, line, side):
         return f"[{file}, line {line}, {side}]"
 
-    hidden = {name: corpus for name, corpus in zip(("train", *case.tests), (case.corpus, *case.tests)) if corpus in RESTRICTED}
+    hidden = {name: corpus for name, corpus in zip(("train", *case.tests), (case.corpus, *case.tests))
+              if corpus in RESTRICTED}
     for file, examples in zip(found.flaws.file, found.flaws.examples):
         for row in examples if file in hidden else []:
             row |= {side: place(file, row["line"], side) for side in ("left", "right")}
@@ -116,7 +117,8 @@ def make(name: str, folder: Path) -> None:
     base = load_encoder(case.encoder)
     fine_tuned(base, pairs, case).save(str(folder / "tuned"), create_model_card=False)
     train = written(pairs, folder / f"{case.corpus}_train.csv")
-    tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search) for test in case.tests}
+    tests = {test: written(evaluation_pairs(test, None, None), folder / f"{test}.csv", case.search)
+             for test in case.tests}
     OUT.mkdir(exist_ok=True)
     with chdir(folder): # so that the page says `tuned` and `train.csv`, and no path of this machine
         found = diagnose(case.encoder, "tuned", train, tests, like=case.corpus)
@@ -134,7 +136,8 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
-def decision_of(told: dict, verdicts, like: str): # told: a twin's; verdicts: a data frame; like: the test that is like training
+# told: a twin's; verdicts: a data frame; like: the test that is like training
+def decision_of(told: dict, verdicts, like: str):
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
     best = told["averaged"]
@@ -161,7 +164,8 @@ def from_twin(twin: dict, like: str): # like: the test that is like training
     return made.Diagnosis(**parts | {
         "decision": decision,
         "snippet": program_of(twin["facts"]["models"], twin["facts"]["files"].get("train"), share, harmed),
-        "sentences": [said for verdict_table in tables(parts["verdicts"]).values() for said in changes.sentences(verdict_table)],
+        "sentences": [said for verdict_table in tables(parts["verdicts"]).values()
+                      for said in changes.sentences(verdict_table)],
         "reasons": [made.reason(row) for row in twin["shortcuts"] if row["shortcut"]],
         "words": {side: pd.DataFrame(table) for side, table in twin["words"].items()},
         "flips": {name: flips_of(lost) for name, lost in twin["flips"].items()},
@@ -200,7 +204,8 @@ def listed() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"some of {', '.join(CASES)}; default: all")
-    parser.add_argument("--pages", action="store_true", help="write pages and README.md again from the twins, without training")
+    parser.add_argument("--pages", action="store_true", help="write pages and README.md again from the twins, without "
+                                                             "training")
     args = parser.parse_args()
     asked = args.cases or list(CASES)
     unknown = [name for name in asked if name not in CASES]

@@ -1,8 +1,8 @@
 """Build what a release uploads, and try it: `python tools/dist.py`, or `make dist`. Writes dist/.
 
-From what is committed: a source distribution, and a wheel made of it. Both are checked by `twine check --strict`, and each is
-installed into an empty environment, where a small `debias-nb diagnose` must write its page without anything of a notebook
-stack.
+From what is committed: a source distribution, and a wheel made of it. Both are checked by `twine check --strict`, and
+each is installed into an empty environment, where a small `debias-nb diagnose` must write its page without anything of
+a notebook stack.
 """
 import argparse
 import os
@@ -80,13 +80,15 @@ def tried(file: Path, folder: Path) -> str: # what to say of it
         env["UV_FIND_LINKS"] = os.environ["PIP_FIND_LINKS"]
     run(BIN / "uv", "venv", "--quiet", "--python", sys.executable, place)
     python = place / "bin/python"
-    run(BIN / "uv", "pip", "install", "--quiet", "--python", python, "--constraint", ROOT / "requirements/constraints.txt", file, env=env)
+    run(BIN / "uv", "pip", "install", "--quiet", "--python", python, "--constraint",
+        ROOT / "requirements/constraints.txt", file, env=env)
     listed = run(BIN / "uv", "pip", "list", "--format", "freeze", "--quiet", "--python", python).splitlines()
     present = {line.partition("==")[0] for line in listed}.intersection(NOT_NEEDED)
     if present:
         raise SystemExit(f"{file.name} brings {', '.join(sorted(present))}, which the library does not need")
     diagnosed(place / "bin", empty, env)
-    return f"{file.name}: {file.stat().st_size / 1000:.0f} KB, {len(listed)} packages, diagnosed in {time.time() - begun:.0f} s"
+    return (f"{file.name}: {file.stat().st_size / 1000:.0f} KB, {len(listed)} packages, diagnosed in "
+            f"{time.time() - begun:.0f} s")
 
 
 def main() -> None:

@@ -2,9 +2,11 @@
 followed, mkdocs makes the pages.
 
 python tools/docs.py                                             with mkdocs
-python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the path of a mkdocs.yml
+python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the path of
+a mkdocs.yml
 
-No notebook is run, and nothing is fetched. What pages need beyond Markdown, html_steps.py does to the HTML, whoever made it."""
+No notebook is run, and nothing is fetched. What pages need beyond Markdown, html_steps.py does to the HTML, whoever
+made it."""
 import ast
 import contextlib
 import importlib
@@ -24,7 +26,8 @@ from nbconvert import MarkdownExporter
 import explorer
 from debias_nb.papers.pages.report import OF_PAPER
 from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
-from notebooks import ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings, take_flags
+from notebooks import (ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings,
+                       take_flags)
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
@@ -183,8 +186,11 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
     return resolve
 
 
-def symbol_heading(markdown: str, taken: set[str]) -> str: # taken: addresses of the headings above, to which it is added
-    "Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own: `hinge`, `hinge_1`."
+# taken: addresses of the headings above, to which it is added
+def symbol_heading(markdown: str, taken: set[str]) -> str:
+    """Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own:
+
+    `hinge`, `hinge_1`."""
     def with_address(match):
         name = match[0].lower()
         numbered = (f"{name}_{number}" for number in count(1))
@@ -232,7 +238,8 @@ def start(names: dict[str, str], shown: dict[str, set[str]]) -> str:
 
 def glossary() -> str:
     "The page that explains terms."
-    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}" for term, meaning in sorted(GLOSSARY.items(), key=lambda entry: entry[0].lower())]
+    lines = [f"- **{term}**{{ #{anchor(term)} }}: {meaning}"
+             for term, meaning in sorted(GLOSSARY.items(), key=lambda entry: entry[0].lower())]
     return "\n".join(["# Glossary", "", *lines, ""])
 
 
@@ -296,7 +303,8 @@ def report_pages(names: dict[str, str], shown: dict[str, set[str]]) -> None:
 
 
 ROOMS = { # of the part of the contents that says how the library is made -> folders of notebooks
-    "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"], "Data": ["data", "papers/data", "papers/worlds", "papers/tasks"], "Diagnose and compare": ["diagnosis"],
+    "Losses": ["losses"], "Measures": ["measures"], "Encoders": ["encoders"],
+    "Data": ["data", "papers/data", "papers/worlds", "papers/tasks"], "Diagnose and compare": ["diagnosis"],
 }
 
 
@@ -306,27 +314,33 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
+    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED",
+        "COST", "RELIABILITY")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
         first = [page for page in pages if page.endswith(tuple(f"{name}.md" for name in OF_PAPER))]
         papers.append({title: first + [page for page in pages if page not in first]})
     leading = [names[f"nbs/{name}.ipynb"] for name in (
-        *(f"diagnosis/{name}" for name in ("check", "your_files", "label", "recipes", "in_ci", "larger", "from_sentence_transformers", "own_pairs")),
+        *(f"diagnosis/{name}" for name in ("check", "your_files", "label", "recipes", "in_ci", "larger",
+                                           "from_sentence_transformers", "own_pairs")),
         "losses/regularized")]
     advice = [f"reports/{name}.md" for name in ("diagnosis/WHAT_TO_DO", "studies/strength")]
     rooms = []
     for title, folders in ROOMS.items():
         pages = [page for folder in folders for page in by_folder[f"nbs/{folder}".rstrip("/")]]
         rooms.append({title: [page for page in pages if page not in leading]})
-    notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/") and is_of_paper(ROOT / source)]
+    notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/")
+                 and is_of_paper(ROOT / source)]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [leading[0], *advice, *leading[1:], *(page for page in by_folder["reports/diagnosis"] if page not in advice), "readme.md", "reference.md"]},
+        {"Your own pairs": [leading[0], *advice, *leading[1:], *(page for page in by_folder["reports/diagnosis"]
+            if page not in advice), "readme.md", "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
-        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers, *(page for page in by_folder["reports/studies"] if page not in advice)]},
-        {"Evidence": [{"Explore the results": "explorer.html"}, *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "answered"))]},
+        {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
+                              *(page for page in by_folder["reports/studies"] if page not in advice)]},
+        {"Evidence": [{"Explore the results": "explorer.html"},
+                      *(reports[name] for name in ("README", "SPEED", "COST", "RELIABILITY", "answered"))]},
         {"How it is made": [names["CONTRIBUTING.md"], "citing.md", *rooms, {"Notebooks behind the pages": notebooks}]},
     ]
 
@@ -349,7 +363,8 @@ def build(builder: list[str], config: dict) -> int:
     "Let a builder make the HTML, take our steps on it, and put it in _docs/. Returns the exit code of the builder."
     file = BUILD / "mkdocs.yml"
     file.write_text(yaml.safe_dump(config), "utf-8")
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])] # a builder of another environment reads docstrings, too
+    # a builder of another environment reads docstrings, too
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     notice = {"NO_MKDOCS_2_WARNING": "1"} # Material's about its successor; these are pinned
     done = subprocess.run([*builder, str(file)], env={**os.environ, **notice, "PYTHONPATH": os.pathsep.join(paths)})
     if done.returncode == 0:

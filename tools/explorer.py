@@ -1,7 +1,8 @@
 """Write the explorer of results into a folder: one page over all published cells and claims, which works from a file.
 
 A cell comes with the runs that it rests on, the settings of the first, their commits, and the command that makes it
-again; and with its differences from other methods, where a page has them with an interval. A cell whose record is not there ends the program with its name."""
+again; and with its differences from other methods, where a page has them with an interval. A cell whose record is not
+there ends the program with its name."""
 import base64
 import csv
 import gzip
@@ -22,7 +23,8 @@ from debias_nb.papers.pages.verdicts import read_ledger
 PARTS = Path(__file__).parent / "site"
 REPORTS = Path(__file__).parents[1] / "reports"
 PAPERS = sorted(papers(), key=["itvreg", "arr", "scan"].index)
-COLUMNS = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", "unit", "value", "std", "low", "high", "n")
+COLUMNS = ("paper", "table", "profile", "encoder", "method", "column", "shift", "metric", "unit", "value", "std", "low",
+           "high", "n")
 IDENTITY = ("profile", "table", "encoder", "method", "column", "metric") # of a cell, within its paper
 DIFFERENCE = ("difference", "low", "high", "n")
 FILES = ("explorer.html", "explorer.js", "explorer.css")
@@ -52,7 +54,8 @@ def cells_and_runs(results: Results) -> dict:
                     continue
                 records = [study.records_by_id.get(run) for run in cell.records]
                 if not records or None in records:
-                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.row}, {cell.column}: a record of this cell is not there")
+                    sys.exit(f"{experiment.name}, {cell.profile}, {cell.row}, {cell.column}: a record of this cell is "
+                             "not there")
                 for name in COLUMNS:
                     value = getattr(cell, name)
                     columns[name].append(round(value, 5) if isinstance(value, float) else value)
@@ -74,7 +77,8 @@ def differences(cells: dict) -> dict: # cells: columns of `cells_and_runs`
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 row["column"] = row["test"]
-                place = places.get((row.get("paper", path.parent.name), *(row[name] for name in IDENTITY))) # a study has several papers
+                # a study has several papers
+                place = places.get((row.get("paper", path.parent.name), *(row[name] for name in IDENTITY)))
                 if place is None: # of a measure that has no cell
                     continue
                 found["cell"].append(place)
@@ -110,7 +114,8 @@ def titles() -> dict[str, dict[str, str]]: # paper -> table -> what it is called
     "Of all tables: those of the paper by number, then ours by title."
     found = {}
     for paper in PAPERS:
-        called = {table.id: titled(experiment, table.id) for experiment in all_experiments(paper) for table in experiment.tables}
+        called = {table.id: titled(experiment, table.id) for experiment in all_experiments(paper)
+                  for table in experiment.tables}
         tables = sorted(called, key=lambda table: (not of_paper(table), *in_parts(called[table])))
         found[paper] = {table: called[table] for table in tables}
     return found
@@ -137,7 +142,8 @@ def write(folder: Path) -> int: # bytes of the data
     "The page and all it needs."
     results = Results()
     data = cells_and_runs(results)
-    data |= {"differences": differences(data["cells"]), "claims": claims(results), "metrics": METRIC_NAMES, "tables": titles()}
+    data |= {"differences": differences(data["cells"]), "claims": claims(results), "metrics": METRIC_NAMES,
+             "tables": titles()}
     packed = base64.b64encode(gzip.compress(json.dumps(data, ensure_ascii=False).encode(), mtime=0)).decode()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "explorer.data.js").write_text(f'window.PACKED = "{packed}";\n', "utf-8")

@@ -114,7 +114,8 @@ def installed_facts() -> Facts:
     for task in mteb.get_tasks(**dict.fromkeys(EXCLUDED, False)):
         kind = type(task).__module__.split(".")[2] # mteb.tasks.<kind>.<language>
         metadata = task.metadata
-        tasks[metadata.name] = TaskFacts(kind, list(metadata.modalities) == ["text"], items_of(metadata.descriptive_stats))
+        tasks[metadata.name] = TaskFacts(kind, list(metadata.modalities) == ["text"],
+                                         items_of(metadata.descriptive_stats))
     return Facts(models, tasks, mteb.__version__)
 
 

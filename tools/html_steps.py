@@ -20,23 +20,29 @@ from notebooks import ROOT, is_of_paper
 
 GLOSSARY = yaml.safe_load((Path(__file__).parent / "site" / "glossary.yaml").read_text("utf-8"))
 GLOSSARY_PAGE = "glossary.html"
-TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))), re.IGNORECASE)
-NO_LINK = {"a", "aside", "button", "code", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "label", "math", "nav", "pre",
+TERMS = re.compile(r"(?<![\w-])(%s)(?![\w-])" % "|".join(map(re.escape, sorted(GLOSSARY, key=len, reverse=True))),
+                   re.IGNORECASE)
+NO_LINK = {"a", "aside", "button", "code", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "label",
+           "math", "nav", "pre",
            "script", "style", "svg", "th"}
-EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"} # without an end tag
+# without an end tag
+EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 ID = re.compile(r"""\sid=("[^"]*"|'[^']*'|[^\s>]+)""", flags=re.I)
 FORMULA = re.compile(r"\\\[(?P<block>.+)\\\]|\\\((?P<inline>.+)\\\)", flags=re.S)
 
-INDEXES = {"search/search_index.json": "docs", "search.json": "items"} # of MkDocs, of Zensical -> the key of its sections
+# of MkDocs, of Zensical -> the key of its sections
+INDEXES = {"search/search_index.json": "docs", "search.json": "items"}
 INDEXED = 300 # characters of a section that the search knows
 QUERIES = { # page -> what people type who want it, which the search looks at first and shows with the page
     "readme.html": ["check my encoder", "install"],
     "citing.html": ["cite", "how to cite", "citation"],
-    "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim", "add a file format"],
+    "contributing.html": ["contribute", "add a method", "add a measure", "add a corpus", "add a table", "add a claim",
+                          "add a file format"],
     "diagnosis/tests.html": ["how many pairs", "how many pairs do I need", "power"],
     "diagnosis/your_files.html": ["my own files", "my own data"],
     "diagnosis/larger.html": ["several GPUs", "multi-GPU", "a million pairs", "Slurm", "accelerate"],
-    "reports/diagnosis/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse", "forgetting", "averaged weights"],
+    "reports/diagnosis/WHAT_TO_DO.html": ["what to do", "my encoder got worse", "keep my encoder from getting worse",
+                                          "forgetting", "averaged weights"],
     "reports/FINDINGS.html": ["does ITVReg work", "does ARR work", "does SCAN work", "averaged weights"],
     "reports/studies/strength.html": ["which λ", "which lambda"],
     "reports/studies/new_data.html": ["ranking loss", "MultipleNegativesRankingLoss", "MiniLM"],
@@ -128,7 +134,8 @@ class Steps(HTMLParser):
         behind_name = start + 1 + len(tag)
         if element.is_main and scrolls(tag, attributes) and "tabindex" not in attributes:
             self.edit(behind_name, behind_name, ' tabindex="0"')
-        is_search = attributes.get("role") == "dialog" and "search" in attributes.get("data-md-component", attributes.get("class", ""))
+        is_search = attributes.get("role") == "dialog" and "search" in attributes.get("data-md-component",
+            attributes.get("class", ""))
         if is_search and not attributes.keys() & {"aria-label", "aria-labelledby"}:
             self.edit(behind_name, behind_name, ' aria-label="Search"')
         if tag not in EMPTY:

@@ -2,11 +2,11 @@
 
 Opening a notebook, reading it and closing it changes no byte, and neither does running one whose words and numbers are
 those that it has stored: Lab writes counts, times and the version of Python into what it saves, and here they are taken
-out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The kernel
-has the name that nbdev writes into notebooks. No language server is started, which would check the types of the whole tree.
-Whichever notebook or folder of the clone it is begun with, Lab's root is the clone, so that links between notebooks, pages
-and pictures lead there. Begun without a notebook it opens README.md; Markdown is shown as it is meant, not as its source,
-and nothing is asked about news.
+out again, as nbdev_clean takes them out; its tables break, and its pictures are drawn, as no other program's. The
+kernel has the name that nbdev writes into notebooks. No language server is started, which would check the types of the
+whole tree. Whichever notebook or folder of the clone it is begun with, Lab's root is the clone, so that links between
+notebooks, pages and pictures lead there. Begun without a notebook it opens README.md; Markdown is shown as it is meant,
+not as its source, and nothing is asked about news.
 """
 import json
 import re
@@ -61,7 +61,8 @@ def shown(found: list[dict]) -> tuple[list[str], int]: # found: outputs of a cel
     for output in found:
         data = output.get("data", {"text/plain": output.get("text", "")})
         pictures += any(kind.startswith("image/") for kind in data)
-        texts.append(joined(next((data[kind] for kind in ("text/html", "text/markdown", "text/plain") if kind in data), "")))
+        texts.append(joined(next((data[kind] for kind in ("text/html", "text/markdown", "text/plain") if kind in data),
+                                 "")))
     return re.sub(r"(?s)<style.*?</style>|<[^>]+>", " ", " ".join(texts)).split(), pictures
 
 
@@ -99,11 +100,15 @@ def with_joined_lines(content):
 
 
 def first_read(file: Path) -> First:
-    """Return what a notebook held before this server saved it. While a long notebook runs, Lab saves it without the outputs
-    that are still to come; so these are compared with what was read first, unless another program has written the file since."""
+    """Return what a notebook held before this server saved it.
+
+    While a long notebook runs, Lab saves it without the outputs
+    that are still to come; so these are compared with what was read first, unless another program has written the file
+    since."""
     on_disk = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
     first = FIRST.get(file)
-    if first is None or on_disk["cells"] and with_joined_lines(json.loads(notebooks.cleaned(on_disk))) != with_joined_lines(first.saved):
+    if first is None or on_disk["cells"] and with_joined_lines(
+            json.loads(notebooks.cleaned(on_disk))) != with_joined_lines(first.saved):
         first = FIRST[file] = First(on_disk, {})
     return first
 

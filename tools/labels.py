@@ -1,8 +1,9 @@
 """Make the records of reports/diagnosis/LABELS.md, as experiments/labels.yaml states them:
 
-python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in _runs/labels/
-python tools/labels.py pools            label samples of pools of these shifts, by the scores that are kept there
-python tools/labels.py collect          write experiments/all_clear.csv.xz, experiments/labels.csv.xz and experiments/labels.json, and what the
+python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in
+_runs/labels/ python tools/labels.py pools            label samples of pools of these shifts, by the scores that are
+kept there python tools/labels.py collect          write experiments/all_clear.csv.xz, experiments/labels.csv.xz and
+experiments/labels.json, and what the
                                         library says of them, debias_nb/diagnosis/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
@@ -104,7 +105,9 @@ SCORE_DECIMALS = 6 # of a cosine, that float32 can tell
 
 
 def nearest(vectors: torch.Tensor) -> np.ndarray: # unit vectors -> (n, NEIGHBORS) places
-    "Find the nearest others of each vector; of equally near ones the first. It is `neighbors` of the library, for vectors."
+    """Find the nearest others of each vector; of equally near ones the first.
+
+    It is `neighbors` of the library, for vectors."""
     places = []
     for block in torch.arange(len(vectors)).split(ROWS):
         scores = (vectors[block] @ vectors.T).double().round(decimals=SCORE_DECIMALS)
@@ -173,7 +176,8 @@ def shifts_of(plan: Training) -> tuple[list[dict], dict]: # rows; scores by test
     tests = {name: test_pairs(name, plan.most_pairs) for name in plan.tests}
     base_states = {name: state_of(base, plan.encoder, pairs) for name, pairs in tests.items()}
     rows, scores = [], {f"{name} base": state.scores for name, state in base_states.items()}
-    labels = {"encoder": plan.encoder.name, "kind": plan.encoder.kind, "training": plan.corpus.name, "loss": plan.settings.loss}
+    labels = {"encoder": plan.encoder.name, "kind": plan.encoder.kind, "training": plan.corpus.name,
+              "loss": plan.settings.loss}
     for method, share, model in tuned_models(plan):
         for name, pairs in tests.items():
             tuned_state = state_of(model, plan.encoder, pairs)
@@ -248,7 +252,8 @@ def strata_by_way(pool: Pool) -> dict[str, np.ndarray]: # (N,) each
     return {"random": random, "chosen": strata_of(pool.base, pool.tuned), "disagreement": strata_of(moves)}
 
 
-def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int) -> Paired | None: # None: too few
+# None: too few
+def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int) -> Paired | None:
     "Estimate the change of a pool from labels of some of its pairs."
     matches = pool.labels[rows].sum()
     if min(matches, len(rows) - matches) < LABELS["fewest_matches"]:
@@ -262,7 +267,8 @@ def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndar
     return None
 
 
-def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray: # (orders,) nan: one class alone
+# (orders,) nan: one class alone
+def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     "Estimate the change of a pool by each of several samples, without intervals."
     weights = np.zeros((len(orders), len(pool.labels)))
     for weight, rows in zip(weights, orders):
@@ -295,7 +301,8 @@ def orders_of(strata: np.ndarray, numbers: list[int]) -> list[np.ndarray]:
 def decision_of(comparison: Paired) -> str: # one of `stats.WORDS`
     "Decide by an interval alone as the statement does: it excludes zero, or else lies within the margin."
     side = side_of(comparison.low, comparison.high, margin=0.)
-    return side or ("within the margin" if is_within(comparison.low, comparison.high, LABELS["margin"] / 100) else "cannot tell")
+    return side or ("within the margin" if is_within(comparison.low, comparison.high, LABELS["margin"] / 100)
+                    else "cannot tell")
 
 
 def is_wrong(word: str, truth: float) -> bool:
@@ -316,7 +323,8 @@ def pools_of(plan: Training) -> list[dict]:
             if pool is None:
                 continue
             facts = {
-                "encoder": plan.encoder.name, "training": plan.corpus.name, "test": test, "kept_back": int(is_trial), "rate": rate,
+                "encoder": plan.encoder.name, "training": plan.corpus.name, "test": test, "kept_back": int(is_trial),
+                "rate": rate,
                 "pairs": len(pool.labels), "change": 100 * pool.change()}
             numbers = [number for number in LABELS["numbers"] if number <= len(pool.labels) / 2]
             for way, strata in strata_by_way(pool).items():
@@ -360,7 +368,8 @@ def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
     parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
     is_enough = all(len(part) >= SETTINGS[name] for name, part in parts.items())
     is_rare = all(
-        (part[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for part in parts.values() for task in TASKS)
+        (part[f"{task}_change"] <= -SETTINGS["loss"]).mean() <= SETTINGS["often"] for part in parts.values()
+        for task in TASKS)
     return high <= SETTINGS["threshold"] and is_enough and is_rare
 
 
@@ -370,7 +379,8 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     for task, metric in TASKS.items():
         change = shifts[f"{task}_change"]
         lost = int((change <= -SETTINGS["loss"]).sum())
-        parts.append(f"{lost} lost {SETTINGS['loss']} points of {metric} ({change.min():+.1f} to {change.max():+.1f})".replace("-", "−"))
+        parts.append(f"{lost} lost {SETTINGS['loss']} points of {metric} ({change.min():+.1f} to "
+                     f"{change.max():+.1f})".replace("-", "−"))
     trainings = shifts[["encoder", "training", "loss"]].drop_duplicates()
     kind = NAMES[shifts.kind.iloc[0]]
     runs = f"{len(trainings)} training run{'s' * (len(trainings) > 1)}"
@@ -378,7 +388,8 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
 
 
-def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says
+# a row a kind, size of the sample and band: what the library says
+def trial_table(shifts: pd.DataFrame) -> pd.DataFrame:
     "Sum up the shifts as the library looks them up."
     rows = []
     bands = list(itertools.pairwise(SETTINGS["bands"]))
@@ -387,7 +398,8 @@ def trial_table(shifts: pd.DataFrame) -> pd.DataFrame: # a row a kind, size of t
         is_inside = (changed > low) | ((low == 0) & (changed == 0))
         matching = shifts[(shifts.kind == kind) & is_inside & (changed <= high)]
         if len(matching):
-            rows.append({"kind": kind, "texts": size, "low": low, "is_clear": int(is_allowed(matching, high)), "sentence": sentence_on(matching)})
+            rows.append({"kind": kind, "texts": size, "low": low, "is_clear": int(is_allowed(matching, high)),
+                         "sentence": sentence_on(matching)})
     return pd.DataFrame(rows, columns=["kind", "texts", "low", "is_clear", "sentence"])
 
 
@@ -405,7 +417,8 @@ def collect(out: Path) -> None:
         text = table.to_csv(index=False, lineterminator="\n")
         file = out / name
         file.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
-        facts = {"sha256": sha256_file(file), "bytes": file.stat().st_size, "rows": len(table), "columns": [*table.columns]}
+        facts = {"sha256": sha256_file(file), "bytes": file.stat().st_size, "rows": len(table),
+                 "columns": [*table.columns]}
         source["files"][name] = facts | {"environments": environments}
         print(f"{file}: {len(table):,} rows")
     (out / "labels.json").write_text(json.dumps(source, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -1,7 +1,7 @@
 """Test one leaf of the package where the other leaf is gone: in a clone of the project without its folders.
 
-The trunk's own tests run beside the diagnosis, without the papers; no module of the trunk imports one of either leaf, which
-tests/test_packages.py looks up in every line.
+The trunk's own tests run beside the diagnosis, without the papers; no module of the trunk imports one of either leaf,
+which tests/test_packages.py looks up in every line.
 
 python tools/leaves.py diagnosis|papers [OPTION OF PYTEST...]
 """

@@ -67,7 +67,8 @@ def render() -> str:
         "## Encoders\n",
         table(["encoder", "licence"], [[name, entry["licence"]] for name, entry in encoders.items()]),
         "## Code that is compared with, and is not here\n",
-        table(["code", "licence"], [[f"{origin['repository']}, commit {origin['commit'][:7]}", NO_LICENCE] for origin in code]),
+        table(["code", "licence"], [[f"{origin['repository']}, commit {origin['commit'][:7]}", NO_LICENCE]
+                                    for origin in code]),
         "## Packages\n",
         NVIDIA,
         table(["package", "version", "licence"], packages(lock)),

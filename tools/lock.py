@@ -2,8 +2,8 @@
 
 Writes requirements/common.lock, for Python 3.11 on Linux, and torch apart: requirements/cpu.lock has its CPU build,
 requirements/cuda.lock the published one and the libraries that it asks for. Direct dependencies keep the versions of
-requirements/constraints.txt. Where no CPU build is at hand (in a folder that `PIP_FIND_LINKS` names), requirements/cpu.lock stays as
-it is.
+requirements/constraints.txt. Where no CPU build is at hand (in a folder that `PIP_FIND_LINKS` names),
+requirements/cpu.lock stays as it is.
 """
 import os
 import re
@@ -47,7 +47,8 @@ def parsed(text: str) -> dict[str, list[str]]: # name -> version and hashes
 
 def written(packages: dict[str, list[str]]) -> str:
     "A lock file."
-    blocks = [" \\\n    ".join([f"{name}=={version}", *hashes]) for name, (version, *hashes) in sorted(packages.items())]
+    blocks = [" \\\n    ".join([f"{name}=={version}", *hashes])
+              for name, (version, *hashes) in sorted(packages.items())]
     return HEAD + "\n".join(blocks) + "\n"
 
 

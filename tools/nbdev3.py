@@ -2,8 +2,8 @@
 
 python tools/nbdev3.py path/to/nbdev-export     of an environment with nbdev 3
 
-The committed notebooks are exported in a clone, by `[tool.nbdev]` of pyproject.toml. Only what a module says of itself may differ:
-nbdev 3 adds a line with the address of its page, and to the package a list of modules.
+The committed notebooks are exported in a clone, by `[tool.nbdev]` of pyproject.toml. Only what a module says of itself
+may differ: nbdev 3 adds a line with the address of its page, and to the package a list of modules.
 """
 import ast
 import subprocess

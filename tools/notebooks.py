@@ -1,6 +1,7 @@
 """What the tools share: where the notebooks are, how they lie in their files, and where their links lead.
 
-python tools/notebooks.py    clean every notebook as nbdev_clean does, with the kernel and the folded cells that JupyterLab has
+python tools/notebooks.py    clean every notebook as nbdev_clean does, with the kernel and the folded cells that
+JupyterLab has
 """
 import ast
 import configparser

@@ -2,12 +2,13 @@
 
 python tools/outputs.py                        run every notebook of the library; fails where a cell raises
 python tools/outputs.py --keep [NOTEBOOK...]   run these, or all of the library, and store their outputs
-python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks; with some
+python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks; with
+some
                                                named, the pages of these and those that sum them up
 
-Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained. Cells
-tagged `real` show what published data and encoders are here, and are stored where there are some; what cells tagged
-`timing` print is not stored.
+Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained.
+Cells tagged `real` show what published data and encoders are here, and are stored where there are some; what cells
+tagged `timing` print is not stored.
 """
 import argparse
 import json
@@ -123,7 +124,8 @@ def keep_paper(path: Path, executed) -> None: # executed: as papermill returns i
 def is_kept(cell) -> bool:
     "Whether the outputs of a cell are stored here."
     there_are_data = os.environ.get("DEBIAS_NB_DATA") or os.environ.get("DEBIAS_NB_MODELS")
-    return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell) or bool(there_are_data))
+    return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell)
+        or bool(there_are_data))
 
 
 def store(path: Path, nb: dict, outputs: list) -> list[str]:
@@ -133,7 +135,8 @@ def store(path: Path, nb: dict, outputs: list) -> list[str]:
         if not is_kept(cell):
             continue
         cell["outputs"] = all_kept(new)
-        pictures = [value for output in cell["outputs"] for kind, value in output.get("data", {}).items() if kind == "image/png"]
+        pictures = [value for output in cell["outputs"] for kind, value in output.get("data", {}).items()
+                    if kind == "image/png"]
         if max(map(len, pictures), default=0) > LARGEST:
             refused.append(f"cell {n} ({cell['id']}): a picture of {max(map(len, pictures)):,} bytes")
     path.write_text(cleaned(nb), "utf-8")
@@ -142,9 +145,11 @@ def store(path: Path, nb: dict, outputs: list) -> list[str]:
 
 def _send(sender, path: Path, cores: int) -> None: # in a process of its own
     from joblib.externals.loky import get_reusable_executor
-    os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(cores)) # with one core it trains here, and starts no further processes
+    # with one core it trains here, and starts no further processes
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", str(cores))
     sender.send(run(path))
-    get_reusable_executor(reuse=True).shutdown(kill_workers=True) # else their end is waited for, five minutes after the last task
+    # else their end is waited for, five minutes after the last task
+    get_reusable_executor(reuse=True).shutdown(kill_workers=True)
 
 
 def load_libraries() -> None:
@@ -155,8 +160,11 @@ def load_libraries() -> None:
 
 
 def run_apart(paths: list[Path], workers: int): # yields what `run` gives of each, as it comes
-    """Each notebook in a process of its own, since a notebook's `__main__` takes the place of this one. All are forked from
-    this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new process."""
+    """Each notebook in a process of its own, since a notebook's `__main__` takes the place of this one.
+
+    All are forked from
+    this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new
+    process."""
     context = multiprocessing.get_context("fork")
     cores = max(1, len(os.sched_getaffinity(0)) // workers)
     waiting = list(paths)
@@ -185,7 +193,9 @@ def told(path: Path, found: list[str], seconds: float) -> None:
     print(f"{'failed' if found else 'ok':<7}{seconds:6.1f} s  {path.relative_to(ROOT)}{said}", flush=True)
 
 
-IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.25": "wise-ft:0.25", "WiSE-FT 0.5": "wise-ft:0.5", "OutReg 1, general mix": "outreg-texts:1"} # what `compare` calls them
+# what `compare` calls them
+IN_COMPARE = {"Finetuned": "plain", "WiSE-FT 0.25": "wise-ft:0.25", "WiSE-FT 0.5": "wise-ft:0.5",
+              "OutReg 1, general mix": "outreg-texts:1"}
 LOSSES = {"shifts": "CosineSimilarityLoss", "shifts_ranking": "MultipleNegativesRankingLoss"} # of tables
 PRIOR = ["loss", "encoder", "trained_on", "texts", "method", "sets", "seeds", "mean", "low", "high"]
 
@@ -199,7 +209,8 @@ def write_prior(root: Path) -> None: # of the project
     encoders = {one.label: one.name for one in load_experiment("itvreg/shifts", "small").encoders}
     rows = new.assign(loss=new.table.map(LOSSES), encoder=new.encoder.map(encoders), method=new.method.map(IN_COMPARE))
     rows = rows.rename(columns={"low_one": "low", "high_one": "high", "kind": "texts"})
-    rows.to_csv(root / "debias_nb/diagnosis/prior.csv", columns=PRIOR, index=False, float_format="%.3f", lineterminator="\n")
+    rows.to_csv(root / "debias_nb/diagnosis/prior.csv", columns=PRIOR, index=False, float_format="%.3f",
+                lineterminator="\n")
 
 
 def kind_names(table):
@@ -214,7 +225,8 @@ def write_published(root: Path) -> None: # of the project
     import pandas as pd
     from debias_nb.files import load_yaml
     scores = pd.read_csv(root / "experiments/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
-    has_mean = scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"]) & (scores.groupby("task").subsets.transform("max") == 1)
+    has_mean = scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"]) & (scores.groupby("task")
+        .subsets.transform("max") == 1)
     tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
     by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
     folder = root / "debias_nb/diagnosis"
@@ -242,7 +254,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("notebooks", nargs="*", help="some notebooks; default: all of the library")
     parser.add_argument("--keep", action="store_true", help="store the outputs")
-    parser.add_argument("--papers", action="store_true", help="make the pages of papers, and store the outputs of their notebooks")
+    parser.add_argument("--papers", action="store_true",
+                        help="make the pages of papers, and store the outputs of their notebooks")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")

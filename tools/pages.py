@@ -2,9 +2,9 @@
 
 python tools/pages.py [--fresh]     as `debias-nb report` does it for all pages
 
-A page is kept where everything that it can read is what it was when the page was made: all files of the project but other
-tables' notebooks and pages, records in `_runs/`, packages, and where data lie; and where its files are still those that were written.
-What was read and written is noted in `_runs/pages.json`; without it all pages are made.
+A page is kept where everything that it can read is what it was when the page was made: all files of the project but
+other tables' notebooks and pages, records in `_runs/`, packages, and where data lie; and where its files are still
+those that were written. What was read and written is noted in `_runs/pages.json`; without it all pages are made.
 """
 import argparse
 import json
@@ -63,7 +63,8 @@ def page_keys(root: Path, folder: Path, tables: set[str], pages: list[str], *abo
     common = fingerprint([others, versions, sys.version, [os.environ.get(place) for place in PLACES], about])
     keys = {}
     for page in pages:
-        own = {name: value for name, value in notebooks.items() if page not in tables or name == page or name not in tables}
+        own = {name: value for name, value in notebooks.items() if page not in tables or name == page
+               or name not in tables}
         keys[page] = fingerprint([common, own])
     return keys
 
@@ -79,7 +80,8 @@ def page_of(path: Path, folder: Path, pages: dict[str, Path]) -> str: # "" for a
 
 def stale_pages(note: dict, keys: dict[str, str], folder: Path, places: dict[str, Path]) -> list[str]:
     "List the pages whose sources or files are other ones than noted."
-    changed = {page_of(folder / name, folder, places) for name, value in note.get("files", {}).items() if file_hash(folder / name) != value}
+    changed = {page_of(folder / name, folder, places) for name, value in note.get("files", {}).items()
+               if file_hash(folder / name) != value}
     if "" in changed:
         return list(keys)
     return [page for page, key in keys.items() if note.get("keys", {}).get(page) != key or page in changed]
@@ -102,7 +104,8 @@ def make(root: Path, folder: Path, is_fresh: bool, keep=None) -> list[str]: # na
     keys = page_keys(root, folder, tables, pages, kind, is_fresh)
     stale = stale_pages(note, keys, folder, places)
     written = write_pages(stale if len(stale) < len(pages) else None, folder, is_fresh, root, keep) if stale else []
-    files = {name: value for name, value in note.get("files", {}).items() if page_of(folder / name, folder, places) not in {*stale, ""}}
+    files = {name: value for name, value in note.get("files", {}).items() if page_of(folder / name, folder, places)
+             not in {*stale, ""}}
     files |= {Path(path).relative_to(folder).as_posix(): file_hash(Path(path)) for path in written}
     notes[kind] = {"keys": keys, "files": files}
     note_file.parent.mkdir(exist_ok=True)
@@ -112,7 +115,8 @@ def make(root: Path, folder: Path, is_fresh: bool, keep=None) -> list[str]: # na
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fresh", action="store_true", help="read your own synthetic-data runs in place of the committed ones")
+    parser.add_argument("--fresh", action="store_true",
+                        help="read your own synthetic-data runs in place of the committed ones")
     is_fresh = parser.parse_args().fresh
     folder = ROOT / ("_runs/reports" if is_fresh else "reports")
     stale = make(ROOT, folder, is_fresh)

@@ -20,13 +20,15 @@ from notebooks import ROOT
 SIZE = (1200, 840)           # of a screen, pixels
 README = ("questions", (0, 20, 1200, 462)) # its page, and the part of the screen that it shows
 COLORS = 64
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-device-scale-factor=1")
 
 
 def first_screen(twin: dict) -> str:
     "Return what the first screen of a diagnosis says: its decision, and which tests are like training."
-    boxes = dict.fromkeys(f"{row['test']}: {'like training' if row['like'] else 'new data'}" for row in twin["decision"]["results"])
+    boxes = dict.fromkeys(f"{row['test']}: {'like training' if row['like'] else 'new data'}"
+                          for row in twin["decision"]["results"])
     return "\n".join([twin["decision"]["heading"], twin["decision"]["reason"], *boxes])
 
 

@@ -3,9 +3,9 @@
 python tools/sentence_patterns.py                 all pages of reports/, and the page of each published diagnosis
 python tools/sentence_patterns.py PAGE...         the pages named
 
-Sentences that differ in numbers, names in code and names of methods, encoders and corpora alone have one pattern. A line has
-how often the pattern occurs, the page of its first occurrence, and the sentence there: read them aloud. Mend a sentence where
-it is generated; `git grep` finds a phrase of it.
+Sentences that differ in numbers, names in code and names of methods, encoders and corpora alone have one pattern. A
+line has how often the pattern occurs, the page of its first occurrence, and the sentence there: read them aloud. Mend a
+sentence where it is generated; `git grep` finds a phrase of it.
 """
 import argparse
 import html
@@ -63,7 +63,8 @@ def pattern(sentence: str, names: re.Pattern) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", type=Path)
-    pages = parser.parse_args().pages or [*sorted((ROOT / "reports").rglob("*.md")), *sorted((ROOT / "reports").rglob("*.html"))]
+    pages = parser.parse_args().pages or [*sorted((ROOT / "reports").rglob("*.md")),
+                                          *sorted((ROOT / "reports").rglob("*.html"))]
     names = experiment_names()
     found: dict[str, list[tuple[Path, str]]] = {}
     for page in pages:

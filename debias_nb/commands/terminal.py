@@ -24,7 +24,8 @@ def end(message: str, code: int = 1):
 
 def is_for_users(error: Exception) -> bool:
     "Decide whether a user can act on an error's message. A module is loaded only where the error may be of it."
-    if isinstance(error, (RunnerError, ConfigError, EncoderError, OSError, MemoryError)): # OSError: a disk is full, a file may not be read
+    # OSError: a disk is full, a file may not be read
+    if isinstance(error, (RunnerError, ConfigError, EncoderError, OSError, MemoryError)):
         return True
     from ..data.registry import DataError
     if isinstance(error, DataError):

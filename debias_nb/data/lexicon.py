@@ -45,7 +45,8 @@ def invent(rng: Generator, n: int) -> list[str]:
     letters = itertools.product(ONSETS, VOWELS, CLUSTERS, VOWELS, CODAS)
     words = list(map("".join, letters))
     if n > len(words):
-        raise ValueError(f"{n} words are needed, but only {len(words)} can be made: lower the parameters that count words or types")
+        raise ValueError(f"{n} words are needed, but only {len(words)} can be made: lower the parameters that count "
+                         "words or types")
     return rng.choice(words, n, replace=False).tolist()
 
 # %% ../../nbs/data/lexicon.ipynb #162e2f31
@@ -159,6 +160,7 @@ class Lexicon:
         with_prefix = names[self.prefix_of] + ends
         self.brands = np.where(self.prefix_of < 0, names, with_prefix) # (brands,) words
 
-        self.known = sample_mask(rng, types, config.known)         # (types,) bool: the broad corpus mixes synonyms of the noun
+        # (types,) bool: the broad corpus mixes synonyms of the noun
+        self.known = sample_mask(rng, types, config.known)
         aknown = sample_mask(rng, slots * VALUES, config.aknown)
         self.aknown = aknown.reshape(slots, VALUES)           # (slots, values) bool

@@ -126,7 +126,8 @@ _read_once = once_per_state(load_config)
 
 
 def load_registry(
-    path: str | Path | None = None, # a registry; default: the package's, with your own `datasets.yaml` in DEBIAS_NB_DATA
+    # a registry; default: the package's, with your own `datasets.yaml` in DEBIAS_NB_DATA
+    path: str | Path | None = None,
 ) -> Registry:
     "Read and validate a registry. Raises `ConfigError`, also for a data set of your own with a name of the package's."
     if path:
@@ -167,7 +168,9 @@ def verify(
     path: str | Path, # an existing file
     entry: DataFile,  # with the expected hashes
 ) -> Path:
-    "Check the contents of a file and return its path. Raises `ChangedData` naming the path and both hashes; never deletes."
+    """Check the contents of a file and return its path.
+
+    Raises `ChangedData` naming the path and both hashes; never deletes."""
     path = Path(path)
     checks = (("sha256", sha256_of, entry.sha256), ("git blob", git_blob_of, entry.git_blob))
     for name, compute, digest in checks:
@@ -292,8 +295,8 @@ def locate(
             entry = _with_pin(entry, path)
             if require_hash and not entry.is_pinned:
                 raise UnknownData(
-                    f"{dataset}/{file} is not used: {path} is there, but no hash of this file is known, so that it could "
-                    f"be anything. If it is the file of {registry.datasets[dataset].title!r}, write `sha256: "
+                    f"{dataset}/{file} is not used: {path} is there, but no hash of this file is known, so that "
+                    f"it could be anything. If it is the file of {registry.datasets[dataset].title!r}, write `sha256: "
                     f"{sha256_of(path)}` and `bytes: {path.stat().st_size}` into its entry in "
                     "debias_nb/data/datasets.yaml; data of your own need a name of their own, in a file datasets.yaml "
                     "next to them")
@@ -312,7 +315,8 @@ def inventory(
     for dataset, description in registry.datasets.items():
         for entry in description.files:
             row = {
-                "dataset": dataset, "file": entry.file, "status": "missing", "bytes": entry.bytes, "sha256": entry.sha256,
+                "dataset": dataset, "file": entry.file, "status": "missing", "bytes": entry.bytes,
+                "sha256": entry.sha256,
                 "licence": entry.licence or description.licence, "path": None,
                 "how": _download_hint(registry, dataset, entry),
             }
@@ -332,7 +336,9 @@ NUL = "\0"
 
 
 def text_lines(path, errors: str = "strict"):
-    "Yield the lines of a file in UTF-8, *.gz or not, with their ends; `errors` as of `bytes.decode`. Raises `DataError` naming file and line, and for an empty file."
+    """Yield the lines of a file in UTF-8, *.gz or not, with their ends; `errors` as of `bytes.decode`.
+
+    Raises `DataError` naming file and line, and for an empty file."""
     number = 0
     check_regular(path, DataError)
     is_zipped = Path(path).suffix == ".gz"
@@ -359,7 +365,9 @@ def without_end(line: str) -> str:
 
 
 def parsed_rows(path, rows, parse):
-    "Yield `parse(line, row)` of each (line, row). Raises `DataError` naming the lines for which `parse` raised `ValueError`."
+    """Yield `parse(line, row)` of each (line, row).
+
+    Raises `DataError` naming the lines for which `parse` raised `ValueError`."""
     count = 0
     bad = []
     for line, row in rows:
@@ -385,13 +393,17 @@ def first_mistake(error: ValueError) -> str:
 
 # %% ../../nbs/data/registry.ipynb #356c71ba
 def parsed_lines(path, parse, errors: str = "strict"):
-    "Yield `parse(number, line)` of each line. Raises `DataError` naming the lines for which `parse` raised `ValueError`."
+    """Yield `parse(number, line)` of each line.
+
+    Raises `DataError` naming the lines for which `parse` raised `ValueError`."""
     lines = enumerate(text_lines(path, errors), 1)
     return parsed_rows(path, lines, parse)
 
 
 def json_rows(path, model, key=None):
-    "Yield a pydantic model of each line of JSON. Raises `DataError` naming invalid lines, and those that share a `key`."
+    """Yield a pydantic model of each line of JSON.
+
+    Raises `DataError` naming invalid lines, and those that share a `key`."""
     line_of = {}
 
     def parse(number, line):

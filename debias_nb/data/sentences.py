@@ -42,7 +42,8 @@ def read_news(path: str | Path, name: str | None = None) -> QuestionPairs: # nam
     "Read a file of the paraphrase corpus."
     frame = read_cells(path)
     labels = frame.Quality.to_numpy(int)
-    return QuestionPairs(name or Path(path).name, [*frame["#1 String"]], [*frame["#2 String"]], labels, {"pairs": len(labels)})
+    return QuestionPairs(name or Path(path).name, [*frame["#1 String"]], [*frame["#2 String"]], labels,
+                         {"pairs": len(labels)})
 
 # %% ../../nbs/data/sentences.ipynb #7a3c0e0e
 class _Kind(NamedTuple):
@@ -87,7 +88,8 @@ def load_sentences(
     pairs = pd.concat([_file(name, download) for name in SEMEVAL[kind].tests])
     sure = pairs[is_sure(pairs)]
     missing = int(pairs.grade.isna().sum())
-    counts = {"lines": len(pairs), "not graded": missing, "between": len(pairs) - missing - len(sure), "pairs": len(sure)}
+    counts = {"lines": len(pairs), "not graded": missing, "between": len(pairs) - missing - len(sure),
+              "pairs": len(sure)}
     return QuestionPairs(f"{kind} test", [*sure.left], [*sure.right], (sure.grade >= MATCH).to_numpy(int), counts)
 
 

@@ -71,14 +71,16 @@ def check_file(path: str | os.PathLike) -> None:
     if os.path.isdir(path):
         return
     if ending(path) not in FORMATS:
-        raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}, with or without .gz, or be that of a folder")
+        raise DataError(f"{path}: the name must end in one of {', '.join(FORMATS)}, with or without .gz, or be that of "
+                        "a folder")
     if not os.path.exists(path): # False for names that cannot be, too
         names = os.listdir(path.parent) if os.path.isdir(path.parent) else []
         raise DataError(f"{visible(str(path))}: no such file{closest(path.name, names)}")
     check_regular(path, DataError)
 
 
-def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]: # form: of an argument
+# form: of an argument
+def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]:
     "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
     values = {}
     for text in arguments:
@@ -173,7 +175,8 @@ def _delimited_text(path: Path) -> tuple[str, str]:
     return text, max(signs, key=lambda sign: _agreement(path, text, sign))
 
 
-def first_cells(path: Path) -> dict[str, list[str]]: # empty where no second row is there, rows differ in length, or columns share a name
+# empty where no second row is there, rows differ in length, or columns share a name
+def first_cells(path: Path) -> dict[str, list[str]]:
     "Return the first cells of each column of a file with cells between signs; whether they can be read is not checked."
     text, delimiter = _delimited_text(path)
     rows = []
@@ -196,7 +199,8 @@ def _read_delimited(path: Path, _split: str | None) -> pd.DataFrame:
         return pd.DataFrame()
     header, rows = list(map(str.strip, rows.iloc[0])), rows.iloc[1:]
     expectation = f"cells between {sign}, the header has {len(header)}"
-    advice = ". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL" if delimiter == TAB else ""
+    advice = (". Between tabs a cell holds no tab and no line break: write such texts as CSV or JSONL"
+              if delimiter == TAB else "")
     refuse(path, rows, rows.map(len) != len(header), lambda row: counted(len(row), expectation), advice)
     frame = pd.DataFrame(rows.tolist(), rows.index, header, dtype=object)
     if delimiter != _usual_delimiter(path):
@@ -248,8 +252,10 @@ def _read_arrow(path: Path, _split: str | None) -> pd.DataFrame:
         else:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
-        names = class_names(json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {}))
-        columns = [named_classes(pd.Series(column.to_pylist(), dtype=object), names.get(name)) for name, column in zip(table.column_names, table.columns)]
+        names = class_names(json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info",
+            {}).get("features", {}))
+        columns = [named_classes(pd.Series(column.to_pylist(), dtype=object), names.get(name))
+                   for name, column in zip(table.column_names, table.columns)]
     except MemoryError:
         raise
     except Exception as e: # whatever reading makes of damage
@@ -278,7 +284,8 @@ def named_classes(cells: pd.Series, names: list[str] | None) -> pd.Series:
     is_plain = len(low) == 2 and ((low[0], low[1]) in NEGATIONS or low[0] != low[1] and low[0].endswith(low[1]))
     if is_plain:
         return cells
-    return cells.map(lambda cell: names[cell] if isinstance(cell, int) and not isinstance(cell, bool) and 0 <= cell < len(names) else cell)
+    return cells.map(lambda cell: names[cell] if isinstance(cell, int) and not isinstance(cell, bool)
+                     and 0 <= cell < len(names) else cell)
 
 
 def _read_json(path: Path, split: str | None) -> pd.DataFrame | dict:
@@ -287,10 +294,12 @@ def _read_json(path: Path, split: str | None) -> pd.DataFrame | dict:
     kinds = rows.map(type)
     if {*kinds} == {list}: # cells without names
         return pd.DataFrame({"texts": rows}, dtype=object)
-    refuse(path, rows, [kind is not dict for kind in kinds], lambda row: f"an object is expected, found {type(row).__name__}")
+    refuse(path, rows, [kind is not dict for kind in kinds],
+           lambda row: f"an object is expected, found {type(row).__name__}")
     if ending(path) == ".json" and len(rows) == 1:
         return _read_object(path, rows.iloc[0], split)
-    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all(): # such as {"set": {"query": ..., ...}}
+    # such as {"set": {"query": ..., ...}}
+    if rows.map(lambda row: len(row) == 1 and isinstance(*row.values(), dict)).all():
         rows = rows.map(lambda row: next(iter(row.values())))
     return pd.DataFrame(rows.tolist(), rows.index, dtype=object)
 
@@ -299,9 +308,10 @@ TURNS = { # keys of an object of JSON -> what it is, and a line of Python that m
     ("columns", "data"): "what pandas writes with orient='split'. This makes a table of it: import pandas; "
     "pandas.read_json({!r}, orient='split').to_csv('pairs.csv', index=False)",
     ("distinct", "match"):
-    "examples of dedupe, two records each. This makes pairs of them: import json, pandas; examples = json.load(open({!r})); "
-    "pandas.DataFrame([[' '.join(str(cell) for cell in record.values() if cell) for record in pair['__value__']] + [int(name == 'match')] "
-    "for name, pairs in examples.items() for pair in pairs], columns=['left', 'right', 'label']).to_csv('pairs.csv', index=False)",
+    "examples of dedupe, two records each. This makes pairs of them: import json, pandas; examples = "
+    "json.load(open({!r})); pandas.DataFrame([[' '.join(str(cell) for cell in record.values() if cell) for record in "
+    "pair['__value__']] + [int(name == 'match')] for name, pairs in examples.items() for pair in pairs], "
+    "columns=['left', 'right', 'label']).to_csv('pairs.csv', index=False)",
 }
 
 
@@ -334,8 +344,10 @@ class Format:
 
 
 FORMATS = {
-    ".csv": Format("CSV", _read_delimited), ".tsv": Format("TSV", _read_delimited), ".jsonl": Format("JSONL", _read_json),
-    ".ndjson": Format("JSONL", _read_json), ".json": Format("JSON", _read_json), ".parquet": Format("Parquet", _read_arrow),
+    ".csv": Format("CSV", _read_delimited), ".tsv": Format("TSV", _read_delimited),
+    ".jsonl": Format("JSONL", _read_json),
+    ".ndjson": Format("JSONL", _read_json), ".json": Format("JSON", _read_json),
+    ".parquet": Format("Parquet", _read_arrow),
     ".arrow": Format("Arrow", _read_arrow), LINES: Format("TSV", _read_delimited),
 }
 
@@ -360,7 +372,8 @@ def _column(name: str, key, cells) -> list | pd.Series:
     "Return the cells of a column. Raises `DataError` for what is none, as one of several splits."
     is_table = len(getattr(cells, "shape", ())) > 1
     if is_table or isinstance(cells, (str, dict)) or not isinstance(cells, Iterable):
-        raise DataError(f"{name}: a list of cells is expected, and {key!r} is a {type(cells).__name__}; a table is passed alone, as in ds[{key!r}]")
+        raise DataError(f"{name}: a list of cells is expected, and {key!r} is a {type(cells).__name__}; a table is "
+                        f"passed alone, as in ds[{key!r}]")
     return cells if isinstance(cells, pd.Series) else list(cells)
 
 
@@ -458,7 +471,8 @@ def finite(name: str, cells: pd.Series, rule: str) -> pd.Series:
 
 def check(name: str, cells: pd.Series, right, rule: str, advice: str = "") -> None: # right: (n,) booleans
     "Check the cells of a column. Raises `DataError` naming file, lines and column of those that are not right."
-    refuse(name, cells, ~np.asarray(right, bool), lambda cell: f"column {cells.name!r}: {rule}, found {quoted(cell)}", advice)
+    refuse(name, cells, ~np.asarray(right, bool), lambda cell: f"column {cells.name!r}: {rule}, found {quoted(cell)}",
+           advice)
 
 
 def with_title(title, text) -> str:
@@ -470,8 +484,8 @@ def texts_in(name: str, cells: pd.Series) -> pd.Series: # index: the row, from 0
     texts = cells.set_axis(range(len(cells))).explode().dropna()
     texts = texts.map(lambda cell: with_title(cell.get("title"), cell.get("text")) if isinstance(cell, dict) else cell)
     if len(texts) and texts.map(lambda cell: isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)).all():
-        raise DataError(f"{name}: column {cells.name!r} holds ids of documents, such as {texts.iloc[0]}, not texts: put the texts in their place, or "
-                        "give a folder with queries, corpus and qrels")
+        raise DataError(f"{name}: column {cells.name!r} holds ids of documents, such as {texts.iloc[0]}, not texts: "
+                        "put the texts in their place, or give a folder with queries, corpus and qrels")
     check(name, texts.set_axis(cells.index[texts.index]), texts.map(is_text), "a text is expected")
     return texts
 

@@ -8,7 +8,8 @@ from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
 from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
-from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table, read_text
+from .tables import (FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table,
+                     read_text)
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`
@@ -43,7 +44,8 @@ def _column_of_texts(path: Path, column: str) -> list[str]:
     "Read a column of a table. Raises `DataError`."
     table = read_table(path)
     if isinstance(table, dict): # of a file with a corpus
-        raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in a column")
+        raise DataError(f"{path}: it holds queries, corpus and judgments; texts are expected, one a line or in "
+                        "a column")
     if table.empty:
         raise DataError(f"texts of {path}: no texts")
     if column not in table:
@@ -66,7 +68,8 @@ def _general_texts() -> list[str]:
 
 
 def read_texts(
-    texts: Iterable[str] | str | Path, # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
+    # a list, a column of `datasets`, a file as `read_texts_file` takes it, or `general`
+    texts: Iterable[str] | str | Path,
 ) -> list[str]: # two or more, without the empty lines of a file
     """Read unlabeled texts, on which an encoder is regularized toward its base instead of on those of a batch.
 
@@ -79,7 +82,8 @@ def read_texts(
         prefix = f"texts of {texts}"
         texts = read_texts_file(texts)
     if isinstance(texts, Mapping) or hasattr(texts, "columns"): # whose names would be taken for texts
-        raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as data['text']")
+        raise ValueError(f"texts is a {type(texts).__name__} of several columns: pass one of them, such as "
+                         "data['text']")
     texts = list(texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):

@@ -291,7 +291,8 @@ def make_split(
     targets = np.flatnonzero(sample_mask(rng, c.queries, c.decoys))
     remaining = c.items - c.queries - len(targets)
     if remaining < 0:
-        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each and {len(targets)} decoys")
+        raise ValueError(f"items: {c.items} are too few for {c.queries} queries with an item each and "
+                         f"{len(targets)} decoys")
     filler_types = rng.choice(types, remaining)
     query_types = rng.choice(types, c.queries)
     queries, positives = write_pairs(lexicon, rng, query_types, **parameters)
@@ -319,7 +320,8 @@ class Catalog(Lexicon):
 
     Every part follows from the configuration alone. `train_pairs()` and `labeled_pairs()` are for training,
     `split(name)` gives queries and items, `test_pairs(name)` labeled pairs, `unlabeled(name)` further titles; `broad()`
-    is what a base encoder is trained on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands) and `unseen` (unseen types).
+    is what a base encoder is trained on. The splits are `iid`, `uncoupled` (random brands), `redealt` (permuted brands)
+    and `unseen` (unseen types).
 
     Parameters
     ----------
@@ -407,7 +409,9 @@ def wordpiece_vocabulary(
     texts: Iterable[str], # lower-case words with blanks between
     size: int,            # pieces at most
 ) -> list[str]: # the piece of each token id
-    "Build a WordPiece vocabulary, the same for the same texts. Raises `ValueError` for a size below the number of characters."
+    """Build a WordPiece vocabulary, the same for the same texts.
+
+    Raises `ValueError` for a size below the number of characters."""
     counts = Counter(word for text in texts for word in text.split())
     characters = sorted(set("".join(counts)))
     base = [*SPECIAL, *characters, *(f"##{c}" for c in characters)]

@@ -35,7 +35,8 @@ def sample_distinct(texts: list[str], seed: int = 0) -> list[str]:
 
 def neighbors(scorer: Scorer, texts: list[str]) -> np.ndarray: # (n, NEIGHBORS)
     "Find the nearest others of each text. Raise `EncoderError` for a model that tells no texts apart."
-    levels = search_corpus({"it": scorer}, unjudged_file(texts, texts, np.arange(len(texts))), first={"it": NEIGHBORS})["it"]
+    levels = search_corpus({"it": scorer}, unjudged_file(texts, texts, np.arange(len(texts))),
+                           first={"it": NEIGHBORS})["it"]
     if np.median(levels.tied) > len(texts) / 2: # as near as the first text
         raise EncoderError(f"{scorer.name}: all texts have the same vector")
     return levels.first
@@ -67,7 +68,9 @@ RATES = (.05, .5) # of matches among pairs, for which ranks bound a loss
 
 
 def read_unlabeled(source) -> tuple[HeldTexts, PairFile | None]: # the pairs, where texts came as pairs
-    "Read a file of texts, a table with a column `text` or with several rows of two texts, or a list. Raise `DataError`."
+    """Read a file of texts, a table with a column `text` or with several rows of two texts, or a list.
+
+    Raise `DataError`."""
     is_file = isinstance(source, (str, Path))
     name, table = str(source) if is_file else "texts", source
     if is_file:
@@ -135,7 +138,8 @@ def _check_order(pairs: PairFile, scores: dict[str, np.ndarray]) -> None:
         if np.ptp(values) == 0:
             raise DataError(f"{pairs.name}: all scores are the same in the {model} model")
     if np.array_equal(*scores.values()):
-        raise DataError(f"{pairs.name}: base and tuned have the same scores: one of the names is wrong, or fine-tuning changed nothing")
+        raise DataError(f"{pairs.name}: base and tuned have the same scores: one of the names is wrong, or fine-tuning "
+                        "changed nothing")
 
 
 def _crowding(scorers: dict[str, Scorer], sample: list[str]) -> str: # sample: different texts
@@ -143,22 +147,25 @@ def _crowding(scorers: dict[str, Scorer], sample: list[str]) -> str: # sample: d
     half = len(sample) // 2
     scores = pair_scores(scorers, sample[:half], sample[half:2 * half])
     base, tuned = (scores[model].mean() for model in MODELS)
-    text = f"Two random texts have a {scorers['tuned'].similarity} of {tuned:.2f} on average, before fine-tuning {base:.2f}"
+    text = (f"Two random texts have a {scorers['tuned'].similarity} of {tuned:.2f} on average, before fine-tuning "
+            f"{base:.2f}")
     if scorers["tuned"].similarity == "cosine" and tuned > CROWDED > base:
         text += ": the tuned model hardly tells texts apart, which labels would show"
     return f"{text}."
 
 
 def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | None = None, seed: int = 0) -> AllClear:
-    "Say how much can have changed on unlabeled data. Raise `ConfigError` for no models and no scores, `DataError` for few texts."
+    """Say how much can have changed on unlabeled data.
+
+    Raise `ConfigError` for no models and no scores, `DataError` for few texts."""
     churn, bound, sentences = np.nan, np.nan, []
     if pairs is not None and (scorers or pairs.scores):
         scores = pairs.frame if pairs.scores else pair_scores(scorers, pairs.left, pairs.right)
         _check_order(pairs, {model: np.asarray(scores[model]) for model in MODELS})
         bound = largest_loss(scores["base"], scores["tuned"], *RATES)
         sentences.append(
-            f"The ranks of {len(pairs):,} pairs exclude a loss of more than {100 * bound:.1f} points of AUC, the whole curve, "
-            f"if {RATES[0]:.0%} to {RATES[1]:.0%} of them are matches.")
+            f"The ranks of {len(pairs):,} pairs exclude a loss of more than {100 * bound:.1f} points of AUC, the "
+            f"whole curve, if {RATES[0]:.0%} to {RATES[1]:.0%} of them are matches.")
     elif not scorers:
         raise ConfigError("texts: two models are expected, or pairs with two columns of scores, base and tuned")
     is_clear = bound < LOSS
@@ -166,7 +173,8 @@ def all_clear(scorers: dict[str, Scorer], texts: HeldTexts, pairs: PairFile | No
         sample = sample_distinct(texts.texts, seed)
         churn = neighbor_churn(*(neighbors(scorer, sample) for scorer in scorers.values()))
         is_clear, sentence = what_trials_say(scorers["tuned"].kind, len(sample), churn)
-        sentences.insert(0, f"{churn:.0%} of the {NEIGHBORS} nearest neighbors among {len(sample):,} texts changed. {sentence}")
+        sentences.insert(0, f"{churn:.0%} of the {NEIGHBORS} nearest neighbors among {len(sample):,} texts changed. "
+                            f"{sentence}")
     sentences[0] = f"{'All clear' if is_clear else 'Label'}: {sentences[0]}"
     if not is_clear:
         sentences.append("This is no alarm: without labels nobody can tell. `debias-nb label` chooses what to label.")
@@ -184,7 +192,8 @@ def diagnose_texts(
     Parameters
     ----------
     texts : str, Path, list or table
-        Unlabeled texts: one per line of a file, a column text (or FILE:COLUMN), a list, or pairs of texts in two columns.
+        Unlabeled texts: one per line of a file, a column text (or FILE:COLUMN), a list, or pairs of texts in two
+        columns.
     base, tuned : str, Path or SentenceTransformer, optional
         As in `diagnose`. They may be left out where pairs have scores of both, in columns `base` and `tuned`.
     prompts : tuple of two str, optional
@@ -195,8 +204,8 @@ def diagnose_texts(
     Returns
     -------
     AllClear
-        Printed, it is the answer. All clear where so few nearest neighbors changed, or so few ranks of pairs, that a loss of two
-        points is as good as excluded; else label. It is never an alarm.
+        Printed, it is the answer. All clear where so few nearest neighbors changed, or so few ranks of pairs, that a
+        loss of two points is as good as excluded; else label. It is never an alarm.
 
     Raises
     ------

@@ -36,7 +36,8 @@ def points(value: float) -> str:
 
 # %% ../../nbs/diagnosis/changes.ipynb #b0c492c8
 VERDICT = [ # columns of `verdicts`
-    "test", "part", "metric", "decides", "form", "tests", "counted", "cases", "share", "matches", "units", "drawn", "planned",
+    "test", "part", "metric", "decides", "form", "tests", "counted", "cases", "share", "matches", "units", "drawn",
+    "planned",
     "base", "tuned", "change", "low", "high", "p", "found", "verdict",
 ]
 
@@ -86,7 +87,8 @@ def verdicts(
             rows += [_row(test, len(tests), part, mask, metric) for metric in metrics]
     table = pd.DataFrame(rows, columns=[*VERDICT, "paired"]).astype({"verdict": object, "decides": bool})
     comparisons = table[table.paired.notna()]
-    for _, family in comparisons.groupby(["part", comparisons.metric.mask(comparisons.decides, "")]): # what decides is corrected together
+    # what decides is corrected together
+    for _, family in comparisons.groupby(["part", comparisons.metric.mask(comparisons.decides, "")]):
         judgments = judge([*family.paired], margin)
         table.loc[family.index, ["p", "found", "verdict"]] = judgments[["p", "found", "word"]].to_numpy()
     return table.drop(columns="paired")
@@ -146,10 +148,12 @@ def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
     if not new:
         return [sentence(overall)]
     first = new[0]
-    text = f"{first['test']}: {first['cases']:,} of {overall[0]['cases']:,} {first['counted']} share no text with training"
+    text = (f"{first['test']}: {first['cases']:,} of {overall[0]['cases']:,} {first['counted']} share no text with "
+            "training")
     if pd.isna(first["change"]):
         return [sentence(overall), f"{text}, too few to say what fine-tuning does to new texts."]
-    return [sentence(overall), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
+    return [sentence(overall), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: "
+                               f"{_change_sentence(first)}."]
 
 # %% ../../nbs/diagnosis/changes.ipynb #89ac99c4
 def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and metric; fractions

@@ -1,4 +1,6 @@
-"Commands for your own pairs: one for each question. A wrong option, file or header is told before PyTorch is imported, which takes seconds."
+"""Commands for your own pairs: one for each question.
+
+A wrong option, file or header is told before PyTorch is imported, which takes seconds."""
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
@@ -11,8 +13,10 @@ from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_shown
-from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite, Prompts, Sample, Seed, Tests
-from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name, folder, named_tests, names_of, number, texts_of, two_prompts
+from .options import (Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite,
+                      Prompts, Sample, Seed, Tests)
+from .options import (Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name,
+                      folder, named_tests, names_of, number, texts_of, two_prompts)
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
 
@@ -28,7 +32,8 @@ class FormerDiagnose(TyperCommand):
         name, options = as_now([*args])
         if name == info_name or parent is None:
             return super().make_context(info_name, args, parent, **extra)
-        echo(f"debias-nb: this is `debias-nb {name}` now; `debias-nb diagnose` answers it in this version for the last time", err=True)
+        echo(f"debias-nb: this is `debias-nb {name}` now; `debias-nb diagnose` answers it in this version for the last "
+             "time", err=True)
         return parent.command.get_command(parent, name).make_context(name, options, parent, **extra)
 
 
@@ -63,7 +68,8 @@ def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--
 
 
 def _read_files(
-    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False, validation: list[str] | None = None,
+    train: str | None, tests: list[str], columns: list[str] | None, *, has_scores: bool = False,
+    validation: list[str] | None = None,
     group: str | None = None, where: str | None = None, **match_rules,
 ) -> "dict[str, PairFile]": # `train` first if there is one
     "Read the files of a command; headers are checked before pandas is loaded. Raise `ConfigError` and `DataError`."
@@ -126,12 +132,17 @@ def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) 
 @app.command(rich_help_panel=OWN, cls=FormerDiagnose)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
-    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
-    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, prompts: Prompts = None, sample: Sample = None,
-    texts: Annotated[str | None, Option(help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
+    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
+    match_from: MatchFrom = None, other_to: OtherTo = None,
+    metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None,
+    prompts: Prompts = None, sample: Sample = None,
+    texts: Annotated[str | None,
+                     Option(help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
     devices: Annotated[str | None, Option(
-        metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or cpu,cpu.")] = None,
-    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+        metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or "
+                                      "cpu,cpu.")] = None,
+    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
+    overwrite: Overwrite = False,
 ):
     "Report whether, where and why fine-tuning made a model worse."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
@@ -139,13 +150,15 @@ def diagnose(
     both_prompts = two_prompts(prompts)
     new_texts = texts and texts_of(texts)
     _check_free(out, DIAGNOSIS, overwrite)
-    files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
+    files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from,
+                        other_to=other_to)
     from . import diagnose as diagnosing
     from .models import load_model
     places = names_of(devices)
     models = [name if places is None else load_model(name, places) for name in (base, tuned)]
     diagnosis = diagnosing.diagnose(
-        *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold, prompts=both_prompts, sample=sample,
+        *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
+        prompts=both_prompts, sample=sample,
         texts=new_texts, seed=seed)
     _end(diagnosis, out, fail_on, verdict_words)
 
@@ -154,13 +167,18 @@ def diagnose(
 def diagnose_scores(
     test: Tests,
     scores: Annotated[list[str] | None, Option(
-        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE for one test. A run is lines of TREC, a table, or predictions of "
-        "mteb 2 or sentence-transformers. Scores of pairs are columns: --columns left,right,label,base,tuned. Repeatable.")] = None,
+        metavar="MODEL=FILE", help="Runs of a search: base=FILE and tuned=FILE, or base:TEST=FILE for one test. A run "
+                                   "is lines of TREC, a table, or predictions of mteb 2 or sentence-transformers. "
+                                   "Scores of pairs are columns: --columns left,right,label,base,tuned. "
+                                   "Repeatable.")] = None,
     train: Train = None,
-    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
+    columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
+    match_from: MatchFrom = None, other_to: OtherTo = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, sample: Sample = None,
-    texts: Annotated[str | None, Option(help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
-    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+    texts: Annotated[str | None,
+                     Option(help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
+    seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
+    overwrite: Overwrite = False,
 ):
     "Report whether and where scores of cross-encoders, APIs or searches got worse. Needs no models."
     check_numbers(seed=seed, sample=sample, margin=margin, threshold=threshold)
@@ -168,13 +186,15 @@ def diagnose_scores(
     new_texts = texts and texts_of(texts)
     _check_free(out, DIAGNOSIS, overwrite)
     files = _read_files(
-        train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from, other_to=other_to)
+        train, test, columns, has_scores=True, group=group, where=where, match=match, match_from=match_from,
+        other_to=other_to)
     from .files.run_files import named_runs
     runs = named_runs(scores or []) or None
     from . import external_scores
     training = files.pop("train", None)
     diagnosis = external_scores.diagnose_scores(
-        files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample, texts=new_texts, seed=seed)
+        files, runs, training, metric=metric, margin=margin, like=like, threshold=threshold, sample=sample,
+        texts=new_texts, seed=seed)
     _end(diagnosis, out, fail_on, verdict_words)
 
 
@@ -183,8 +203,10 @@ def diagnose_results(
     base: Annotated[str, Option(help="Folder of the base's results, as `mteb run --output-folder` writes it.")],
     tuned: Annotated[str, Option(help="Folder of the tuned model's results.")],
     trained: Annotated[str | None, Option(
-        metavar="NAME,NAME", help="Tasks or data that the tuned model was trained on. By default those that its model_meta.json declares.")] = None,
-    margin: Margin = 1., out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False, overwrite: Overwrite = False,
+        metavar="NAME,NAME", help="Tasks or data that the tuned model was trained on. By default those that its "
+                                  "model_meta.json declares.")] = None,
+    margin: Margin = 1., out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
+    overwrite: Overwrite = False,
 ):
     "Report what fine-tuning did to public tasks, kind by kind, from results of mteb."
     check_numbers(margin=margin)
@@ -196,12 +218,14 @@ def diagnose_results(
 @app.command(rich_help_panel=OWN)
 def diagnose_texts(
     texts: Annotated[str, Option(
-        help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, perhaps with scores in columns base "
-        "and tuned.")],
-    base: Annotated[str | None, Option(help="Model before fine-tuning, as diagnose takes it. Not needed where there are scores.")] = None,
+        help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, "
+             "perhaps with scores in columns base and tuned.")],
+    base: Annotated[str | None, Option(help="Model before fine-tuning, as diagnose takes it. Not needed where there "
+                                            "are scores.")] = None,
     tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
     prompts: Prompts = None, seed: Seed = 0, out: Out = None,
-    fail_on: Annotated[Literal["worse", "unsure"] | None, Option(help="unsure: exit with status 1 unless all is clear.")] = None,
+    fail_on: Annotated[Literal["worse", "unsure"] | None,
+                       Option(help="unsure: exit with status 1 unless all is clear.")] = None,
     overwrite: Overwrite = False,
 ):
     "Say whether all is clear on unlabeled texts, or what is new should be labeled."
@@ -218,13 +242,17 @@ def diagnose_texts(
 @app.command(rich_help_panel=OWN)
 def label(
     base: Base, tuned: Tuned,
-    pool: Annotated[str | None, Option(help="Table with a pair of texts in each row, such as your own candidates. Labels are not read.")] = None,
+    pool: Annotated[str | None, Option(help="Table with a pair of texts in each row, such as your own candidates. "
+                                            "Labels are not read.")] = None,
     texts: Annotated[str | None, Option(
-        help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors under either model are candidates.")] = None,
+        help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors "
+             "under either model are candidates.")] = None,
     folder: Annotated[str | None, Option(
-        help="Queries and corpus in place of a pool, as BEIR writes them. The first ten texts of either model are candidates.")] = None,
+        help="Queries and corpus in place of a pool, as BEIR writes them. The first ten texts of either model are "
+             "candidates.")] = None,
     columns: Annotated[str | None, Option(
-        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2. By default they are recognized by their names.")] = None,
+        metavar="COLUMN,COLUMN", help="Names of the pool's two columns of texts, such as name1,name2. By default they "
+                                      "are recognized by their names.")] = None,
     n: Annotated[int, number("n", "Largest number to label. Queries are drawn whole.")] = 200,
     out: Annotated[str, Option(help="Table to label, a new CSV file.")] = "to_label.csv",
     prompts: Prompts = None,
@@ -260,36 +288,51 @@ def demo(
 
 @app.command(rich_help_panel=OWN)
 def compare(
-    base: Base, train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")], test: Tests,
+    base: Base, train: Annotated[str,
+                                 Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
+                                 test: Tests,
     methods: Annotated[str | None, Option(
-        help="Methods with commas between them, such as base,plain,outreg:1. `debias-nb methods` lists them. mymodule.Name is a loss or regularizer of "
-        "your own. By default base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
+        help="Methods with commas between them, such as base,plain,outreg:1. `debias-nb methods` lists them. "
+             "mymodule.Name is a loss or regularizer of your own. By default "
+             "base,plain,wise-ft,outreg,outreg-texts,itvreg.")] = None,
     validation: Validation = None,
     texts: Annotated[str | None, Option(
-        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per line, or is named with a column, as in "
-        "new.csv:question; general stands for general texts. Methods such as outreg-texts keep the encoder near its base on them.")] = None,
-    columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None, other_to: OtherTo = None,
-    seeds: Annotated[int, number("seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
+        help="Unlabeled texts of the kind that the encoder will meet, none of them from the tests. A file has one per "
+             "line, or is named with a column, as in new.csv:question; general stands for general texts. Methods such "
+             "as outreg-texts keep the encoder near its base on them.")] = None,
+    columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None,
+    other_to: OtherTo = None,
+    seeds: Annotated[int, number("seeds", "Number of training runs of each method. With 2 or 3 only large differences "
+                                          "are found.")] = 3,
     seed: Annotated[int, number("seed", "First seed. The last seed must be below 2**32.")] = 0,
-    learning_rate: Annotated[float | None, number("learning_rate", "Learning rate. By default one that suits the kind of encoder.")] = None,
+    learning_rate: Annotated[float | None,
+                             number("learning_rate", "Learning rate. By default one that suits the kind of "
+                                                     "encoder.")] = None,
     epochs: Annotated[float | None, number("epochs", "Passes over the training data. Fractions are allowed.")] = None,
     batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
     loss: Annotated[str | None, Option(
-        help="Loss of sentence-transformers. By default CosineSimilarityLoss; without labels MultipleNegativesRankingLoss, which trains on matches only.")] = None,
+        help="Loss of sentence-transformers. By default CosineSimilarityLoss; without labels "
+             "MultipleNegativesRankingLoss, which trains on matches only.")] = None,
     redraw: Annotated[float | None, number(
-        "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other pairs would change.")] = None,
+        "redraw", "Fraction of the pairs that a seed trains on; each seed draws its own. Intervals then say what other "
+                  "pairs would change.")] = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", prompts: Prompts = None, sample: Sample = None,
     kind: Annotated[str | None, Option(
-        help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or offers:sentences.")] = None,
-    workers: Annotated[int | None, number("workers", "Number of trainings at a time. By default one on each core, or one on each GPU.")] = None,
+        help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or "
+             "offers:sentences.")] = None,
+    workers: Annotated[int | None,
+                       number("workers", "Number of trainings at a time. By default one on each core, or one on each "
+                                         "GPU.")] = None,
     out: Annotated[Path, Option(
-        parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same command goes on where it was stopped.",
+        parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same "
+                            "command goes on where it was stopped.",
     )] = Path("comparison"),
     verdict_words: VerdictWords = False, overwrite: Overwrite = False,
 ):
     "Train each method on your pairs and report which differences are significant."
     check_numbers(
-        seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate, epochs=epochs, batch_size=batch_size,
+        seeds=seeds, seed=seed, sample=sample, margin=margin, workers=workers, learning_rate=learning_rate,
+        epochs=epochs, batch_size=batch_size,
         redraw=redraw)
     check_whole("seed", seed, 0, LARGEST_SEED + 1 - seeds)
     check_metric_name(metric)
@@ -307,7 +350,8 @@ def compare(
     settings = comparing.TrainingSettings(learning_rate, epochs, batch_size, loss, redraw)
     with interruptible(f"finished trials are kept in {out}"):
         comparison = comparing.compare(
-            base, training, tests, methods, validation=held, texts=new_texts, training=settings, seeds=seeds, seed=seed, metric=metric, margin=margin,
+            base, training, tests, methods, validation=held, texts=new_texts, training=settings, seeds=seeds, seed=seed,
+            metric=metric, margin=margin,
             like=like, prompts=both_prompts, sample=sample, kind=kind, folder=out, workers=workers)
     _answer(comparison, out)
     echo(comparison.verdict(verdict_words))

@@ -56,7 +56,8 @@ def _read_all(train, tests: dict, validation: dict, progress: bool) -> dict[str,
         if shared:
             place = "the training file" if second == "train" else f"the test {second}"
             raise DataError(
-                f"{name}: {shared:,} of {len(files[name]):,} pairs also occur in {place}, and strengths would be chosen on them. Leave them out")
+                f"{name}: {shared:,} of {len(files[name]):,} pairs also occur in {place}, and strengths would be "
+                "chosen on them. Leave them out")
     return files
 
 
@@ -88,14 +89,17 @@ def _check_trainable(methods: list[Method], base: Scorer, settings: TrainConfig)
 def _sampling_note(redraw: float | None) -> str:
     "Say what intervals cover of the training pairs."
     if redraw is None:
-        return "All seeds train on the same pairs: what other training pairs would change is in no interval (--redraw 0.8 takes a random sample for each seed)."
-    return f"Each seed trains on a random sample of its own, {redraw:.0%} of the training pairs, in whole groups that share texts."
+        return ("All seeds train on the same pairs: what other training pairs would change is in no interval (--redraw "
+                "0.8 takes a random sample for each seed).")
+    return (f"Each seed trains on a random sample of its own, {redraw:.0%} of the training pairs, in whole groups that "
+            "share texts.")
 
 # %% ../../nbs/diagnosis/compare.ipynb #e97af2dd
 def _facts(methods: list[Method], settings: TrainConfig, task: FilesTask, tests: Iterable[str]) -> dict:
     "Describe how methods were trained, how large tests are, and what to know before a result is believed."
     own_tests = [task.tests[name] for name in tests]
-    warnings = [sentence for test in own_tests for sentence in doubts(test, shared_pairs(test.file, task.files["train"]), ("base",))]
+    warnings = [sentence for test in own_tests
+                for sentence in doubts(test, shared_pairs(test.file, task.files["train"]), ("base",))]
     cases = {test.name: len(test.cases) for test in own_tests}
     return {
         "methods": [method.facts() for method in methods],
@@ -115,12 +119,14 @@ def _default_folder(files: dict[str, PairFile], progress: bool) -> Path:
     "Return the folder of trials where none is given, and say that they are kept there."
     folder = cache_dir("comparisons") / fingerprint([file.rows_sha256 for file in files.values()])[:12]
     if progress:
-        print(f"Finished trials are kept in {folder} until all are done: if this is stopped, the same call goes on from there.", file=sys.stderr)
+        print(f"Finished trials are kept in {folder} until all are done: if this is stopped, the same call goes on "
+              "from there.", file=sys.stderr)
     return folder
 
 # %% ../../nbs/diagnosis/compare.ipynb #b2571623
 def _task(
-    base: Scorer, files: dict[str, PairFile], tests: dict, loss: str, texts: HeldTexts | None, metric: str | None, sample: int | None,
+    base: Scorer, files: dict[str, PairFile], tests: dict, loss: str, texts: HeldTexts | None, metric: str | None,
+    sample: int | None,
 ) -> FilesTask:
     "Return what each method is trained and tested on; a part of a test that is disjoint from training is one if it is large enough."
     all_tests = {name: as_test(name, file, metric=metric) for name, file in files.items() if name != "train"}
@@ -147,12 +153,14 @@ class TrainingSettings:
     batch_size : int in [1, 1048576], optional
         Pairs of a batch.
     loss : str, optional
-        Loss of sentence-transformers; by default CosineSimilarityLoss, and without labels MultipleNegativesRankingLoss, which
-        trains on matches only, with negatives of their own where there are some. Weights that suit one loss may not suit another.
+        Loss of sentence-transformers; by default CosineSimilarityLoss, and without labels MultipleNegativesRankingLoss,
+        which trains on matches only, with negatives of their own where there are some. Weights that suit one loss may
+        not suit another.
     redraw : float in (0, 1), optional
-        Each seed trains on a random sample of its own, this fraction of the pairs, such as 0.8, in whole groups that share texts, so
-        that intervals say what other pairs of the same source would change; by default all seeds train on all pairs. It matters
-        where the pairs are a sample of those that might have been labeled; `reports/itvreg/draws.md` shows how much.
+        Each seed trains on a random sample of its own, this fraction of the pairs, such as 0.8, in whole groups that
+        share texts, so that intervals say what other pairs of the same source would change; by default all seeds train
+        on all pairs. It matters where the pairs are a sample of those that might have been labeled;
+        `reports/itvreg/draws.md` shows how much.
 
     Raises
     ------
@@ -172,7 +180,8 @@ class TrainingSettings:
     redraw: float | None = None
 
     def __post_init__(self):
-        check_numbers(learning_rate=self.learning_rate, epochs=self.epochs, batch_size=self.batch_size, redraw=self.redraw)
+        check_numbers(learning_rate=self.learning_rate, epochs=self.epochs, batch_size=self.batch_size,
+                      redraw=self.redraw)
 
 
 @accepts_former("compare")
@@ -202,47 +211,48 @@ def compare(
     Parameters
     ----------
     base : str, Path or SentenceTransformer
-        Base encoder: a folder, a name that `debias-nb data` lists, a hub id (name@commit), or in memory; it is left as it is.
+        Base encoder: a folder, a name that `debias-nb data` lists, a hub id (name@commit), or in memory; it is left as
+        it is.
     train : str, Path, table or PairFile
         What to train on, in one of the forms of tests: labeled pairs, or matches with or without negatives.
     tests : dict
         As in `diagnose`.
     methods : list of str, or str, optional
-        Names, or one text with commas, of what `debias-nb methods` lists, such as outreg:1, the strength behind a colon; with
-        `texts` also outreg-texts and others on those, and `mymodule.Name`, a loss or regularizer of your own. base and plain are
-        among them in any case. Default: base,plain,wise-ft,outreg,outreg-texts,itvreg, without texts with outreg-texts:1 on the
-        general ones, where they are here or can be downloaded.
+        Names, or one text with commas, of what `debias-nb methods` lists, such as outreg:1, the strength behind a
+        colon; with `texts` also outreg-texts and others on those, and `mymodule.Name`, a loss or regularizer of your
+        own. base and plain are among them in any case. Default: base,plain,wise-ft,outreg,outreg-texts,itvreg, without
+        texts with outreg-texts:1 on the general ones, where they are here or can be downloaded.
     validation : dict, optional
-        Name to labeled pairs that are no test: each strength that you do not set is the best of four there, and the method that
-        is recommended has the highest mean there.
+        Name to labeled pairs that are no test: each strength that you do not set is the best of four there, and the
+        method that is recommended has the highest mean there.
     texts : list of str, str or Path, optional
-        Unlabeled texts of the kind that the encoder will meet, and not from the tests, on which outreg-texts and others keep it
-        near its base: a file with one per line, a table with a column text or another one as in new.csv:question; or general,
-        the general texts of this library, downloaded once.
+        Unlabeled texts of the kind that the encoder will meet, and not from the tests, on which outreg-texts and others
+        keep it near its base: a file with one per line, a table with a column text or another one as in
+        new.csv:question; or general, the general texts of this library, downloaded once.
     training : TrainingSettings
         Learning rate, epochs, batch size, loss, and whether each seed redraws the training pairs.
     seeds : int in [2, inf)
-        Number of training runs of each method. 2 or 3 find large differences only: the page says how large. What rests on 2, or
-        on 3 of one method alone, is provisional.
+        Number of training runs of each method. 2 or 3 find large differences only: the page says how large. What rests
+        on 2, or on 3 of one method alone, is provisional.
     seed : int in [0, 4294967295]
         The first seed; the last one is below 2**32.
     metric, margin, like, prompts, sample, progress : optional
         As in `diagnose`.
     kind : str, optional
-        What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of the other
-        kind. Where nothing can be told, records of this encoder, loss and kind say what is likely.
+        What the training pairs are of: sentences or offers; sentences:offers and offers:sentences where new data are of
+        the other kind. Where nothing can be told, records of this encoder, loss and kind say what is likely.
     folder : str or Path, optional
-        Where the records of runs are kept: the same call goes on where it was stopped. By default a cache folder, which is named
-        on standard error and emptied once the comparison is done.
+        Where the records of runs are kept: the same call goes on where it was stopped. By default a cache folder, which
+        is named on standard error and emptied once the comparison is done.
     workers : int in [1, inf), optional
         Trainings at a time, each with one thread; by default as many as cores, or one on each GPU.
 
     Returns
     -------
     Comparison
-        Printed, it is the table of levels and the differences from plain fine-tuning. A method is recommended if it is better than
-        the base on a test and a loss of the margin is excluded on every test, both corrected for all methods: one that loses the
-        margin somewhere is recommended in at most 2.5% of comparisons.
+        Printed, it is the table of levels and the differences from plain fine-tuning. A method is recommended if it is
+        better than the base on a test and a loss of the margin is excluded on every test, both corrected for all
+        methods: one that loses the margin somewhere is recommended in at most 2.5% of comparisons.
 
     Raises
     ------
@@ -280,13 +290,15 @@ def compare(
     further_texts = further_texts or _unlabeled_texts(texts, files, tests)
     loss = training.loss or usual_loss(files["train"])
     all_methods = [fitting(method, loss) for method in read_methods(methods, further_texts)]
-    settings = settings_for(scorer.kind, learning_rate=training.learning_rate, epochs=training.epochs, batch_size=training.batch_size, loss=loss)
+    settings = settings_for(scorer.kind, learning_rate=training.learning_rate, epochs=training.epochs,
+                            batch_size=training.batch_size, loss=loss)
     training_rows(files["train"], loss)
     _check_trainable(all_methods, scorer, settings)
     task = _task(scorer, files, tests, loss, further_texts, metric, sample)
     validation_names = [VALIDATION + name for name in validation]
     place = Path(folder or _default_folder(files, bars))
-    trials = Trials(task, settings, place, all_methods, range(seed, seed + seeds), validation_names, training.redraw, bars, workers)
+    trials = Trials(task, settings, place, all_methods, range(seed, seed + seeds), validation_names, training.redraw,
+                    bars, workers)
     choices = trials.choose()
     results = trials.results()
     if not folder:
@@ -294,11 +306,13 @@ def compare(
 
     description = _facts(trials.methods, settings, task, tests)
     options = {"seeds": seeds} | description["settings"] | {
-        "metric": metric, "sample": sample, "seed": seed, "redraw": training.redraw, "workers": workers, "margin": margin, "like": like,
+        "metric": metric, "sample": sample, "seed": seed, "redraw": training.redraw, "workers": workers,
+        "margin": margin, "like": like,
         "prompts": prompts, "kind": kind, "methods": [method.name for method in trials.methods], "out": folder,
         "validation": {name: files[VALIDATION + name].path for name in validation}}
     notes = scoring_notes({"base": scorer}) + general_notes(further_texts) + [_sampling_note(training.redraw)]
     description |= {"doubts": description["doubts"] + missing, "notes": notes}
     facts = made_of("compare", {"base": scorer}, files, tests, options, description, further_texts)
     deciding = {name: test.metric for name, test in task.tests.items()}
-    return Comparison(results, trials.methods, settings, facts, choices, _units(task, tests), deciding, margin, like, kind)
+    return Comparison(results, trials.methods, settings, facts, choices, _units(task, tests), deciding, margin,
+                      like, kind)

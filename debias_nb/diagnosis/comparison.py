@@ -16,7 +16,8 @@ from .test_sets import figures, level
 from .titles import TITLES
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
-from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
+from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
+                   trade_picture)
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice
@@ -29,29 +30,36 @@ from ..measures.several import DRAWS, outside_of_best, paired_together, shared_e
 from ..measures.stats import judge
 
 DECIMALS = {"difference": 2, "low": 2, "high": 2, "p": 4, "found": 1, "bound": 2}
-CHOICE = "The method of this program was chosen on {pairs}. The best of several looks better there than it is: confirm it on other data."
+CHOICE = ("The method of this program was chosen on {pairs}. The best of several looks better there than it is: "
+          "confirm it on other data.")
 AGAINST = {"plain": "plain fine-tuning", "base": "the base"} # what every method is compared with
 FEW_SEEDS = 3 # so many find large differences alone
 SCHEMA = 5 # of report.json
 RULE = (
-    "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on the new test that each method changes "
-    "worst. Dashed are methods that no other one beats in both. A method fits if it is better than the base on a test, and a loss of the margin is excluded "
-    "on every test. Better: the interval does not lie within the margin, and the difference is significant at 5%, corrected for all comparisons with the base "
-    "in one metric. Excluded: the lower end lies above minus the margin, at 97.5% for all methods that gain at once. So the method that is named loses the "
-    "margin somewhere in at most 2.5% of such pages, however many were tried. Use: the method that fits and has the highest mean of what decides, over the "
-    "validation pairs, or else over the tests. Your call: none fits, and each that is better on one test is worse on another. Keep the base: every method is "
-    "worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot tell: all else. Each method is compared with the base and "
-    "with plain fine-tuning, not with the others. Both corrections go by the errors that methods share, so that near-equal ones count as about one (Westfall "
-    "and Young 1993). What is disjoint from training counts if it is worse. If it has half of the cases or more, it also counts if its lower end reaches below "
-    "minus the margin. It is a family of tests by itself, as is every metric. Each family finds a change where there is none in 5% of such pages. An interval is "
-    "of one comparison, over the seeds and resamples of the test that all methods share. Where a method's seeds agree more than those of the others on a test, "
-    "its variance is raised toward theirs.")
+    "The picture shows what each method gains and loses. Right is better where data is like training. Up is better on "
+    "the new test that each method changes worst. Dashed are methods that no other one beats in both. A method fits if "
+    "it is better than the base on a test, and a loss of the margin is excluded on every test. Better: the interval "
+    "does not lie within the margin, and the difference is significant at 5%, corrected for all comparisons with the "
+    "base in one metric. Excluded: the lower end lies above minus the margin, at 97.5% for all methods that gain at "
+    "once. So the method that is named loses the margin somewhere in at most 2.5% of such pages, however many were "
+    "tried. Use: the method that fits and has the highest mean of what decides, over the validation pairs, or else "
+    "over the tests. Your call: none fits, and each that is better on one test is worse on another. Keep the base: "
+    "every method is worse on a test, and none is better on any. Either: all intervals lie within the margin. Cannot "
+    "tell: all else. Each method is compared with the base and with plain fine-tuning, not with the others. Both "
+    "corrections go by the errors that methods share, so that near-equal ones count as about one (Westfall and Young "
+    "1993). What is disjoint from training counts if it is worse. If it has half of the cases or more, it also counts "
+    "if its lower end reaches below minus the margin. It is a family of tests by itself, as is every metric. Each "
+    "family finds a change where there is none in 5% of such pages. An interval is of one comparison, over the seeds "
+    "and resamples of the test that all methods share. Where a method's seeds agree more than those of the others on a "
+    "test, its variance is raised toward theirs.")
 DIFFERENCES = ["method", "metric", "against", "change", "low", "high", "bound", "word", "p", "found"]
 WHY = { # of each answer, the program
     "use a method": "{} is recommended above: check it on pairs that had no part in the choice.",
-    "cannot tell": "{} is what the answer above names until more is measured. Check it on pairs that had no part in the choice.",
+    "cannot tell": "{} is what the answer above names until more is measured. Check it on pairs that had no part in "
+                   "the choice.",
 }
-ROLES = {"use a method": "Recommended", "your call": "Gains most", "keep the base": "Loses least"} # of the method that is named
+# of the method that is named
+ROLES = {"use a method": "Recommended", "your call": "Gains most", "keep the base": "Loses least"}
 STEPS = { # of each answer
     "use a method": "Train with the program below, and confirm it on data that had no part in the choice.",
     "keep the base": "Keep the base. Must it be fine-tuned, see the program below.",
@@ -61,14 +69,16 @@ STEPS = { # of each answer
 }
 
 
-Kind = Literal["sentences", "offers", "sentences:offers", "offers:sentences"] # of the training pairs, and of new data where it is another
+# of the training pairs, and of new data where it is another
+Kind = Literal["sentences", "offers", "sentences:offers", "offers:sentences"]
 RECORDED = {"plain": "plain", "averaged": "wise-ft:0.5", "general": GENERAL.method} # what a prior names of `prior.csv`
 RECORDS = (
-    "Prior, no measurement of yours: in our records of {encoder} trained with {loss} on {trained_on}, one training changes AUC(0.05) on a new kind of "
-    "{texts} by {plain} points, averaged weights at 0.5 by {averaged}, and {title} by {general} "
-    "(95% ranges, at the base and with the error of your new tests).")
+    "Prior, no measurement of yours: in our records of {encoder} trained with {loss} on {trained_on}, one training "
+    "changes AUC(0.05) on a new kind of {texts} by {plain} points, averaged weights at 0.5 by {averaged}, and {title} "
+    "by {general} (95% ranges, at the base and with the error of your new tests).")
 NO_PRIOR = "No prior: our records have no such encoder, loss and kind of training, tested on new data by AUC(0.05)."
-NO_KIND = "No prior: name the kind of training, --kind sentences or offers, and our records of this encoder say what is likely."
+NO_KIND = ("No prior: name the kind of training, --kind sentences or offers, and our records of this encoder say what "
+           "is likely.")
 MOSTLY_SEEDS = .5 # of a variance
 
 
@@ -99,8 +109,8 @@ class Comparison:
     ----------
     results : DataFrame
         A row a method, seed, test, part and metric: `method`, `seed`, `test`, `part`, `metric`, `value`, its values on
-        resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is disjoint from
-        training. Fractions.
+        resamples (`resampled`), and whether all scores are one (`one score`). A part is all of a test, or what is
+        disjoint from training. Fractions.
     methods : list of Method
         The methods, in the order of the page.
     settings : TrainConfig
@@ -196,10 +206,10 @@ class Comparison:
     ) -> pd.DataFrame: # method, test, metric, difference, low, high, p, word and those below; points
         """Subtract one method from each other one.
 
-        The intervals are t over seeds and resampled cases, where the methods on one test say together how much seeds vary; `word` is
-        one of `stats.WORDS` for the claim that the other is above. p-values are corrected over all rows (`step_down`). `bound`: the
-        lower end for whichever method is picked (`outside_of_best`); `found`: the detectable difference (80% power); `found at best`:
-        with seeds without end; `provisional`: of `Paired`."""
+        The intervals are t over seeds and resampled cases, where the methods on one test say together how much seeds
+        vary; `word` is one of `stats.WORDS` for the claim that the other is above. p-values are corrected over all rows
+        (`step_down`). `bound`: the lower end for whichever method is picked (`outside_of_best`); `found`: the
+        detectable difference (80% power); `found at best`: with seeds without end; `provisional`: of `Paired`."""
         check_known("method", reference, list(self.titles))
         if metric is not None:
             check_known("metric", metric, list(self.scores.metric.unique()), ConfigError)
@@ -214,27 +224,34 @@ class Comparison:
         rows, changes, errors = [], [], [np.empty((DRAWS, 0))]
         for test in self.tests:
             test_metric = metric or self.first_metric(test)
-            place = self.results[(self.results.test == test) & (self.results.part == part) & (self.results.metric == test_metric)]
-            measurements = {name: (seeds.value.tolist(), seeds.resampled.tolist()) for name, seeds in place.groupby("method")}
+            place = self.results[(self.results.test == test) & (self.results.part == part)
+                                 & (self.results.metric == test_metric)]
+            measurements = {name: (seeds.value.tolist(), seeds.resampled.tolist())
+                            for name, seeds in place.groupby("method")}
             rivals = [name for name in names if name in measurements and name != reference]
             if rivals:
-                sides = [(measurements[name][0], measurements[reference][0], measurements[name][1], measurements[reference][1]) for name in rivals]
+                sides = [(measurements[name][0], measurements[reference][0], measurements[name][1],
+                          measurements[reference][1]) for name in rivals]
                 pairs = paired_together(sides, units=self.units.get(part_name(test, part)))
                 resamples = np.array([np.mean(np.subtract(*sides[2:]), axis=0) for sides in sides])
                 rows += [{"method": name, "test": test, "metric": test_metric} for name in rivals]
                 changes += pairs
                 errors.append(shared_errors(resamples, pairs, rng))
         table = pd.DataFrame(rows, columns=["method", "test", "metric"])
-        ends = pd.DataFrame(map(figures, changes), columns=["change", "low", "high"]).rename(columns={"change": "difference"})
+        ends = pd.DataFrame(map(figures, changes),
+                            columns=["change", "low", "high"]).rename(columns={"change": "difference"})
         errors = np.hstack(errors)
         verdicts = judge(changes, self.margin / 100, correct=partial(step_down, errors=errors))
-        distance = pd.Series([(change.difference + self.margin / 100) / max(change.error, 1e-12) for change in changes], dtype=float)
+        distance = pd.Series([(change.difference + self.margin / 100) / max(change.error, 1e-12) for change in changes],
+                             dtype=float)
         gaining = table.method.isin(table.method[verdicts.word == "better"])
         candidates = distance[gaining if gaining.any() else distance.index]
         is_outside = outside_of_best(errors[:, candidates.groupby(table.method).idxmin()])
-        verdicts["bound"] = [change.difference - stdtrit(change.freedom, 1 - is_outside) * change.error for change in changes]
+        verdicts["bound"] = [change.difference - stdtrit(change.freedom, 1 - is_outside) * change.error
+                             for change in changes]
         verdicts[["found", "found at best", "bound"]] *= 100
-        frame = pd.concat([table, 100 * ends, verdicts[["p", "word", "found", "found at best", "provisional", "bound"]]], axis=1)
+        frame = pd.concat([table, 100 * ends,
+                           verdicts[["p", "word", "found", "found at best", "provisional", "bound"]]], axis=1)
         return frame.sort_values("method", key=lambda column: column.map(names.index), kind="stable", ignore_index=True)
 
     def every_difference(self) -> pd.DataFrame: # as `differences`, with `against` and `part`
@@ -262,10 +279,12 @@ class Comparison:
         sentences = {}
         for test, rows in self.differences().groupby("test", sort=False):
             title = TITLES[self.first_metric(test)]
-            sentences[test] = f"On `{test}`, the detectable difference (80% power) is {_span(rows['found'])} points of {title}."
+            sentences[test] = (f"On `{test}`, the detectable difference (80% power) is {_span(rows['found'])} points "
+                               f"of {title}.")
             if self.seeds <= FEW_SEEDS:
                 best = _span(rows["found at best"])
-                sentences[test] += f" More seeds than these {self.seeds} would bring this to {best} at best; below, it takes more test data."
+                sentences[test] += (f" More seeds than these {self.seeds} would bring this to {best} at best; below, "
+                                    "it takes more test data.")
         return sentences
 
     def warnings(self) -> list[str]:
@@ -296,13 +315,15 @@ class Comparison:
         against_base = every[every.against == "base"].assign(decides=self._decides(every))
         values = self.scores.groupby(["method", "test", "part", "metric"]).value.mean()
         results, secondary = ({method.name: [] for method in self.methods if method.kind != "base"} for _ in range(2))
-        for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index), kind="stable").to_dict("records"):
+        for row in against_base.sort_values("test", key=lambda tests: tests.map(self.tests.index),
+                                            kind="stable").to_dict("records"):
             fractions = [row[key] / 100 for key in ("difference", "low", "high", "found")]
             bound = row["bound"] / 100
             test, part = row["test"], row["part"]
             share = cases[part_name(test)] / cases[test] if part == NEW and test in cases else 1.
             value = values[row["method"], test, part, row["metric"]]
-            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share, metric=row["metric"], value=value, bound=bound)
+            result = Result(test, row["word"], *fractions, part=part, like=test == self.like, share=share,
+                            metric=row["metric"], value=value, bound=bound)
             (results if row["decides"] else secondary)[row["method"]].append(result)
         picked_on = "the validation pairs" if self.validation else "these tests, which flatters it"
         means = self._means(self.validation or self.tests)
@@ -340,7 +361,8 @@ class Comparison:
         "What our records of this kind of training make likely, at the base and with the error of the new tests."
         trained_on, _, texts = (self.kind or "").partition(":")
         source = self.facts.get("models", {}).get("base", {}).get("source") or ""
-        names = {"encoder": Path(source).name.partition("@")[0], "loss": self.settings.loss, "trained_on": trained_on, "texts": texts or trained_on}
+        names = {"encoder": Path(source).name.partition("@")[0], "loss": self.settings.loss, "trained_on": trained_on,
+                 "texts": texts or trained_on}
         rows = pd.read_csv(package_file("diagnosis/prior.csv")).merge(pd.DataFrame([names])).set_index("method")
         new = self.differences("base").query("method == 'plain' and test != @self.like and metric == 'auc05'")
         if rows.empty or new.empty:
@@ -350,7 +372,8 @@ class Comparison:
             return Prior(NO_KIND if lacks_kind else NO_PRIOR)
         level = 100 * self.best[(self.best.method == "base") & self.best.test.isin(new.test)].value.mean()
         low, high = range_at(level, rows["mean"], rows.low, rows.high, (new.high - new.low).max() / 2 / 1.96)
-        spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}" for name, method in RECORDED.items()}
+        spans = {name: f"{points(low[method] / 100)} to {points(high[method] / 100)}"
+                 for name, method in RECORDED.items()}
         advised = GENERAL if low[GENERAL.method] > low["plain"] else None
         return Prior(RECORDS.format(**names, **spans, title=GENERAL.title), advised, is_found=True)
 
@@ -358,14 +381,16 @@ class Comparison:
         "Write a program that trains with the method that the recommendation names."
         answer = self.recommendation
         [best] = [method for method in self.methods if method.name == answer.method]
-        reason = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.").format(best.title)
+        reason = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the "
+                                      "choice.").format(best.title)
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}
         custom = best.custom_class and best.kind
         train = self.facts["files"]["train"]
         program = training_program(
-            reason, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters, custom_class=custom, seed=int(self.results.seed.min()),
+            reason, base["source"], train, best.regularizer, folder, prompt=base["prompt"], part=best.adapters,
+            custom_class=custom, seed=int(self.results.seed.min()),
             **settings)
         if best.kind != "wise-ft":
             return program
@@ -377,7 +402,8 @@ class Comparison:
         "What the first screen says of a method: the one that is recommended, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
-        roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest, "For comparison": "plain"}
+        roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest,
+                 "For comparison": "plain"}
         cards = {}
         for role, name in roles.items():
             if name in answer.results and name not in cards:
@@ -393,12 +419,14 @@ class Comparison:
         metrics = [self.first_metric(test) for test in self.tests]
         not_tested = [f"More than {self.seeds} seeds of each training.", "Other strengths than those that were tried."]
         return page(
-            self.sections(), metrics, title=f"Methods compared: {base}", about=subtitle, decision=answer, cards=self.cards, steps=[STEPS[answer.call]],
+            self.sections(), metrics, title=f"Methods compared: {base}", about=subtitle, decision=answer,
+            cards=self.cards, steps=[STEPS[answer.call]],
             not_tested=not_tested, warnings=self.warnings(), margin=self.margin / 100)
 
     def sections(self) -> list[Section]:
         "Return the parts of the page."
-        differences = self.every_difference().rename(columns={"difference": "change"}) # the base first, and what decides
+        # the base first, and what decides
+        differences = self.every_difference().rename(columns={"difference": "change"})
         differences[["change", "low", "high", "found", "bound"]] /= 100
         differences["decides"] = self._decides(differences)
         differences = differences.sort_values(["against", "decides", "change"], ascending=[True, False, False])
@@ -415,10 +443,12 @@ class Comparison:
         if self.tried is not None:
             inputs["strengths that were tried, on validation pairs, which are no test"] = self.tried
         settings = self.settings
-        training = f"Trained with {settings.epochs:g} epochs, batches of {settings.batch_size} pairs, learning rate {settings.learning_rate:g}; the loss is {settings.loss}."
+        training = (f"Trained with {settings.epochs:g} epochs, batches of {settings.batch_size} pairs, learning rate "
+                    f"{settings.learning_rate:g}; the loss is {settings.loss}.")
         choice = CHOICE.format(pairs="the validation pairs" if self.validation else "these tests")
         return [
-            Section("differences", "How did each method do?", [*self.found().values()], shown(frames["differences"], DIFFERENCES), picture, note=RULE),
+            Section("differences", "How did each method do?", [*self.found().values()],
+                    shown(frames["differences"], DIFFERENCES), picture, note=RULE),
             Section("levels", "What did each method reach?", tables=shown(frames["levels"])),
             Section("next", "If it is fine-tuned, how?", [choice], program=self.snippet()),
             made_section(self.facts, [*self.notes, training], **inputs)]
@@ -432,7 +462,8 @@ class Comparison:
         parts = [f"{self.recommendation.heading} {self.recommendation.reason}", *self.warnings(), *self.notes]
         if self.tried is not None:
             parts.append(f"\nStrengths on the validation pairs\n{self.tried.round(3).to_string(index=False)}")
-        parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} seeds\n{self.means().to_string()}")
+        parts.append(f"\nWhat decides, in percent, mean ± standard deviation over {self.seeds} "
+                     f"seeds\n{self.means().to_string()}")
         for reference, title in AGAINST.items():
             table = self.differences(reference).drop(columns=["found at best", "provisional"]).round(DECIMALS)
             parts.append(f"\nMinus {title}, in points\n{table.to_string(index=False)}")
@@ -446,7 +477,8 @@ class Comparison:
     def json(self) -> str:
         "Write the same numbers: levels as fractions, differences in points."
         return json_text({
-            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation, "warnings": self.warnings(),
+            "schema": SCHEMA, "verdict": self.verdict(), "recommendation": self.recommendation,
+            "warnings": self.warnings(),
             "found": self.found(), "levels": self.levels(), "differences": self.every_difference(),
             "tried": self.tried, "next": self.snippet(), "facts": self.facts,
         })

@@ -99,8 +99,8 @@ def averaged(
 ) -> list[Averaged]:
     """Measure what each share between the two ends does.
 
-    All shares and the tuned encoder, on all tests, are one family: near-equal ones count as about one. The lower ends hold for
-    whichever share is picked of those that gain."""
+    All shares and the tuned encoder, on all tests, are one family: near-equal ones count as about one. The lower ends
+    hold for whichever share is picked of those that gain."""
     large = {name: rows for name, rows in (disjoint or {}).items() if rows.mean() >= LARGE}
     parts = [(test, part, rows) for test in tests for part, rows in parts_of(test, large).items()]
     if not shares or not parts:
@@ -111,8 +111,10 @@ def averaged(
         base = test.measure("base", test.metric, rows)
         measured = {name: test.measure(name, test.metric, rows) for name in (*shares, "tuned")}
         changes = [difference(measurement, base) for measurement in measured.values()]
-        errors.append(shared_errors(np.array([measurement.resampled - base.resampled for measurement in measured.values()]), changes, rng))
-        comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric, "value": measurement.value, "change": change}
+        errors.append(shared_errors(
+            np.array([measurement.resampled - base.resampled for measurement in measured.values()]), changes, rng))
+        comparisons += [{"name": name, "test": test.name, "part": part, "metric": test.metric,
+                         "value": measurement.value, "change": change}
                         for (name, measurement), change in zip(measured.items(), changes)]
     errors = np.hstack(errors)
     table = pd.DataFrame(comparisons)
@@ -128,8 +130,10 @@ def averaged(
         for row in table[table.name == name].to_dict("records"):
             interval = figures(row["change"])
             del interval["p"]
-            bound = float(row["change"].difference - stdtrit(row["change"].freedom, 1 - is_outside) * row["change"].error)
-            results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"], value=row["value"], bound=bound))
+            bound = float(row["change"].difference - stdtrit(row["change"].freedom,
+                1 - is_outside) * row["change"].error)
+            results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"],
+                                  value=row["value"], bound=bound))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
         steps.append(Averaged(share, mean, results))
     return steps
@@ -137,16 +141,19 @@ def averaged(
 # %% ../../nbs/diagnosis/decision.ipynb #01ca1f40
 Call = Literal["ship", "ship averaged", "do not ship", "either", "cannot tell"]
 MUCH = .05 # a change beyond this is a large one
-OTHER_WORDS = dict(zip(WORDS, ("WIN", "REGRESSION", "MARGINAL", "MARGINAL"))) # that scripts of sentence-transformers print
+# that scripts of sentence-transformers print
+OTHER_WORDS = dict(zip(WORDS, ("WIN", "REGRESSION", "MARGINAL", "MARGINAL")))
 
 
 def overall(results: list[Result]) -> str: # one of `WORDS`
     "Sum up several tests of one encoder in one word: the worst that one of them says."
     words = {result.word for result in results if result.counts}
-    return next((word for word in ("worse", "cannot tell", "better", "within the margin") if word in words), "cannot tell")
+    return next((word for word in ("worse", "cannot tell", "better", "within the margin") if word in words),
+                "cannot tell")
 
 
-def verdict_line(results: list[Result], word: str, words: bool = False) -> str: # words: those of the scripts of sentence-transformers' users
+# words: those of the scripts of sentence-transformers' users
+def verdict_line(results: list[Result], word: str, words: bool = False) -> str:
     """Write the line that a monitor reads: the word, and the test that says it most.
 
     Numbers are fractions, and - is what is not known."""
@@ -154,13 +161,15 @@ def verdict_line(results: list[Result], word: str, words: bool = False) -> str: 
     parts = dict.fromkeys(("metric", "base", "tuned", "change", "interval", "test"), "-")
     if saying:
         worst = min(saying, key=lambda result: result.low)
-        change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high)) # 0. is no -0.
+        # 0. is no -0.
+        change, low, high = (f"{round(value, 4) + 0.:+.4f}" for value in (worst.change, worst.low, worst.high))
         parts = {"metric": worst.metric, "base": f"{worst.value - worst.change:.4f}", "tuned": f"{worst.value:.4f}",
                  "change": change, "interval": f"[{low}, {high}]", "test": worst.name.replace("`", "")}
     verdict = OTHER_WORDS[word] if words else word.replace("within the", "within").replace(" ", "-")
     line = "VERDICT: {word} | metric={metric} | base={base} | tuned={tuned} | change={change} {interval} | test={test}"
     if words:
-        line = "VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | metric={metric} | test={test}"
+        line = ("VERDICT: {word} | score={tuned} | baseline={base} | delta={change} | interval={interval} | "
+                "metric={metric} | test={test}")
     return line.format(word=verdict, **parts)
 
 
@@ -261,7 +270,8 @@ def metrics_of(results: list[Result]) -> str:
     return listed([TITLES[result.metric] for result in results])
 
 
-def _did(better: list[Result], worse: list[Result], metrics: str = "") -> str: # metrics: those that decide, where another one shows something
+# metrics: those that decide, where another one shows something
+def _did(better: list[Result], worse: list[Result], metrics: str = "") -> str:
     "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
@@ -281,7 +291,9 @@ def exclusion(result: Result) -> str:
 
 
 CHOSEN = 200 # labels that a sentence names
-WORTH = 2    # labels at random that one chosen by `label` is worth, or more, in three of four pools of real pairs (reports/diagnosis/LABELS.md)
+# labels at random that one chosen by `label` is worth, or more, in three of four pools of real pairs
+# (reports/diagnosis/LABELS.md)
+WORTH = 2
 
 
 def chosen_labels(result: Result, margin: float) -> str: # "" where they are of no use
@@ -300,15 +312,18 @@ def _needed_cases(results: list[Result], margin: float) -> str:
         if result.counted == "tasks": # a task more is no draw of these
             continue
         shortfall = result.cases * (result.found / margin) ** 2 - result.cases
-        request = f"about {math.ceil(shortfall / 100) * 100:,} more {result.counted}" if 0 < shortfall < math.inf else f"more {result.counted}"
-        parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of {margin_sentence(margin)} takes {request}.")
+        request = (f"about {math.ceil(shortfall / 100) * 100:,} more {result.counted}" if 0 < shortfall < math.inf
+                   else f"more {result.counted}")
+        parts.append(f"{exclusion(result)}{chosen_labels(result, margin)}; to detect a change of "
+                     f"{margin_sentence(margin)} takes {request}.")
     return " ".join(parts)
 
 
 def _not_on_new_texts(results: list[Result]) -> list[str]:
     "Say which gains are not shown on what shares no text with training."
     better = {result.test for result in results if result.word == "better" and result.part == WHOLE}
-    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain is not shown."
+    return [f"On the {result.cases:,} {result.counted} of `{result.test}` that share no text with training, the gain "
+            "is not shown."
             for result in results if result.part == NEW and result.test in better and result.word != "better"]
 
 
@@ -334,10 +349,12 @@ def not_by_all(results: list[Result], opposite: list[Result]) -> str: # opposite
     return f" That is by {metrics_of(results)}; {by_others(opposite)}." if opposite else ""
 
 # %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
-def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str: # places: the test's name, if several got worse
+# places: the test's name, if several got worse
+def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str:
     "Say how much of the largest loss a share of averaged weights takes back."
     lost = round(-100 * worst.change, 1)
-    left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [worst.change]
+    left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [
+        worst.change]
     remaining = round(-100 * left[0], 1)
     if remaining >= lost:
         return "averaging the weights does not repair it"
@@ -399,11 +416,13 @@ class Evidence:
         if self.sound:
             return "better"
         if not (self.unsure or worse or self.with_word("better")):
-            return "no change by one metric" if any(result.word == "worse" for result in self.contradicting) else "no change"
+            return "no change by one metric" if any(result.word == "worse"
+                                                    for result in self.contradicting) else "no change"
         if self.fitting:
             return "averaged instead" if worse else "averaged to be safe" if self.risky else "averaged"
         if worse:
-            return "worse, without weights" if self.shares is None else "worse" if self.shares else "worse, of another make"
+            return ("worse, without weights" if self.shares is None else "worse" if self.shares
+                    else "worse, of another make")
         return "too small"
 
     # what the texts of `ANSWERS` name
@@ -458,32 +477,43 @@ class Evidence:
 
 # %% ../../nbs/diagnosis/decision.ipynb #3e0a195c
 QUESTION = (
-    "Which matters, a threshold or a ranking? AUC(0.05) looks at what passes a strict threshold; where the order of all pairs matters, "
-    "decide by average precision: --metric ap.")
+    "Which matters, a threshold or a ranking? AUC(0.05) looks at what passes a strict threshold; where the order of "
+    "all pairs matters, decide by average precision: --metric ap.")
 RETRAIN = f"Next: train again with {GENERAL.title}, or on unlabeled texts like the new data where you have some."
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (
-    "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and a loss of {0.margin_words} is excluded on every test, "
-    "corrected for the shares that were tried. The share was picked on these tests, and looks better there than it is.")
+    "{0.did} {0.best.share:g} of the tuned weights is better than the base on {0.gains}, and a loss of "
+    "{0.margin_words} is excluded on every test, corrected for the shares that were tried. The share was picked on "
+    "these tests, and looks better there than it is.")
 ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is the evidence
-    "broken": ("do not ship", "Do not ship. {0.why_unusable}", "Repair this first; the numbers below are those of a broken encoder."),
-    "void": ("cannot tell", "Cannot tell. {0.why_unusable}", "Repair this first; the numbers below are not to be used."),
+    "broken": ("do not ship", "Do not ship. {0.why_unusable}",
+               "Repair this first; the numbers below are those of a broken encoder."),
+    "void": ("cannot tell", "Cannot tell. {0.why_unusable}",
+             "Repair this first; the numbers below are not to be used."),
     "not tested on new data": ("cannot tell", "Better on data like training; new data were not tested.", NEW_DATA),
-    "averaged, not tested on new data": ("cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
-    "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
+    "averaged, not tested on new data": ("cannot tell", "Averaged weights are better on data like training; new data "
+                                                        "were not tested.", NEW_DATA),
+    "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than "
+                                                  "{0.margin_words} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
-        "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned at all."),
+        "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned "
+        "at all."),
     "no change by one metric": (
-        "cannot tell", "Cannot tell before you say which metric matters.", "By {0.metrics} every change is under {0.margin_words}."),
+        "cannot tell", "Cannot tell before you say which metric matters.",
+        "By {0.metrics} every change is under {0.margin_words}."),
     "averaged": (
-        "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on any test.", AVERAGED),
+        "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on "
+                         "any test.", AVERAGED),
     "averaged instead": (
-        "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share {0.best.share:g}.", AVERAGED),
-    "averaged to be safe": ("ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder {0.most_lost}.", AVERAGED),
+        "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share "
+                         "{0.best.share:g}.", AVERAGED),
+    "averaged to be safe": ("ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder "
+                                             "{0.most_lost}.", AVERAGED),
     "worse, without weights": (
         "do not ship", "Do not ship. {0.worse_names} got worse.",
-        "{0.did} Averaging the weights may repair it: where you have them, diagnose the two models (--base and --tuned)."),
+        "{0.did} Averaging the weights may repair it: where you have them, diagnose the two models (--base and "
+        "--tuned)."),
     "worse, of another make": (
         "do not ship", "Do not ship. {0.worse_names} got worse.",
         "{0.did} The two encoders differ in make, so their weights cannot be averaged. " + RETRAIN),
@@ -509,15 +539,19 @@ def decide(
     Tests that are not to be used decide nothing; the others do. Where none is left, nothing is decided."""
     void = unusable or {}
     family = results if broken else [result for result in results if result.test not in void]
-    steps = shares and [replace(share, results=[result for result in share.results if result.test not in void]) for share in shares]
-    evidence = Evidence(family, steps, [result for result in other_metrics if result.test not in void], margin, void, broken)
+    steps = shares and [replace(share, results=[result for result in share.results if result.test not in void])
+                        for share in shares]
+    evidence = Evidence(family, steps, [result for result in other_metrics if result.test not in void], margin,
+                        void, broken)
     call, *texts = ANSWERS[evidence.case]
     heading, reason = (text.format(evidence).strip() for text in texts)
-    word = "worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric" else overall(family)
+    word = ("worse" if broken else "cannot tell" if evidence.is_void or evidence.case == "no change by one metric"
+            else overall(family))
     if not evidence.is_void:
         words = ("better", "worse") if call in ("either", "cannot tell") else ("worse",)
         objections = [result for result in evidence.contradicting if result.word in words]
-        reasons = [reason, *_not_on_new_texts(family), *(f"Left out, since it says nothing: {cause}" for cause in void.values())]
+        reasons = [reason, *_not_on_new_texts(family),
+                   *(f"Left out, since it says nothing: {cause}" for cause in void.values())]
         if objections and call in ("ship", "either", "cannot tell"):
             heading += not_by_all(family, objections)
             reasons.append(f"To decide by another metric: --metric {objections[0].metric}.")
@@ -528,7 +562,8 @@ def decide(
         reason = " ".join(reasons)
     share = evidence.best.share if call == "ship averaged" else None
     return Decision(
-        call, heading, reason, share, margin, family or results, evidence.best, list(not_tested), word, [*void], evidence.is_void)
+        call, heading, reason, share, margin, family or results, evidence.best, list(not_tested), word, [*void],
+        evidence.is_void)
 
 
 def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # table: of `scores.thresholds`
@@ -542,14 +577,18 @@ def with_moved_scores(decision: Decision, table: pd.DataFrame) -> Decision: # ta
         return decision
     test = shifts.idxmax()
     first = (
-        f"At the base's threshold, {base.threshold[test]:.3f}, {tuned.recall[test]:.0%} of the matches of `{test}` are found (before: "
-        f"{base.recall[test]:.0%}), and {tuned['false positives'][test]:.1%} of the other pairs pass (before: {base['false positives'][test]:.1%}).")
-    heading = f"Ship either, with its own threshold: the order is as before, and the scores moved; set it at {adjusted.threshold[test]:.3f}."
+        f"At the base's threshold, {base.threshold[test]:.3f}, {tuned.recall[test]:.0%} of the matches of `{test}` are "
+        f"found (before: {base.recall[test]:.0%}), and {tuned['false positives'][test]:.1%} of the other pairs pass "
+        f"(before: {base['false positives'][test]:.1%}).")
+    heading = ("Ship either, with its own threshold: the order is as before, and the scores moved; set it at "
+               f"{adjusted.threshold[test]:.3f}.")
     text = decision.heading.replace("Ship either: fine-tuning changed nothing that matters.", heading)
-    return replace(decision, heading=text, reason=f"{first} {decision.reason}", threshold=float(adjusted.threshold[test]))
+    return replace(decision, heading=text, reason=f"{first} {decision.reason}",
+                   threshold=float(adjusted.threshold[test]))
 
 # %% ../../nbs/diagnosis/decision.ipynb #c8548822
-def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str], samples: dict[str, str] | None = None) -> list[dict]:
+def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str],
+          samples: dict[str, str] | None = None) -> list[dict]:
     """Return a card a test, and one for averaged weights, with role, name, word, results, notes and foot.
 
     The card of a test has both levels too, and what becomes of its use; of a sample it says what was drawn."""
@@ -557,7 +596,8 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str], sampl
     deck = []
     for result in decision.results: # what shares no text with training stands behind all of its test
         if result.part == NEW:
-            new = f"On the {result.cases:,} {result.counted} that share no text with training: {result.sentence}, {result.word}."
+            new = (f"On the {result.cases:,} {result.counted} that share no text with training: {result.sentence}, "
+                   f"{result.word}.")
             deck[-1]["notes"].insert(0, new)
             continue
         row = rows.loc[result.test]

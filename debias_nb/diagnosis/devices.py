@@ -35,7 +35,8 @@ def encode_block(
 def started(scorers: dict): # name -> `Scorer`; yields them with processes that wait for texts, where they have devices
     "Start the processes of scorers for a block in which each encodes several times, and end them behind it."
     homes = {name: device_of(scorer.model) for name, scorer in scorers.items()}
-    pools = {name: scorer.model.start_multi_process_pool([*scorer.devices]) for name, scorer in scorers.items() if scorer.devices}
+    pools = {name: scorer.model.start_multi_process_pool([*scorer.devices]) for name, scorer in scorers.items()
+             if scorer.devices}
     try:
         yield {name: replace(scorer, pool=pools.get(name)) for name, scorer in scorers.items()}
     finally:
@@ -44,8 +45,11 @@ def started(scorers: dict): # name -> `Scorer`; yields them with processes that 
             scorers[name].model.to(homes[name])
 
 
-def encode_on(scorer, texts: list[str], prompt: str, block: int) -> torch.Tensor: # (n, d); scorer: a `Scorer` with devices; block: texts at a time
-    "Encode texts with one process for each device. Raise `EncoderError` for what a process cannot do, and where one has ended."
+# (n, d); scorer: a `Scorer` with devices; block: texts at a time
+def encode_on(scorer, texts: list[str], prompt: str, block: int) -> torch.Tensor:
+    """Encode texts with one process for each device.
+
+    Raise `EncoderError` for what a process cannot do, and where one has ended."""
     model, devices = scorer.model, scorer.devices
     home = device_of(model)
     places = {"pool": scorer.pool} if scorer.pool else {"device": [*devices]}

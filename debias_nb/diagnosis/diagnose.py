@@ -28,7 +28,8 @@ from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
-from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts, flat_scores, flaws, reversal
+from .evidence import (MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts,
+                                          flat_scores, flaws, reversal)
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
@@ -104,7 +105,8 @@ def _of_words(
         return {}
     kind = scorers["tuned"].kind
     texts = sample_texts(train, tests, SAMPLE[kind], seed, SAMPLE_WORDS[kind])
-    fractions = {name: word_importance(scorer, texts, f"importance, {name}", progress) for name, scorer in scorers.items()}
+    fractions = {name: word_importance(scorer, texts, f"importance, {name}", progress)
+                 for name, scorer in scorers.items()}
     importance = importance_by_word(texts, fractions["base"], fractions["tuned"])
     by_word = importance.set_index("word")
     words = {name: by_word.loc[ranking].reset_index() for name, ranking in ranked_words(importance).items()}
@@ -137,9 +139,9 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
     notes = []
     searches = [test.name for test in tests if test.file.form == "retrieval"]
     if searches:
-        notes.append(f"Words and slices other than of a group are, on {', '.join(searches)}, looked at among each query's relevant texts and "
-                     "the first others of either model, as candidates of the query, by their accuracy; word overlap is left "
-                     "out there.")
+        notes.append(f"Words and slices other than of a group are, on {', '.join(searches)}, looked at among each "
+                     "query's relevant texts and the first others of either model, as candidates of the query, by "
+                     "their accuracy; word overlap is left out there.")
     for test in tests:
         if len(test.cases) > test.sample:
             notes.append(f"Words and what a model does not read are counted on {test.sample:,} of the "
@@ -147,15 +149,15 @@ def _notes_of_models(scorers: dict[str, Scorer], tests: list[Test], is_mixed: bo
     if _knows_words(scorers):
         notes.append("All tokens of a word are masked together; in a static embedding model they are not added.")
     else:
-        notes.append("A chat template is written around each text, and its words cannot be told from those of the text: words "
-                     "are left out.")
+        notes.append("A chat template is written around each text, and its words cannot be told from those of the "
+                     "text: words are left out.")
     notes += scoring_notes(scorers)
     base, tuned = scorers.values()
     if not is_mixed:
         notes.append("Weights are not averaged: the two models are of different make, or an adapter is not merged.")
     if base.rules != tuned.rules:
-        notes.append("The two models cut texts into different tokens, and a part of each change may come from that; importance is "
-                     "compared word by word.")
+        notes.append("The two models cut texts into different tokens, and a part of each change may come from that; "
+                     "importance is compared word by word.")
     return notes
 
 
@@ -168,7 +170,8 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
     return []
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #4f04bab2
-def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test], dict[str, str]]:
+def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test],
+        dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
     check_metric(metric, list(files.values()))
     tests = []
@@ -185,7 +188,8 @@ def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sam
     return tests, left_out
 
 
-def _suspects(train: PairFile | None, scorers: dict[str, Scorer], max_suspects: int, seed: int, progress: bool) -> np.ndarray:
+def _suspects(train: PairFile | None, scorers: dict[str, Scorer], max_suspects: int, seed: int,
+              progress: bool) -> np.ndarray:
     "Find pairs of training whose label both models contradict, in a random sample."
     if train is None or train.form != "pairs" or not has_both_classes(train):
         return np.empty(0, int)
@@ -204,11 +208,13 @@ def _heading_of_same_weights(base: Scorer, tuned: Scorer) -> str:
 
 
 def _unusable(
-    tests: list[Test], overlap: dict[str, int], unread: dict[str, float], cosines: list[str], margin: float = MARGIN, void_tests: dict[str, str] | None = None,
+    tests: list[Test], overlap: dict[str, int], unread: dict[str, float], cosines: list[str], margin: float = MARGIN,
+    void_tests: dict[str, str] | None = None,
 ) -> dict:
     """Find the tests that show a broken encoder, else those that say nothing, as `decide` takes them.
 
-    `unread` is of `reading_warnings`, `cosines` of `flat_scores`; `void_tests` has tests that are found to say nothing already."""
+    `unread` is of `reading_warnings`, `cosines` of `flat_scores`; `void_tests` has tests that are found to say nothing
+    already."""
     void, broken = dict(void_tests or {}), {}
     for test in tests:
         flat = flat_scores(test, cosines)
@@ -273,7 +279,8 @@ def _same_words(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]:
     if any(scorer.kind != "static" for scorer in scorers.values()):
         return []
     counts = {test.name: (same_words(test), len(test.file)) for test in tests}
-    return [f"{name}: {count:,} of {size:,} pairs have the same words in another order: this encoder cannot tell them apart."
+    return [f"{name}: {count:,} of {size:,} pairs have the same words in another order: this encoder cannot tell "
+            "them apart."
             for name, (count, size) in counts.items() if count]
 
 
@@ -294,12 +301,14 @@ def _without_vectors(scorers: dict[str, Scorer], tests: list[Test]) -> list[str]
         rows = np.flatnonzero(test.scores[name] == 0)
         count = _count_without_vectors(scorer, test, rows) if len(rows) else 0
         if count:
-            warnings.append(f"{test.name}: {counted(count, 'pairs')} of {len(test.file):,} with a text that has no vector in the {name} model.")
+            warnings.append(f"{test.name}: {counted(count, 'pairs')} of {len(test.file):,} with a text that has no "
+                            f"vector in the {name} model.")
     return warnings
 
 
 def _of_models(
-    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, max_suspects: int, seed: int, progress: bool,
+    scorers: dict[str, Scorer], train: PairFile | None, tests: list[Test], margin: float, max_suspects: int, seed: int,
+    progress: bool,
 ) -> Findings:
     "Fill the scores of the tests with those of models and averaged weights, and look at words, labels and texts."
     mixes = {}
@@ -307,12 +316,14 @@ def _of_models(
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     encoders = scorers | mixes
     has_devices = any(scorer.devices for scorer in encoders.values())
-    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]: # one model's processes at a time
+    # one model's processes at a time
+    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]:
         with started(group) as ready:
             for test in tests:
                 test.add_scores(ready, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
-    measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)] # of `below_chance`
+    # of `below_chance`
+    measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)]
     for test, model, metric in with_bar(measured, "resamples", progress): # kept by each test
         test.measure(model, metric)
     smaller = [test.sampled() for test in tests]
@@ -333,13 +344,16 @@ def _of_models(
 
 
 def _decide(
-    tests: list[Test], table: pd.DataFrame, steps: list[Averaged] | None, unusable: dict, findings: Findings, like: str, margin: float, has_metric: bool,
+    tests: list[Test], table: pd.DataFrame, steps: list[Averaged] | None, unusable: dict, findings: Findings, like: str,
+    margin: float, has_metric: bool,
 ) -> Decision:
     "Decide by the metrics that decide, in view of the others; settings that differ are said with it."
     results, secondary = (results_of(table[rows], like) for rows in (table.decides, ~table.decides))
     not_tested = _not_tested(tests, like)
-    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=secondary, has_metric=has_metric, **unusable)
-    return replace(decision, heading=findings.heading_prefix + decision.heading, reason=decision.reason + findings.reason_suffix)
+    decision = decide(results, steps, margin=margin, not_tested=not_tested, other_metrics=secondary,
+                      has_metric=has_metric, **unusable)
+    return replace(decision, heading=findings.heading_prefix + decision.heading,
+                   reason=decision.reason + findings.reason_suffix)
 
 
 def _thresholds(tests: list[Test], findings: Findings, share: float | None, threshold: float | None) -> pd.DataFrame:
@@ -348,7 +362,8 @@ def _thresholds(tests: list[Test], findings: Findings, share: float | None, thre
     return thresholds(tests, {"base": "base", "tuned": "tuned"} | best, threshold)
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #f34fe901
-def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str], defects: pd.DataFrame, findings: Findings) -> dict:
+def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str], defects: pd.DataFrame,
+               findings: Findings) -> dict:
     "Write verdicts, warnings and reasons as sentences, as fields of `Diagnosis`."
     return {
         "sentences": [text for rows in tables(table).values() for text in sentences(rows)],
@@ -398,7 +413,8 @@ def read_inputs(train: Source | None, tests: dict, texts, rule: Rule, progress: 
 
 def report(
     command: str, # of `debias-nb`
-    models: dict, inputs: Inputs, tests: list[Test], findings: Findings, rule: Rule, progress: bool, prompts: tuple[str, str] | None = None,
+    models: dict, inputs: Inputs, tests: list[Test], findings: Findings, rule: Rule, progress: bool,
+    prompts: tuple[str, str] | None = None,
 ) -> Diagnosis:
     "Judge tests, decide, and put all that was found together."
     train, margin, scorers = inputs.train, rule.least, findings.scorers
@@ -415,9 +431,11 @@ def report(
     cut_offs = _thresholds(with_bar(tests, "thresholds", progress), findings, share, rule.threshold)
     decision = with_moved_scores(decision, cut_offs)
     settings = {
-        "seed": rule.seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": rule.threshold, "checks": _checks(scorers, train)}
+        "seed": rule.seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": rule.threshold,
+        "checks": _checks(scorers, train)}
     options = rule._asdict() | {"prompts": prompts}
-    facts = made_of(command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
+    facts = made_of(command, models, inputs.files, inputs.test_files, options, settings, inputs.texts
+                    and inputs.texts[0])
     describe_samples(facts["files"], tests, models)
     program = snippet(scorers, train, share, (table.verdict == "worse").any()) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
@@ -427,7 +445,8 @@ def report(
         "thresholds": cut_offs, "ranks": rank_moves(tests)}
     return Diagnosis(
         decision, table, **_sentences(tests, table, inputs.left_out, defects, findings), **of_tests,
-        words=findings.words, shortcuts=findings.shortcuts, flaws=defects, snippet=program, facts=facts, notes=notes, left_out=inputs.left_out,
+        words=findings.words, shortcuts=findings.shortcuts, flaws=defects, snippet=program, facts=facts, notes=notes,
+        left_out=inputs.left_out,
         averaged=changes_by_share(steps or [], decision.results),
         all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
 
@@ -454,22 +473,24 @@ def diagnose(
     Parameters
     ----------
     base, tuned : str, Path or SentenceTransformer
-        Model before and after fine-tuning: a folder, a name that `debias-nb data` lists, a hub id (name@commit), or in memory.
+        Model before and after fine-tuning: a folder, a name that `debias-nb data` lists, a hub id (name@commit), or in
+        memory.
     train : str, Path, table or PairFile, optional
         What it was trained on, as a test. Without it overlap with training, unseen words and shortcuts are left out.
     tests : dict
         Name to what is tested on: labeled pairs, queries with candidates or with a corpus, as a path or table that
         `read_pairs_file` takes, or as it returns them with `columns`, `group`, `where` or `match`.
     metric : str, optional
-        Metric that decides, on tests that have it; by default the first of each form: `auc05` (AUC(0.05)) or `ap` of pairs,
-        `accuracy` or `mrr` of candidates, `ndcg10`, `mrr10`, `recall10`, `recall100` or `map` of retrieval, and `ndcg10` or
-        `p10` of queries that `label` chose.
+        Metric that decides, on tests that have it; by default the first of each form: `auc05` (AUC(0.05)) or `ap` of
+        pairs, `accuracy` or `mrr` of candidates, `ndcg10`, `mrr10`, `recall10`, `recall100` or `map` of retrieval, and
+        `ndcg10` or `p10` of queries that `label` chose.
     margin : float in (0, 100]
         Smallest change that matters for the decision, in points.
     like : str
         Name of the test that is like training; the others are new data.
     threshold : float, optional
-        Score from which on you call a pair a match; by default the one with 5% false positives in the base, test by test.
+        Score from which on you call a pair a match; by default the one with 5% false positives in the base, test by
+        test.
     prompts : tuple of two str, optional
         Prompts before left and right texts, or their names; by default the model's own for queries and documents.
     sample : int in [10, inf), optional

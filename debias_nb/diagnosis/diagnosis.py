@@ -10,7 +10,8 @@ from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
 from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
-from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables, trade_picture
+from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
+                   trade_picture)
 from .recommendation import trade_points
 from .recommendations import GENERAL
 from .scores import threshold_sentence
@@ -28,7 +29,8 @@ REASON = (
     "{training matches:.0%} of the time (all pairs: {training mean:.0%}), on this test {test matches:.0%} (all pairs: "
     "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
     "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
-WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on the test"}
+WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on "
+                                                  "the test"}
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
@@ -40,7 +42,8 @@ def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFra
             base = {"share": 0., "value": result.value - result.change, "change": 0., "low": 0., "high": 0.}
             rows.append(vars(result) | base)
             for step in steps:
-                rows += [vars(step_result) | {"share": step.share} for step_result in step.results if (step_result.test, step_result.part) == (result.test, WHOLE)]
+                rows += [vars(step_result) | {"share": step.share} for step_result in step.results
+                         if (step_result.test, step_result.part) == (result.test, WHOLE)]
             rows.append(vars(result) | {"share": 1.})
     return pd.DataFrame(rows, columns=columns)
 
@@ -63,7 +66,8 @@ def slices_sentence(table: pd.DataFrame, margin: float) -> str: # table: of `sli
     rows = table.sort_values("change")
     sides = [side_of(*ends, margin) for ends in zip(rows.low, rows.high)]
     worst, best = (rows.kind + " " + rows.slice + " (" + rows.change.map(points) + ")").iloc[[0, -1]]
-    return f"Of {len(rows)} slices {sides.count('better')} got better and {sides.count('worse')} worse, from {worst} to {best}."
+    return (f"Of {len(rows)} slices {sides.count('better')} got better and {sides.count('worse')} worse, from {worst} "
+            f"to {best}.")
 
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
@@ -75,7 +79,8 @@ def words_sentence(words: dict[str, pd.DataFrame]) -> str:
 def ranks_sentence(moves: dict) -> str: # moves: of `rank_moves`
     "Say how many queries won and lost."
     total = moves["won"] + moves["same"] + moves["lost"]
-    return f"Of {total:,} queries {moves['won']:,} won, {moves['lost']:,} lost and {moves['same']:,} stayed as they were."
+    return (f"Of {total:,} queries {moves['won']:,} won, {moves['lost']:,} lost and {moves['same']:,} stayed as "
+            "they were.")
 
 
 def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
@@ -84,39 +89,48 @@ def flaws_sentence(table: pd.DataFrame) -> str: # of `flaws`
 
 
 RULE = (
-    "Within the margin comes first: the whole 95% confidence interval lies within the margin of zero, however significant the change is. Better and worse: "
-    "the change is significant at 5%, after Holm's correction for the number of tests. Cannot tell: none of these holds. It does not mean that there is no "
-    "change. Ship: a test is better, no test is worse, and no interval reaches below minus the margin. Either: no test is better, and all intervals lie within "
-    "the margin. Ship averaged: neither Ship nor Either holds, but a share of averaged weights is better on a test, and a loss of the margin is excluded on "
-    "every test. That is corrected for all shares and tests at once, and holds whatever the tuned encoder itself does. Do not ship: a test is worse, and no "
-    "share fits. Some tests have texts that also occur in training. There the rest of the test counts too if it is worse. If the rest is half of the cases or "
-    "more, it also counts if its interval reaches below minus the margin. What shares texts with training and what does not are two families of tests. Every "
-    "metric is a family, too. Each family finds a change where there is none in 5% of such pages, and several families find one in more. No harm found is not "
-    "harm ruled out. A test decides nothing where both models score matches below other pairs, where both find next to nothing, where a model gives all pairs "
-    "one score, or where all pairs occur in training. The other tests decide. Intervals are 95% confidence intervals, over resamples that both models share. "
-    "The gray band is a change within the margin. Each model is one training run: another seed of the training is not covered.")
+    "Within the margin comes first: the whole 95% confidence interval lies within the margin of zero, however "
+    "significant the change is. Better and worse: the change is significant at 5%, after Holm's correction for the "
+    "number of tests. Cannot tell: none of these holds. It does not mean that there is no change. Ship: a test is "
+    "better, no test is worse, and no interval reaches below minus the margin. Either: no test is better, and all "
+    "intervals lie within the margin. Ship averaged: neither Ship nor Either holds, but a share of averaged weights is "
+    "better on a test, and a loss of the margin is excluded on every test. That is corrected for all shares and tests "
+    "at once, and holds whatever the tuned encoder itself does. Do not ship: a test is worse, and no share fits. Some "
+    "tests have texts that also occur in training. There the rest of the test counts too if it is worse. If the rest "
+    "is half of the cases or more, it also counts if its interval reaches below minus the margin. What shares texts "
+    "with training and what does not are two families of tests. Every metric is a family, too. Each family finds a "
+    "change where there is none in 5% of such pages, and several families find one in more. No harm found is not harm "
+    "ruled out. A test decides nothing where both models score matches below other pairs, where both find next to "
+    "nothing, where a model gives all pairs one score, or where all pairs occur in training. The other tests decide. "
+    "Intervals are 95% confidence intervals, over resamples that both models share. The gray band is a change within "
+    "the margin. Each model is one training run: another seed of the training is not covered.")
 HOW_TO_READ = { # part of the page -> what its details say
     "verdicts": RULE,
     "averaged":
-        "Higher is better on new data: on the new test that lost most at that share. Further right is better on the test that is like training. Whiskers are "
-        "95% confidence intervals against the base. The gray band is a loss within the margin.",
+        "Higher is better on new data: on the new test that lost most at that share. Further right is better on the "
+        "test that is like training. Whiskers are 95% confidence intervals against the base. The gray band is a loss "
+        "within the margin.",
     "thresholds":
-        "A pair passes where its score is at or above the cut-off. Kept is the cut-off in use; by default it lets 5% of the base's other pairs through. Set "
-        "again is the cut-off at which as many other pairs pass as in the base. Parentheses hold 95% confidence intervals. “Right when it says match” is lower "
-        "where matches are rarer than in the test. The other two rates do not depend on that.",
+        "A pair passes where its score is at or above the cut-off. Kept is the cut-off in use; by default it lets 5% "
+        "of the base's other pairs through. Set again is the cut-off at which as many other pairs pass as in the base. "
+        "Parentheses hold 95% confidence intervals. “Right when it says match” is lower where matches are rarer than "
+        "in the test. The other two rates do not depend on that.",
     "slices":
-        "A row has the metric that decides, on the pairs or queries of one slice. Intervals are not corrected for the number of slices. Take one slice as a "
-        "hint, and a pattern as a finding.",
+        "A row has the metric that decides, on the pairs or queries of one slice. Intervals are not corrected for the "
+        "number of slices. Take one slice as a hint, and a pattern as a finding.",
     "words":
-        "The numbers say which share of a text's importance falls on a word where it stands. They are means over a sample of the texts of training and tests.",
+        "The numbers say which share of a text's importance falls on a word where it stands. They are means over a "
+        "sample of the texts of training and tests.",
     "shortcuts":
-        "All of these words gained importance. Some go with matches in training, the others with other pairs. A word misleads where its pairs are no matches "
-        "more often than other pairs are. The labels of one half of a test pick such words, and they are dropped from the other half. They explain something "
-        "where the tuned model is better without them, and gains more than the base does on the same pairs.",
+        "All of these words gained importance. Some go with matches in training, the others with other pairs. A word "
+        "misleads where its pairs are no matches more often than other pairs are. The labels of one half of a test "
+        "pick such words, and they are dropped from the other half. They explain something where the tuned model is "
+        "better without them, and gains more than the base does on the same pairs.",
     "flips":
-        "Wrong says how far a pair is on the wrong side. Of a match it is the share of non-matches that score above it. Of a non-match it is the share of "
-        "matches that score below it. The rank is that of a query's first relevant text. Shaded words are those that the tuned model looks at. Underlined "
-        "words are those that it looks at more than before.",
+        "Wrong says how far a pair is on the wrong side. Of a match it is the share of non-matches that score above "
+        "it. Of a non-match it is the share of matches that score below it. The rank is that of a query's first "
+        "relevant text. Shaded words are those that the tuned model looks at. Underlined words are those that it looks "
+        "at more than before.",
 }
 
 
@@ -129,24 +143,30 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("verdicts", "What happened on each test?", columns=["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
+    Part("verdicts", "What happened on each test?",
+         columns=["metric", "part", "cases", "base", "tuned", "change", "low", "high", "verdict", "found"]),
     Part("averaged", "What should I do?", columns=["share", "value", "change", "low", "high"]),
     Part("thresholds", "What happens at my threshold?", threshold_sentence),
     Part("ranks", "How did the ranks move?", ranks_sentence),
     Part("slices", "Where did it change?"),
     Part("words", "Because of which words?", columns=["word", "base", "tuned", "both", "matches both"]),
     Part("shortcuts", "Do these words mislead?",
-         columns=["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low", "more high"]),
+         columns=["goes with", "words", "lost", "change", "low", "high", "base change", "more", "more low",
+                  "more high"]),
     Part("flips", "Which pairs were lost?"),
     Part("flaws", "Can I trust the data?", flaws_sentence, ["file", "what", "count", "examples"]),
     Part("scores", "How good is each scorer?"),
 )
 FIRST = ("Repair this first", NEW_DATA) # reasons that say themselves what to do next
 STEPS = { # of each answer
-    "ship": "Set your threshold again: see what becomes of the one in use.", "do not ship": "Train again with the program below, and compare "
-    "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set your threshold again.",
-    "either": "Ship either: with the base nothing has to be replaced.", "cannot tell": "Get more {cases}, of the kind that the encoder "
-    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless a loss that is not excluded would not matter.",
+    "ship": "Set your threshold again: see what becomes of the one in use.",
+    "do not ship": "Train again with the program below, and compare "
+    "(`debias-nb compare`).", "ship averaged": "Confirm the share on data that had no part in choosing it, and set "
+                                               "your threshold again.",
+    "either": "Ship either: with the base nothing has to be replaced.",
+    "cannot tell": "Get more {cases}, of the kind that the encoder "
+    "will meet: `debias-nb label` chooses which pairs to label. Until then keep the base, unless a loss that is not "
+    "excluded would not matter.",
 }
 
 
@@ -161,9 +181,10 @@ class Diagnosis:
     decision : Decision
         Whether to ship the tuned encoder, and why.
     verdicts : DataFrame
-        A row a test, part and metric, the one that decides first: both models' values, the change with its 95% interval, p
-        after Holm, and the word; `planned` is the change that the size of the test alone was expected to find, `found` the one
-        by its resamples. The part is all of the test, or what shares no text with training, where the rest does.
+        A row a test, part and metric, the one that decides first: both models' values, the change with its 95%
+        interval, p after Holm, and the word; `planned` is the change that the size of the test alone was expected to
+        find, `found` the one by its resamples. The part is all of the test, or what shares no text with training, where
+        the rest does.
     sentences : list of str
         The same in words.
     warnings : list of str
@@ -222,7 +243,8 @@ class Diagnosis:
     @property
     def cards(self) -> list[dict]:
         "What the first screen of the page says of each test, and what becomes of its use as it is today."
-        use = {test: threshold_sentence(rows).partition(". ")[0] + "." for test, rows in tables(self.thresholds).items()}
+        use = {test: threshold_sentence(rows).partition(". ")[0] + "."
+               for test, rows in tables(self.thresholds).items()}
         use |= {test: ranks_sentence(moves) for test, moves in self.ranks.items()}
         samples = {name: file["sample"] for name, file in self.facts["files"].items() if "sample" in file}
         return cards(self.verdicts, self.decision, use, samples)
@@ -230,7 +252,8 @@ class Diagnosis:
     def sections(self) -> list[Section]:
         "Return the parts of the page."
         margin = self.decision.margin
-        answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)] if self.words else []}
+        answers = {"verdicts": self.sentences, "shortcuts": self.reasons, "words": [words_sentence(self.words)]
+                   if self.words else []}
         answers["slices"] = [f"{name}: {slices_sentence(part, margin)}" for name, part in tables(self.slices).items()]
         programs = {"averaged": self.snippet}
         trade = self.trade()
@@ -244,20 +267,24 @@ class Diagnosis:
             if sentence:
                 texts = [f"{name}: {sentence(table)}" if name else sentence(table) for name, table in by_name.items()]
             note = self.facts.get(key) or HOW_TO_READ.get(key, "")
-            sections.append(Section(key, title, texts, shown(by_name, columns), pictures.get(key, ""), programs.get(key, ""), note))
-        without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences if self.all_clear else [])
+            sections.append(Section(key, title, texts, shown(by_name, columns), pictures.get(key, ""),
+                                    programs.get(key, ""), note))
+        without_labels = Section("unlabeled", "What do texts without labels say?", self.all_clear.sentences
+                                 if self.all_clear else [])
         return [*sections, without_labels, made_section(self.facts, self.notes)]
 
     def html(self) -> str:
         "Write one self-contained page."
         base, tuned = (model["name"] for model in self.facts["models"].values())
-        subtitle = f"`{base}` before, `{tuned}` after." if base != tuned else "The encoder before and after fine-tuning."
+        subtitle = (f"`{base}` before, `{tuned}` after." if base != tuned
+                    else "The encoder before and after fine-tuning.")
         decision = self.decision
         call = decision.call
         cases = listed([result.counted for result in decision.results] or ["pairs"])
         step = decision.reason if decision.reason.startswith(FIRST) else STEPS[call].format(cases=cases)
         if cases == "tasks" and call == "cannot tell":
-            step = "Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which has intervals by query."
+            step = ("Run more tasks with mteb, or give what `mteb run --prediction-folder` writes to --scores, which "
+                    "has intervals by query.")
         if decision.is_void:
             step = "Repair what the first sentence names, and diagnose again: the numbers below are not to be used."
         elif call == "do not ship" and not self.snippet:
@@ -283,7 +310,8 @@ class Diagnosis:
         for row in self.averaged.to_dict("records"):
             if row["share"] > 0:
                 name = "tuned" if row["share"] == 1 else f"{row['share']:g}"
-                results.setdefault(name, []).append(Result(row["test"], "", row["change"], row["low"], row["high"], like=row["test"] in like))
+                results.setdefault(name, []).append(Result(row["test"], "", row["change"], row["low"], row["high"],
+                    like=row["test"] in like))
         return trade_points(results) if results else []
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them
@@ -298,7 +326,8 @@ class Diagnosis:
     def to_model_card(self, folder: str | Path) -> None: # of a saved model
         "Put the decision and a table of the tests into the card of a model, in place of those that are there."
         path = Path(folder) / "README.md"
-        block = filled("card.md.j2", decision=self.decision, cards=self.cards, base=self.facts["models"]["base"]["name"],
+        block = filled("card.md.j2", decision=self.decision, cards=self.cards,
+                       base=self.facts["models"]["base"]["name"],
                       version=self.facts["versions"]["debias-nb"])
         card = path.read_text("utf-8") if path.exists() else ""
         head, _, remainder = card.partition("<!-- debias-nb -->")
@@ -307,7 +336,8 @@ class Diagnosis:
 
     def __repr__(self):
         prompts = {name: model["prompt"] for name, model in self.facts["models"].items()}
-        sentences = [*self.warnings, *file_notes(self.facts["files"]), *prompt_notes(prompts), *self.sentences, *self.reasons]
+        sentences = [*self.warnings, *file_notes(self.facts["files"]), *prompt_notes(prompts), *self.sentences,
+                     *self.reasons]
         if self.facts["files"] and "train" not in self.facts["files"]:
             sentences.append(NO_TRAINING)
         sentences += self.all_clear.sentences if self.all_clear else []
@@ -328,9 +358,10 @@ class Diagnosis:
     def failing(self, fail_on: Literal["worse", "unsure"], margin: float | None = None) -> list[str]: # names of tests
         """Name the tests that got worse in the metric that decides.
 
-        That is on all that is tested or on what shares no text with training. With unsure also those that may have lost the margin or more, on all of it or where half of it
-        or more shares no text with training, and those that are too small for an interval. Where numbers are not to be used, the
-        tests that are unusable, as the verdict line has it. By default the margin is that of the decision, a fraction."""
+        That is on all that is tested or on what shares no text with training. With unsure also those that may have lost
+        the margin or more, on all of it or where half of it or more shares no text with training, and those that are
+        too small for an interval. Where numbers are not to be used, the tests that are unusable, as the verdict line
+        has it. By default the margin is that of the decision, a fraction."""
         margin = self.decision.margin if margin is None else margin
         names = self.decision.failing(fail_on == "unsure", margin)
         return [*dict.fromkeys(names), *(self.left_out if fail_on == "unsure" else ())]

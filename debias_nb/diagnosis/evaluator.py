@@ -32,8 +32,9 @@ class DiagnosisEvaluator(SentenceEvaluator):
     Returns
     -------
     dict of float
-        When called with a model: `worst_change`, the change of the test that changed worst, which is the primary metric, and
-        for each test its value and change; with texts `changed_neighbors`, of each text's ten nearest; fractions.
+        When called with a model: `worst_change`, the change of the test that changed worst, which is the primary
+        metric, and for each test its value and change; with texts `changed_neighbors`, of each text's ten nearest;
+        fractions.
 
     Raises
     ------

@@ -4,7 +4,8 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .titles import TITLES
-from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level, split_halves
+from .test_sets import (FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level,
+                        split_halves)
 from ..bars import with_bar
 from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile
@@ -35,7 +36,8 @@ def share_unseen(left: list[str], right: list[str], training_words: set[str]) ->
     return np.array([len(vocabulary - training_words) / max(1, len(vocabulary)) for vocabulary in words])
 
 
-def kinds_of_cases(test: Test, training_words: set[str] | None) -> dict[str, np.ndarray]: # kind -> (n,) name of each one's slice
+# kind -> (n,) name of each one's slice
+def kinds_of_cases(test: Test, training_words: set[str] | None) -> dict[str, np.ndarray]:
     "Cut the cases of a test into slices, a query by its first relevant text."
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
@@ -59,7 +61,8 @@ def _slice_row(test: Test, rows: np.ndarray) -> dict | None:
     except TooSmall:
         return None
     base, tuned = (test.measure(model, test.metric, rows) for model in ("base", "tuned"))
-    return {"cases": cases, "matches": matches, "base": base.value, "tuned": tuned.value, **figures(difference(tuned, base))}
+    return {"cases": cases, "matches": matches, "base": base.value, "tuned": tuned.value,
+            **figures(difference(tuned, base))}
 
 
 SLICE_COLUMNS = ["test", "kind", "slice", "cases", "matches", "base", "tuned", "change", "low", "high"]
@@ -99,11 +102,13 @@ def ranked_words(importance: pd.DataFrame) -> dict[str, list[str]]: # importance
     return {"gained": importance.word[importance.moved > 0].head(TOP).tolist(), "lost": losses.tolist()[::-1]}
 
 
-def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool) -> dict[str, np.ndarray]:
+def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool) -> dict[str,
+        np.ndarray]:
     "Score a test with other texts; pairs whose texts stay keep their scores."
     now = pd.DataFrame({"left": left, "right": right})
     rows = np.flatnonzero((now != test.file.frame[["left", "right"]]).any(axis=1))
-    fresh = pair_scores(scorers, now.left[rows].tolist(), now.right[rows].tolist(), f"{test.name}: without shortcuts", progress)
+    fresh = pair_scores(scorers, now.left[rows].tolist(), now.right[rows].tolist(), f"{test.name}: without shortcuts",
+                        progress)
     scores = {}
     for name, values in fresh.items():
         scores[name] = test.scores[name].copy()
@@ -122,7 +127,8 @@ CANDIDATES = 100 # words that gained importance
 LEAST_PAIRS = 3  # training pairs that have a candidate on both sides, at least
 
 
-def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, list[str]]: # importance: of `importance_by_word`
+# importance: of `importance_by_word`
+def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, list[str]]:
     "Sort words that gained importance by what they go with in training: `matches`, or `others`, which are no match."
     ties = label_ties(training, importance.word[importance.moved > 0].head(CANDIDATES).tolist())
     ties = ties[ties.both >= LEAST_PAIRS]
@@ -137,7 +143,8 @@ def without_misleading(test: Test, test_pairs: WordPairs, words: list[str]) -> t
     right = test.right
     misleading_words = set()
     for half in (first_half, ~first_half):
-        part = WordPairs(test_pairs.vocabulary, test_pairs.left[~half], test_pairs.right[~half], test_pairs.labels[~half])
+        part = WordPairs(test_pairs.vocabulary, test_pairs.left[~half], test_pairs.right[~half],
+                         test_pairs.labels[~half])
         ties = label_ties(part, words)
         misleading = ties["matches both"] <= part.labels.mean() # False where no pair has the word
         substitutes = dict.fromkeys(ties.index[misleading], " ")
@@ -149,7 +156,8 @@ def without_misleading(test: Test, test_pairs: WordPairs, words: list[str]) -> t
 
 
 def _without_words(
-    test: Test, test_pairs: WordPairs, scorers: dict[str, Scorer], training: WordPairs, words: list[str], progress: bool,
+    test: Test, test_pairs: WordPairs, scorers: dict[str, Scorer], training: WordPairs, words: list[str],
+    progress: bool,
 ) -> dict:
     "Measure a test without those of some words that mislead there."
     left, right, misleading = without_misleading(test, test_pairs, words)
@@ -161,7 +169,8 @@ def _without_words(
     for name, pairs in (("training", training), ("test", test_pairs)):
         count, fraction = shared_tie(pairs, misleading)
         row |= {f"{name} pairs": count, f"{name} matches": fraction, f"{name} mean": float(pairs.labels.mean())}
-    row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": excess.difference, "more low": excess.low, "more high": excess.high}
+    row |= figures(difference(tuned, zero)) | {"base change": base.value, "more": excess.difference,
+                                               "more low": excess.low, "more high": excess.high}
     loss = test.measure("base", test.metric).value - test.measure("tuned", test.metric).value
     return row | {"lost": loss, "paired": excess}
 
@@ -181,7 +190,8 @@ def shortcuts(
     rows = []
     test_pairs = [word_pairs(test.left, test.right, test.labels) for test in tests]
     for kind, candidates in words.items():
-        of_kind = [_without_words(test, pairs, scorers, training, candidates, progress) for test, pairs in zip(tests, test_pairs)]
+        of_kind = [_without_words(test, pairs, scorers, training, candidates, progress)
+                   for test, pairs in zip(tests, test_pairs)]
         judgments = judge([row.pop("paired") for row in of_kind], margin)
         for test, row, p, word in zip(tests, of_kind, judgments.p, judgments.word):
             shortcut = word == "better" and row["change"] > 0
@@ -194,7 +204,8 @@ OF_TRAINING = "pairs of the training file"
 COPIES = "texts are nearly the same as a match or their left text (except for case and spaces), and "
 
 
-def folded_pairs(file: PairFile) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
+# both texts of each; case, spaces, punctuation and order of the two apart
+def folded_pairs(file: PairFile) -> list[tuple[str, ...]]:
     "Return what tells whether two pairs are the same: both texts, folded and sorted."
     return [tuple(sorted(pair)) for pair in zip(*file.folded)]
 
@@ -209,13 +220,16 @@ def below_chance(test: Test) -> dict[str, float]: # model -> how many of the oth
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
     separations = {model: test.separation(model) for model in ("base", "tuned") if model in test.scores}
     return {model: separation.value for model, separation in separations.items()
-            if separation.units >= FEWEST_UNITS and level([separation.value], [separation.resampled], separation.units)["high"] < .5}
+            if separation.units >= FEWEST_UNITS and level([separation.value], [separation.resampled],
+                    separation.units)["high"] < .5}
 
 
-MINED = " If {} were picked by a model for their nearness, they lie above the matches by construction: test on the corpus that they are from."
+MINED = (" If {} were picked by a model for their nearness, they lie above the matches by construction: test on the "
+         "corpus that they are from.")
 
 
-def reversal(test: Test, cosines=()) -> str: # "" where no model is below chance; cosines: models whose scores are cosines, and no distances
+# "" where no model is below chance; cosines: models whose scores are cosines, and no distances
+def reversal(test: Test, cosines=()) -> str:
     "Explain which models score matches below other pairs."
     values = below_chance(test)
     if not values:
@@ -243,7 +257,8 @@ def flat_scores(
         if spread == 0:
             messages[model] = f"{test.name}: all scores{scope} are the same in the {model} model."
         elif model in cosines and spread <= min(.001, .01 * reference):
-            messages[model] = f"{test.name}: all scores{scope} of the {model} model lie within {spread:.2g} of each other."
+            messages[model] = (f"{test.name}: all scores{scope} of the {model} model lie within {spread:.2g} of "
+                               "each other.")
     return messages
 
 
@@ -253,16 +268,19 @@ def same_words(test: Test) -> int:
     return sum(left != right and sorted(left) == sorted(right) for left, right in words)
 
 
-def crowded_top(test: Test, cosines=()) -> list[str]: # one text a model; cosines: models that are left out, since texts of the same words have a cosine of 1
+# one text a model; cosines: models that are left out, since texts of the same words have a cosine of 1
+def crowded_top(test: Test, cosines=()) -> list[str]:
     "Say where so many pairs share the highest score that a strict threshold cannot tell them apart."
     texts = []
-    models = [model for model in ("base", "tuned") if model in test.scores and model not in cosines and test.file.form == "pairs"]
+    models = [model for model in ("base", "tuned") if model in test.scores and model not in cosines
+              and test.file.form == "pairs"]
     for model in models:
         scores = test.scores[model]
         top = int((scores == scores.max()).sum())
         if top > max(FEWEST, FIRST * len(scores)):
-            texts.append(f"{test.name}: {top:,} of {len(scores):,} scores of the {model} model are {scores.max():g}, the highest, and it has "
-                         f"{len(np.unique(scores)):,} values in all: were they rounded or cut off? What ties has no order.")
+            texts.append(f"{test.name}: {top:,} of {len(scores):,} scores of the {model} model are {scores.max():g}, "
+                         f"the highest, and it has {len(np.unique(scores)):,} values in all: were they rounded or cut "
+                         "off? What ties has no order.")
     return texts
 
 
@@ -271,28 +289,33 @@ def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin 
     values = [test.measure(model, test.metric).value for model in ("base", "tuned")]
     if not max(values) <= margin:
         return ""
-    alternatives = [metric for metric in test.metrics if metric != test.metric and test.measure("base", metric).value > margin]
+    alternatives = [metric for metric in test.metrics if metric != test.metric
+                    and test.measure("base", metric).value > margin]
     advice = f"; to decide by another metric: --metric {alternatives[0]}" if alternatives else ""
     title = TITLES[test.metric]
     levels = " and ".join(f"{100 * value:.1f}" for value in values)
     return f"{test.name}: both models find next to nothing ({title} {levels} of 100), so that no loss can show{advice}."
 
 
-def doubts(test: Test, shared: int, cosines=()) -> list[str]: # shared: comparisons that stand in the training file too; cosines: of `reversal`
+# shared: comparisons that stand in the training file too; cosines: of `reversal`
+def doubts(test: Test, shared: int, cosines=()) -> list[str]:
     "Warn of what to know before a result on a test is believed."
     warning = reversal(test, cosines)
     fate = "count as no match" if test.file.form == "pairs" else "count as a match where that is one"
     counts = {COPIES + fate: test.file.frame.get("copy", np.zeros(1)).sum()}
     for model in ("base", "tuned"):
         counts[f"texts of the corpus have no vector in the {model} model"] = getattr(test.scores.get(model), "empty", 0)
-    if test.file.matching.get("match_from") is not None and test.file.form == "pairs" and test.separation("base").value == 1:
-        counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of it"] = len(test.file)
+    if test.file.matching.get("match_from") is not None and test.file.form == "pairs" and test.separation(
+            "base").value == 1:
+        counts["pairs are ordered by the base just as by their grades: are these its own scores? They say nothing of "
+               "it"] = len(test.file)
     counts[f"of {len(test.file):,} pairs also occur in the training file, and say nothing of new data"] = shared
     findings = [f"{test.name}: {count:,} {doubt}." for doubt, count in counts.items() if count]
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 
 
-def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame: # suspects: rows of training
+# suspects: rows of training
+def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame:
     "Count what is wrong with the data, a row a finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts
@@ -320,7 +343,8 @@ def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progr
             }
         for finding, rows in findings.items():
             examples = file.frame.iloc[rows[:EXAMPLES]][PAIR_COLUMNS].to_dict("records")
-            table.append({"file": name, "what": finding, "count": len(rows), "share": len(rows) / len(file), "examples": examples})
+            table.append({"file": name, "what": finding, "count": len(rows), "share": len(rows) / len(file),
+                          "examples": examples})
     return pd.DataFrame(table, columns=["file", "what", "count", "share", "examples"])
 
 

@@ -1,4 +1,6 @@
-"""Calls as they were spelled until 0.2: they warn, say how they are spelled now, and give the same. They go with the next version.
+"""Calls as they were spelled until 0.2: they warn, say how they are spelled now, and give the same.
+
+They go with the next version.
 
 `diagnose` had four modes, and options of files stood next to those of the question."""
 import inspect
@@ -15,11 +17,14 @@ R = TypeVar("R")
 
 ARGUMENTS = { # of each function, in their order; those by name alone stand last
     "diagnose": (
-        "base", "tuned", "train", "tests", "columns", "group", "seed", "progress", "metric", "prompts", "sample", "match", "match_from", "other_to",
+        "base", "tuned", "train", "tests", "columns", "group", "seed", "progress", "metric", "prompts", "sample",
+        "match", "match_from", "other_to",
         "margin", "like", "threshold", "scores", "where", "results", "trained", "texts", "devices"),
     "compare": (
-        "base", "train", "tests", "columns", "methods", "seeds", "learning_rate", "epochs", "batch_size", "folder", "progress", "loss", "validation",
-        "texts", "metric", "prompts", "sample", "match", "match_from", "other_to", "seed", "redraw", "workers", "margin", "like", "kind", "where"),
+        "base", "train", "tests", "columns", "methods", "seeds", "learning_rate", "epochs", "batch_size", "folder",
+        "progress", "loss", "validation",
+        "texts", "metric", "prompts", "sample", "match", "match_from", "other_to", "seed", "redraw", "workers",
+        "margin", "like", "kind", "where"),
     "label": ("base", "tuned", "pool", "n", "out", "texts", "folder", "columns", "prompts", "seed", "progress"),
 }
 FILE_OPTIONS = ("columns", "group", "where", "match", "match_from", "other_to")
@@ -46,7 +51,8 @@ def accepts_former(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: # n
             if not is_former or not options.keys() <= {*ARGUMENTS[name]}: # what nobody knows is refused there
                 return function(*args, **options)
             former = dict(zip(ARGUMENTS[name], args)) | options
-            return getattr(import_module(f"{__package__}.former_calls"), name)({key: value for key, value in former.items() if value is not None})
+            return getattr(import_module(f"{__package__}.former_calls"),
+                           name)({key: value for key, value in former.items() if value is not None})
 
         return call
     return decorate
@@ -54,10 +60,12 @@ def accepts_former(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: # n
 
 def warn(call: str, better: str) -> None:
     "Warn of a former spelling and name the present one."
-    warnings.warn(f"{call} is spelled {better} now; the former spelling goes with the next version", FutureWarning, stacklevel=5)
+    warnings.warn(f"{call} is spelled {better} now; the former spelling goes with the next version", FutureWarning,
+                  stacklevel=5)
 
 
 def refuse_others(door: str, former: dict) -> None:
     "Refuse arguments that a door has not."
     if former:
-        raise ConfigError(f"{', '.join(former)}: {door} has {'no such arguments' if len(former) > 1 else 'no such argument'}")
+        raise ConfigError(f"{', '.join(former)}: {door} has "
+                          f"{'no such arguments' if len(former) > 1 else 'no such argument'}")

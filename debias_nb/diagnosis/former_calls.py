@@ -23,7 +23,8 @@ def _files(former: dict, has_scores: bool = False) -> dict[str, PairFile]: # `tr
     "Read the files of a former call with its options."
     options = _taken(former, *FILE_OPTIONS)
     return read_named_files(
-        former.pop("train", None), former.pop("tests", {}), has_scores=has_scores, progress=is_shown(former.get("progress")), **options)
+        former.pop("train", None), former.pop("tests", {}), has_scores=has_scores,
+        progress=is_shown(former.get("progress")), **options)
 
 
 def _called(options) -> str:
@@ -80,7 +81,8 @@ def _models(former: dict) -> Diagnosis:
     file_options = [name for name in FILE_OPTIONS if name in former]
     parts = [READ_FIRST.format(options=", ".join(f"{name}=..." for name in file_options))] * bool(file_options)
     parts += ["load_model(MODEL, device=[...]) in place of MODEL"] * ("devices" in former)
-    warn(f"diagnose{_called([*file_options, *(['devices'] if 'devices' in former else [])])}", " and ".join(parts) or "with arguments by name")
+    warn(f"diagnose{_called([*file_options, *(['devices'] if 'devices' in former else [])])}", " and ".join(parts)
+         or "with arguments by name")
     devices = former.pop("devices", None)
     if devices is not None:
         check_devices(devices)
@@ -111,7 +113,8 @@ def compare(former: dict):
     former.pop("train", None)
     test_files = {name: files[name] for name in tests}
     held = {name.removeprefix(VALIDATION): files[name] for name in validation}
-    return compare_methods(former.pop("base"), files["train"], test_files, training=TrainingSettings(**settings), validation=held, **former)
+    return compare_methods(former.pop("base"), files["train"], test_files, training=TrainingSettings(**settings),
+                           validation=held, **former)
 
 
 def label(former: dict):
@@ -123,7 +126,8 @@ def label(former: dict):
         raise ConfigError("pool, texts or folder: one of them is expected, with what is to be labeled")
     [(kind, source)] = pools.items()
     columns = former.pop("columns", None)
-    makers = {"pool": lambda: Pool.pairs(source, columns), "texts": lambda: Pool.texts(source), "folder": lambda: Pool.folder(source)}
+    makers = {"pool": lambda: Pool.pairs(source, columns), "texts": lambda: Pool.texts(source),
+              "folder": lambda: Pool.folder(source)}
     names = {"pool": "pairs", "texts": "texts", "folder": "folder"}
     warn(f"label({'pool, columns' if kind == 'pool' else kind}=...)", f"label(base, tuned, Pool.{names[kind]}(...))")
     if columns is not None and kind != "pool":

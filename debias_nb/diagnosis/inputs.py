@@ -18,10 +18,12 @@ from ..measures.strata import LOOK, looking_cost
 
 def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
     "Make tests that decide of all files but `train`: with copies of matches marked, and without pairs that contradict others."
-    return {name: file if name == "train" else without_contradictions(with_copies(file)) for name, file in files.items()}
+    return {name: file if name == "train" else without_contradictions(with_copies(file))
+            for name, file in files.items()}
 
 
-def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]: # `train` first if there is one
+# `train` first if there is one
+def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]:
     "Read all files of a door. Raise `DataError` also for names that are no names of files."
     return prepared(read_named_files(train, tests, progress=progress))
 
@@ -54,7 +56,8 @@ def with_copies(file: PairFile) -> PairFile:
     if file.form in ("candidates", "pooled"):
         frame["label"] = of_match.astype(int)
     elif file.form == "retrieval":
-        texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus, "copy": True})
+        texts = pd.DataFrame({"key": map(fold, file.corpus), "document": range(len(file.corpus)), "right": file.corpus,
+                              "copy": True})
         copies = frame[frame.columns.difference(["document", "right", "copy"])].assign(key=right).merge(texts)
         frame = pd.concat([frame, copies[copies.document != copies.get("itself")].drop(columns="key")])
         frame = frame.drop_duplicates(["query", "document"]).sort_values("query", kind="stable", ignore_index=True)
@@ -69,47 +72,61 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None: # files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
-    "Add what labels were drawn from, and are worth. Raise `DataError` where texts were judged that other models rank first."
+# files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
+def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None:
+    """Add what labels were drawn from, and are worth.
+
+    Raise `DataError` where texts were judged that other models rank first."""
     for test in tests:
         sample = test.file.sample
         if sample is None:
             continue
-        is_same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(scorer, "fingerprint", "") for scorer in models.values()}
+        is_same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(scorer,
+            "fingerprint", "") for scorer in models.values()}
         if test.file.form == "pooled":
             if not is_same:
-                raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first is not judged; draw again")
-            text = f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under both models, and do not change; averaged weights are measured on these texts alone"
+                raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first "
+                                "is not judged; draw again")
+            text = (f"{sample.description}; of all {sample.metadata['size']:,} the others have the same ones under "
+                    "both models, and do not change; averaged weights are measured on these texts alone")
         else:
             weights = test.all_weights[0]
             matches = weights @ test.labels / weights.sum()
-            text = f"{sample.description}, about {matches:.0%} of them matches; worth about {float(f'{test.worth():.2g}'):,.0f} labels drawn at random"
+            text = (f"{sample.description}, about {matches:.0%} of them matches; worth about "
+                    f"{float(f'{test.worth():.2g}'):,.0f} labels drawn at random")
             if test.metrics == ("ap",):
-                text += f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match where these are the rarer ones"
+                text += (f"; AUC(0.05) is left out, since it takes {FEWEST_OTHERS} labels of pairs that are no match "
+                         "where these are the rarer ones")
             text += "" if is_same else " (it was drawn for other models, for which it is worth more)"
         cost = looking_cost(sample.metadata["looks"]) - 1
-        files[test.name]["sample"] = f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are {cost:.0%} wider."
+        files[test.name]["sample"] = (f"{text}. Intervals hold at a look after each {LOOK} labels, for which they are "
+                                      f"{cost:.0%} wider.")
 
 
 def settings_of(scorer: Scorer) -> dict:
     "Name what decides, besides its weights, which vector a text gets."
     modules = layers(scorer)
-    names = {"kind": scorer.kind, "tokenizer": scorer.rules[:8], "prompts": scorer.prefixes, "longest text": limit(scorer), "modules": [kind for kind, _ in modules]}
+    names = {"kind": scorer.kind, "tokenizer": scorer.rules[:8], "prompts": scorer.prefixes,
+             "longest text": limit(scorer), "modules": [kind for kind, _ in modules]}
     return names | {f"{kind}, {key}": value for kind, config in modules for key, value in config.items()}
 
 
 def setting_differences(base: Scorer, tuned: Scorer) -> str: # "" where none differs
     "Say in which settings two models of one kind differ; tokenizers have a note of their own."
     base_settings, tuned_settings = settings_of(base), settings_of(tuned)
-    keys = [key for key in base_settings | tuned_settings if base_settings.get(key) != tuned_settings.get(key) and key != "tokenizer"]
+    keys = [key for key in base_settings | tuned_settings if base_settings.get(key) != tuned_settings.get(key)
+            and key != "tokenizer"]
     if base.kind != tuned.kind or not keys:
         return ""
-    values = "; ".join(f"{key}: {quoted(base_settings.get(key))} before, {quoted(tuned_settings.get(key))} after" for key in keys)
+    values = "; ".join(f"{key}: {quoted(base_settings.get(key))} before, {quoted(tuned_settings.get(key))} after"
+                       for key in keys)
     return f" The two models differ in settings, and a part of each change may come from that ({values})."
 
 
 def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, Scorer]: # what `load_model` takes
-    "Load both models. Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."
+    """Load both models.
+
+    Raise `EncoderError` for the same model twice, `ValueError` where one computes with the weights of the other."""
     models = load_model(base), load_model(tuned)
     names = {name for scorer in models for name in getattr(scorer.model, "prompts", None) or {}}
     base_scorer, tuned_scorer = (with_prompts(scorer, prompts, names) for scorer in models)
@@ -117,7 +134,8 @@ def load_pair(base, tuned, prompts: tuple[str, str] | None = None) -> dict[str, 
     same_weights = base_scorer.kind == tuned_scorer.kind and base_scorer.fingerprint == tuned_scorer.fingerprint
     if same_weights and settings_of(base_scorer) == settings_of(tuned_scorer):
         raise EncoderError(
-            f"base ({base_scorer.name}) and tuned ({tuned_scorer.name}) are the same model: fine-tuning changed nothing, or one of the names is wrong")
+            f"base ({base_scorer.name}) and tuned ({tuned_scorer.name}) are the same model: fine-tuning changed "
+            "nothing, or one of the names is wrong")
     return {"base": base_scorer, "tuned": tuned_scorer}
 
 
@@ -144,7 +162,8 @@ def made_of(
         models = {"scores": (sources["base"] or {}) | (sources["tuned"] or {})}
     train = files["train"].path if "train" in files else None
     reading = reading_options(files)
-    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}), "texts": texts and texts.path}
+    inputs = {"train": train, "test": {name: files[name].path for name in tests}, **options, **(reading or {}),
+              "texts": texts and texts.path}
     paths = [*sources.values(), *(file.path for file in files.values())]
     if texts is not None:
         paths.append(texts.path)

@@ -43,24 +43,30 @@ NEAR = 10         # first texts of a query, or neighbors of a text, that are can
 MOST_TEXTS = 5000 # whose neighbors are candidates
 
 
-def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[str], itself, progress: bool) -> list[np.ndarray]: # (queries, 10) each
+# (queries, 10) each
+def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[str], itself,
+                 progress: bool) -> list[np.ndarray]:
     "Search the first texts of each query with both models."
     if len(corpus) <= NEAR:
         raise DataError(f"{len(corpus)} texts to search in; more than {NEAR} are needed")
-    levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress, first=dict.fromkeys(scorers, NEAR))
+    levels = search_corpus(scorers, unjudged_file(queries, corpus, itself), "searching", progress,
+                           first=dict.fromkeys(scorers, NEAR))
     return [ranked.first for ranked in levels.values()]
 
 
-def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame: # left and right
+# left and right
+def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame:
     "Pair texts with their nearest neighbors under either model, and each with a random one."
     distinct = {fold(text): text for text in read_texts_file(source)}
     texts = default_rng([seed, 22]).permutation(np.array([*distinct.values()], object))[:MOST_TEXTS]
     numbers = np.arange(len(texts))
-    neighbors = np.column_stack([*_first_texts(scorers, texts.tolist(), texts.tolist(), numbers, progress), np.roll(numbers, 1)])
+    neighbors = np.column_stack([*_first_texts(scorers, texts.tolist(), texts.tolist(), numbers, progress),
+                                 np.roll(numbers, 1)])
     return pd.DataFrame({"left": texts.repeat(neighbors.shape[1]), "right": texts[neighbors.ravel()]})
 
 
-def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: bool) -> tuple[pd.DataFrame, int]: # left, right and query; queries
+# left, right and query; queries
+def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: bool) -> tuple[pd.DataFrame, int]:
     "Pair queries with the first texts of both models, where these differ."
     queries, corpus, itself = read_unjudged(Path(folder))
     tops = np.stack(_first_texts(scorers, queries, corpus, itself, progress), 1).tolist()
@@ -74,14 +80,18 @@ def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: 
     return pd.DataFrame(rows, columns=["left", "right", "query"]), len(distinct)
 
 # %% ../../nbs/diagnosis/label.ipynb #7a1be10b
-def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int, progress: bool) -> tuple[pd.DataFrame, list[int]]: # sizes of strata
+# sizes of strata
+def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int,
+                  progress: bool) -> tuple[pd.DataFrame, list[int]]:
     "Draw pairs by their scores."
-    strata = strata_of(*pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist(), "scores of the pool", progress).values())
+    strata = strata_of(*pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist(), "scores of the pool",
+                                    progress).values())
     rows = sampling_order(strata, n, seed)
     return pairs.iloc[rows].assign(stratum=strata[rows]), np.bincount(strata, minlength=5).tolist()
 
 
-def _sample_queries(pairs: pd.DataFrame, n: int, seed: int) -> tuple[pd.DataFrame, list[int]]: # queries, all in one stratum
+# queries, all in one stratum
+def _sample_queries(pairs: pd.DataFrame, n: int, seed: int) -> tuple[pd.DataFrame, list[int]]:
     "Draw whole queries with at most n texts together, at least one, and their texts in random order."
     groups = [group.sample(frac=1, random_state=seed) for _, group in pairs.groupby("query")]
     order = default_rng([seed, 23]).permutation(len(groups))
@@ -91,8 +101,9 @@ def _sample_queries(pairs: pd.DataFrame, n: int, seed: int) -> tuple[pd.DataFram
 
 # %% ../../nbs/diagnosis/label.ipynb #7a1be10c
 STEPS = (
-    "{rows:,} pairs to label, out of {size:,} {unit}, are in {path}. Write 1 (match) or 0 into the column label, from the top; leave empty what "
-    "you cannot tell, and stop anywhere: every beginning is a valid sample. {sidecar} says what a label stands for: keep it there. Then: {command}")
+    "{rows:,} pairs to label, out of {size:,} {unit}, are in {path}. Write 1 (match) or 0 into the column label, from "
+    "the top; leave empty what you cannot tell, and stop anywhere: every beginning is a valid sample. {sidecar} says "
+    "what a label stands for: keep it there. Then: {command}")
 
 
 @dataclass(frozen=True)
@@ -145,12 +156,14 @@ class Pool:
         "Take queries and corpus, as BEIR writes them, without judgments; the first ten texts of either model are candidates."
         return cls(folder_path=source)
 
-    def candidates(self, scorers: dict[str, Scorer], seed: int, progress: bool) -> tuple[pd.DataFrame, int]: # left, right, perhaps query; size
+    # left, right, perhaps query; size
+    def candidates(self, scorers: dict[str, Scorer], seed: int, progress: bool) -> tuple[pd.DataFrame, int]:
         "Return the different pairs to choose from, and of how many pairs or queries they are."
         if self.folder_path is not None:
             pairs, size = _first_of_queries(self.folder_path, scorers, progress)
             return _distinct(pairs), size
-        pairs = self.pairs_file.frame[["left", "right"]] if self.pairs_file else _neighbors(self.texts_path, scorers, seed, progress)
+        pairs = self.pairs_file.frame[["left", "right"]] if self.pairs_file else _neighbors(self.texts_path, scorers,
+            seed, progress)
         pairs = _distinct(pairs)
         return pairs, len(pairs)
 
@@ -162,7 +175,8 @@ class Pool:
             return "pairs"
         rows = len(self.pairs_file) + sum(self.pairs_file.left_out.values())
         repeated = rows - size
-        return "pairs" + f" ({repeated:,} that repeat another, also the other way round, or one text, are left out)" * bool(repeated)
+        return ("pairs" + f" ({repeated:,} that repeat another, also the other way round, or one text, are left "
+                          "out)" * bool(repeated))
 
 
 @accepts_former("label")
@@ -172,17 +186,18 @@ def label(
 ) -> Labeling:
     """Choose which pairs to label, and write them as a table that `diagnose` reads.
 
-    More are drawn of the pairs that either model scores high. What a label stands for is written next to the table. Intervals
-    hold even if you look after every 50 labels; for that they are wider, by 20% with 200 labels.
+    More are drawn of the pairs that either model scores high. What a label stands for is written next to the table.
+    Intervals hold even if you look after every 50 labels; for that they are wider, by 20% with 200 labels.
 
     Parameters
     ----------
     base, tuned : str, Path or SentenceTransformer
         As in `diagnose`.
     pool : Pool, str, Path or table
-        What to choose from: `Pool.pairs("pool.csv", columns)`, of which the path or the table alone will do; `Pool.texts("new.csv:question")`,
-        texts whose nearest neighbors under either model are candidates; or `Pool.folder("folder")`, queries and a corpus as BEIR
-        writes them, without judgments, where the first ten texts of either model are candidates.
+        What to choose from: `Pool.pairs("pool.csv", columns)`, of which the path or the table alone will do;
+        `Pool.texts("new.csv:question")`, texts whose nearest neighbors under either model are candidates; or
+        `Pool.folder("folder")`, queries and a corpus as BEIR writes them, without judgments, where the first ten texts
+        of either model are candidates.
     n : int in [10, inf)
         How many to label, at most; of queries whole ones are drawn.
     out : str or Path
@@ -226,7 +241,8 @@ def label(
     bars = is_shown(progress)
     pairs, size = source.candidates(scorers, seed, bars)
     if len(pairs) < FEWEST_UNITS:
-        raise DataError(f"{len(pairs)} of {size} are to be labeled, which is too few; where both models have the same first texts, none are")
+        raise DataError(f"{len(pairs)} of {size} are to be labeled, which is too few; where both models have the same "
+                        "first texts, none are")
     has_queries = "query" in pairs
     sample, strata = _sample_queries(pairs, n, seed) if has_queries else _sample_pairs(pairs, scorers, n, seed, bars)
     models = {name: {"name": scorer.name, "fingerprint": scorer.fingerprint} for name, scorer in scorers.items()}
@@ -234,6 +250,8 @@ def label(
                 "pool": fingerprint(pairs.to_numpy().tolist())}
     for file, text in sample_files(path, sample, metadata).items():
         write_whole(file, text)
-    command = command_line("diagnose", {name: scorer.source for name, scorer in scorers.items()} | {"test": {"new": path}})
+    command = command_line("diagnose", {name: scorer.source for name, scorer in scorers.items()}
+                           | {"test": {"new": path}})
     return Labeling(path, len(sample), STEPS.format(
-        rows=len(sample), size=size, unit=source.unit(size, strata[0]), path=path, sidecar=sidecar_of(path), command=command))
+        rows=len(sample), size=size, unit=source.unit(size, strata[0]), path=path, sidecar=sidecar_of(path),
+        command=command))

@@ -50,22 +50,27 @@ class MethodSpec:
 
     @property
     def takes_texts(self) -> bool: # other ones than those of training
-        return self.is_regularizer and issubclass(self.implementation, Regularizer) and self.implementation.reads_columns
+        return self.is_regularizer and issubclass(self.implementation,
+                                                  Regularizer) and self.implementation.reads_columns
 
 
 def spec_of(implementation: type, name: str) -> MethodSpec: # implementation: a regularizer, or a loss of a user's own
     "Describe a class as a kind of method."
     if issubclass(implementation, torch.nn.Module):
-        return MethodSpec(getattr(implementation, "about", "fine-tuning with a loss of your own"), name, implementation=implementation)
-    return MethodSpec(implementation.about, f"{implementation.__name__}, λ = {{:g}}", fields(implementation)[0].default, implementation.grid, implementation)
+        return MethodSpec(getattr(implementation, "about", "fine-tuning with a loss of your own"), name,
+                          implementation=implementation)
+    return MethodSpec(implementation.about, f"{implementation.__name__}, λ = {{:g}}", fields(implementation)[0].default,
+                      implementation.grid, implementation)
 
 
 METHODS = {
     "base": MethodSpec("the base encoder, not fine-tuned", "the base"),
     "plain": MethodSpec("fine-tuning without a regularizer", "plain fine-tuning"),
-    "wise-ft": MethodSpec("weights between the base (0) and plain fine-tuning (1)", "averaged weights, share {:g}", .5, (.8, .6, .4, .2)),
+    "wise-ft": MethodSpec("weights between the base (0) and plain fine-tuning (1)", "averaged weights, share {:g}", .5,
+                          (.8, .6, .4, .2)),
     "lora": MethodSpec(
-        "fine-tuning of adapters of this rank in place of a transformer's weights (LoRA, by peft), merged afterwards", "LoRA, rank {:.0f}",
+        "fine-tuning of adapters of this rank in place of a transformer's weights (LoRA, by peft), merged afterwards",
+        "LoRA, rank {:.0f}",
         8., (32, 16, 8, 4)),
 } | {name: spec_of(regularizer, name) for name, regularizer in REGULARIZERS.items()}
 
@@ -118,7 +123,8 @@ def missing_general() -> list[str]:
     except DataError as e:
         reason = str(e).partition(" (")[0]
         command = "python -c 'from debias_nb.data.sentences import general_texts; general_texts()'"
-        return [f"{HELD_GENERAL}, OutReg on general texts, was left out: {reason}. Where there is a network, `{command}` gets them."]
+        return [f"{HELD_GENERAL}, OutReg on general texts, was left out: {reason}. Where there is a network, "
+                f"`{command}` gets them."]
     return []
 
 
@@ -127,7 +133,8 @@ def general_notes(texts: HeldTexts | None) -> list[str]:
     if texts is None or texts.path != GENERAL_TEXTS:
         return []
     sets = [load_registry().datasets[name] for name in GENERAL_SETS]
-    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{dataset.title}: {dataset.licence}." for dataset in sets)]
+    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{dataset.title}: {dataset.licence}."
+        for dataset in sets)]
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,8 @@ class Method:
     "One thing that is done with an encoder."
     name: str                      # as it was asked for
     kind: str                      # as `spec_for` takes it
-    strength: float | None = None  # lambda, the fraction of words that are dropped, the mixing weight of tuned weights, or a rank
+    # lambda, the fraction of words that are dropped, the mixing weight of tuned weights, or a rank
+    strength: float | None = None
     texts: HeldTexts | None = None # what a regularizer reads; None: the texts of training
 
     @property
@@ -198,7 +206,8 @@ class Method:
             return None
         arguments = repr(float(self.strength))
         if self.texts is not None:
-            arguments += f", texts={json.dumps(self.texts.path, ensure_ascii=False)}" if self.texts.path else ", texts=..."
+            arguments += (f", texts={json.dumps(self.texts.path, ensure_ascii=False)}" if self.texts.path
+                          else ", texts=...")
         return f"{self.spec.implementation.__name__}({arguments})"
 
     @property
@@ -235,8 +244,8 @@ def read_method(
 ) -> Method:
     """Read a method from its name, which may be that of a loss or a regularizer of your own.
 
-    A loss is made from the model alone, as those of sentence-transformers are. Raise `ConfigError` with the nearest name, for a strength that the method does not take, and for one on texts if it takes none
-    or there are none."""
+    A loss is made from the model alone, as those of sentence-transformers are. Raise `ConfigError` with the nearest
+    name, for a strength that the method does not take, and for one on texts if it takes none or there are none."""
     name, colon, number = text.partition(":")
     kind = name
     if "." not in name:
@@ -292,7 +301,8 @@ def settings_for(
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
     if kind not in BUDGETS:
         raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
-    values = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items() if value is not None}
+    values = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items()
+        if value is not None}
     check_known("loss", values["loss"], LOSSES, ConfigError)
     if float(values["epochs"]).is_integer():
         values["epochs"] = int(values["epochs"]) # 5 epochs are 5.0 epochs
@@ -302,7 +312,8 @@ def settings_for(
         raise ConfigError(explain(e, "training").partition("\n")[0]) from None
 
 
-# With a ranking loss, whose gradient is larger: the default, as `compare` measures it on a planted world, and what is tried.
+# With a ranking loss, whose gradient is larger: the default, as `compare` measures it on a planted world, and what is
+# tried.
 RANKING = {"outreg": (10., (1, 3, 10, 30)), "itvreg": (100., (10, 30, 100, 300))}
 
 
@@ -365,7 +376,8 @@ def file_tokens(base: Scorer, train: PairFile, loss: str) -> "PairTokens": # los
     rows = training_rows(train, loss)
     texts = [name for name in rows.column_names if name != "label"]
     left_prompt, right_prompt = base.prefixes
-    columns = [_behind_prompt(base.model, list(rows[name]), right_prompt if place else left_prompt) for place, name in enumerate(texts)]
+    columns = [_behind_prompt(base.model, list(rows[name]), right_prompt if place else left_prompt)
+               for place, name in enumerate(texts)]
     left, right, *negatives = [tokens for tokens, _ in columns]
     of_matches = loss in OF_MATCHES
     labels = torch.ones(len(rows)) if of_matches else torch.tensor(rows["label"])
@@ -386,6 +398,7 @@ def tune(
     model = deep_copy(base.model)
     texts = method.texts and method.texts.texts
     fine_tune(
-        model, deep_copy(base.model), file_tokens(base, train, settings.loss), method.config(model), method.training(settings), seed,
+        model, deep_copy(base.model), file_tokens(base, train, settings.loss), method.config(model),
+        method.training(settings), seed,
         texts=texts)
     return replace(base, name=method.name, model=model, source=None)

@@ -89,7 +89,8 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[str, str]: # other_names: those that another model has
+# other_names: those that another model has
+def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[str, str]:
     """Return the prompts before left and right texts, each given by its name or as it is.
 
     A name that only another model has is no prompt here; a word alone that is no name is refused."""
@@ -98,7 +99,8 @@ def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[st
     for prompt in prompts:
         name = prompt.strip()
         if name and name not in texts_by_name and not re.search(r"[\s:]", prompt.lstrip()):
-            raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, texts_by_name)}; a prompt itself ends in a colon or a blank")
+            raise ConfigError(f"prompts: no prompt is called {quoted(name)}{nearest(name, texts_by_name)}; a prompt "
+                              "itself ends in a colon or a blank")
         texts.append(texts_by_name[name] or "" if name in texts_by_name else prompt.lstrip())
     return tuple(texts)
 
@@ -108,7 +110,8 @@ def prompt_notes(prompts: dict[str, str | dict[str, str]]) -> list[str]: # of ea
     notes = []
     for name, prompt in prompts.items():
         if isinstance(prompt, dict):
-            notes.append(f"The {name} model reads left texts behind {prompt['left']!r} and right texts behind {prompt['right']!r}.")
+            notes.append(f"The {name} model reads left texts behind {prompt['left']!r} and right texts behind "
+                         f"{prompt['right']!r}.")
         elif prompt:
             notes.append(f"The {name} model reads all texts behind {prompt!r}.")
     return notes
@@ -118,7 +121,8 @@ def kind_of(model) -> str: # static or transformer
     "Return the kind of a model; refuse what is no sentence encoder, a Router, and an unknown tokenizer."
     from sentence_transformers import SentenceTransformer
     if not isinstance(model, SentenceTransformer):
-        raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {type(model).__name__}; {BY_SCORES}")
+        raise EncoderError(f"a SentenceTransformer or a folder of one is expected, got {type(model).__name__}; "
+                           f"{BY_SCORES}")
     if type(model[0]).__name__ == "Router": # which reads texts in several ways, of which a score would take one
         raise EncoderError(ROUTER)
     special_ids(model) # raises where the tokenizer is of an unknown kind
@@ -138,9 +142,9 @@ def load_model(source: Model, device: str | list[str] | None = None) -> Scorer:
     source : str, Path, SentenceTransformer or Scorer
         A folder, a name in `encoders.yaml`, an id on the model hub with its commit (`name@commit`), or a model.
     device : str or list of str, optional
-        Where it computes; default: a GPU if there is one. A model in memory stays where it is. Of a list, such as ["cuda:0",
-        "cuda:1"] or ["cpu", "cpu"], each device gets a process that encodes; a script calls this below
-        `if __name__ == "__main__":`.
+        Where it computes; default: a GPU if there is one. A model in memory stays where it is. Of a list, such as
+        ["cuda:0", "cuda:1"] or ["cpu", "cpu"], each device gets a process that encodes; a script calls this below `if
+        __name__ == "__main__":`.
 
     Returns
     -------
@@ -182,7 +186,8 @@ NO_LIMIT = 2**30 # tokens
 
 def layers(scorer: Scorer) -> list[tuple[str, dict]]: # of a class its name and settings
     "List the modules that make a vector of a text, in their order, and unusual settings behind them."
-    modules = [(type(module).__name__, getattr(module, "get_config_dict", dict)()) for module in scorer.model.children()]
+    modules = [(type(module).__name__, getattr(module, "get_config_dict", dict)())
+               for module in scorer.model.children()]
     if getattr(scorer.model, "truncate_dim", None) is not None:
         modules.append(("truncate_dim", {"kept": scorer.model.truncate_dim}))
     if scorer.similarity != "cosine":
@@ -208,7 +213,8 @@ class Cutting(NamedTuple):
 def cutting(scorer: Scorer) -> Cutting:
     "Return what decides how a text becomes tokens."
     _, settings = layers(scorer)[0] # of the module that reads texts
-    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer), json.dumps(settings, sort_keys=True, default=str))
+    return Cutting(scorer.kind, scorer.rules, scorer.prefixes, limit(scorer),
+                   json.dumps(settings, sort_keys=True, default=str))
 
 
 def vectors_of(
@@ -227,7 +233,8 @@ def vectors_of(
             bar.update(len(texts))
         return vectors
     models = [scorer.model for scorer in scorers.values()]
-    vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension()) for name, scorer in scorers.items()}
+    vectors = {name: torch.empty(len(texts), scorer.model.get_embedding_dimension())
+               for name, scorer in scorers.items()}
     for start in range(0, len(texts), BLOCK):
         stretch = texts[start:start + BLOCK]
         for name, part in zip(scorers, encode_block(models, stretch, prompt)):
@@ -268,7 +275,8 @@ def _similarities(scorers: dict[str, Scorer], left, right, bar) -> dict[str, np.
             for rows in range(0, len(lefts), BLOCK):
                 left_vectors = vectors[0][name][lefts[rows:rows + BLOCK]]
                 right_vectors = vectors[-1][name][rights[rows:rows + BLOCK]]
-                scores = (left_vectors * right_vectors).sum(1) if scorer.similarity == "cosine" else scorer.model.similarity_pairwise(left_vectors, right_vectors)
+                scores = ((left_vectors * right_vectors).sum(1) if scorer.similarity == "cosine"
+                          else scorer.model.similarity_pairwise(left_vectors, right_vectors))
                 parts.append(round_scores(scores, scorer.similarity))
             out[name] = np.concatenate(parts)
     return out
@@ -283,8 +291,8 @@ def pair_scores(
 ) -> dict[str, np.ndarray]: # (n,) of each model, higher = more likely a match
     """Score pairs by each model's own similarity.
 
-    Scores that float32 cannot tell apart are equal. Raises `ValueError` for one text in place of a list, and for sides of
-    different length, `EncoderError` for a model whose scores are not finite."""
+    Scores that float32 cannot tell apart are equal. Raises `ValueError` for one text in place of a list, and for sides
+    of different length, `EncoderError` for a model whose scores are not finite."""
     left = several_texts(left, "left")
     right = several_texts(right, "right")
     if len(left) != len(right):
@@ -292,7 +300,8 @@ def pair_scores(
     parts = {name: [np.empty(0)] for name in scorers}
     numbers = sum(scorer.model.get_embedding_dimension() for scorer in scorers.values())
     step = max(BLOCK, AT_ONCE // (2 * 4 * numbers)) # two texts of four bytes a number
-    with tqdm(total=2 * len(left) * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=2 * len(left) * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress,
+              leave=False) as bar:
         for start in range(0, len(left), step):
             rows = slice(start, start + step)
             for name, values in _similarities(scorers, left[rows], right[rows], bar).items():
@@ -321,21 +330,24 @@ def search_corpus(
     file,                       # a `PairFile` whose form is retrieval
     title: str = "",             # as of `pair_scores`, and what follows
     progress: bool = False,
-    first: dict[str, int] | None = None, # how many of the first texts of each query to keep, of each model; none by default
+    # how many of the first texts of each query to keep, of each model; none by default
+    first: dict[str, int] | None = None,
 ) -> dict[str, Levels]: # of each model
     """Find where the relevant texts of each query stand in the corpus, by each model's own similarity.
 
     Raises `EncoderError` for a similarity that is no product, and for scores that are not finite."""
     for name, scorer in scorers.items():
         if scorer.similarity not in PRODUCTS:
-            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a search (--scores)")
+            raise EncoderError(f"{name}: a corpus is not searched by {scorer.similarity} distance; give the run of a "
+                               "search (--scores)")
     rows = file.frame
     queries = rows.drop_duplicates("query")
     itself = queries["itself"].to_numpy() if "itself" in rows else None
     query, document, grade = (rows[column].to_numpy() for column in ("query", "document", "label"))
     count = 2 * len(queries) + len(file.corpus) # each query is read, and ranks
     levels = {}
-    with tqdm(total=count * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress, leave=False) as bar:
+    with tqdm(total=count * len(scorers), desc=title, unit=" texts", unit_scale=True, disable=not progress,
+              leave=False) as bar:
         for group in _alike(scorers):
             query_vectors = vectors_of(group, queries.left.tolist(), 0, bar)
             text_vectors = vectors_of(group, file.corpus, 1, bar)
@@ -344,7 +356,8 @@ def search_corpus(
                 check_finite(name, query_part.sum(1).numpy())
                 check_finite(name, text_part.sum(1).numpy())
                 places = min((first or {}).get(name, 0), len(file.corpus))
-                levels[name] = corpus_levels(query_part, text_part, query, document, grade, itself, places, progress=bar.update)
+                levels[name] = corpus_levels(query_part, text_part, query, document, grade, itself, places,
+                                             progress=bar.update)
     return {name: levels[name] for name in scorers}
 
 
@@ -392,7 +405,8 @@ def reading_warnings(
         for (problem, count), model_names in names.items():
             if count and count >= SHARE_NAMED * total:
                 models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
-                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = count / total if UNKNOWN in problem else 0.
+                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (count / total
+                    if UNKNOWN in problem else 0.)
     return warnings
 
 

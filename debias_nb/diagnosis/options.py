@@ -77,40 +77,52 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
     return by_name
 
 
-Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
+Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id "
+                                  "(name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
-    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb forms` lists forms and formats. A table of "
-    "`debias-nb label` will do, even if only part of it is labeled. Repeatable.")]
+    "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb "
+                                        "forms` lists forms and formats. A table of `debias-nb label` will do, even if "
+                                        "only part of it is labeled. Repeatable.")]
 Train = Annotated[str | None, Option(help="Pairs that the model was trained on. Any form of a test will do.")]
 Validation = Annotated[list[str] | None, Option(
-    metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each strength that you do not set. Repeatable.")]
+    metavar="NAME=FILE", help="Labeled pairs that are no test. On them the best of four values is chosen for each "
+                              "strength that you do not set. Repeatable.")]
 
 # how files are read
 Columns = Annotated[list[str] | None, Option(
-    metavar="COLUMN,COLUMN", help="Names of columns in all files, such as question1,question2,is_duplicate, or in one file, such as new=q1,q2,label. By "
-    "default columns are recognized by their names. Repeatable.")]
+    metavar="COLUMN,COLUMN", help="Names of columns in all files, such as question1,question2,is_duplicate, or in one "
+                                  "file, such as new=q1,q2,label. By default columns are recognized by their names. "
+                                  "Repeatable.")]
 Group = Annotated[str | None, Option(help="Column of tests; each of its values is reported separately.")]
 Where = Annotated[str | None, Option(
-    metavar=VALUE, help="Rows of tests that are read, such as split=test. For one file write FILE:COLUMN=VALUE. By default all rows are read.")]
+    metavar=VALUE, help="Rows of tests that are read, such as split=test. For one file write FILE:COLUMN=VALUE. By "
+                        "default all rows are read.")]
 Match = Annotated[str | None, Option(help="Label of a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade of a match, where labels are grades.")]
-OtherTo = Annotated[float | None, Option(help="Highest grade of what is no match. Pairs with a grade between are left out. By default all grades below are no match.")]
+OtherTo = Annotated[float | None, Option(help="Highest grade of what is no match. Pairs with a grade between are left "
+                                              "out. By default all grades below are no match.")]
 
 # how tests are judged
-Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it. By default the first metric of each form: see `debias-nb forms`.")]
+Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it. By default the first metric of "
+                                           "each form: see `debias-nb forms`.")]
 Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training. All other tests are new data.")]
 Threshold = Annotated[float | None, number(
     "threshold", "Score from which you call a pair a match. By default the score with 5% false positives in the base.")]
-Sample = Annotated[int | None, number("sample", "Largest number of pairs or queries of a test, and of training pairs, that are scored. By default all are scored.")]
+Sample = Annotated[int | None, number("sample", "Largest number of pairs or queries of a test, and of training pairs, "
+                                                "that are scored. By default all are scored.")]
 Prompts = Annotated[str | None, Option(
-    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own prompts for queries and documents.")]
+    metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own "
+                               "prompts for queries and documents.")]
 Seed = Annotated[int, number("seed", "Random seed of samples and bootstrap.")]
 
 # what becomes of the answer
 Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page, its numbers and its tables.")]
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
-    help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small to tell.")]
-VerdictWords = Annotated[bool, Option("--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, baseline and delta.")]
+    help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small "
+         "to tell.")]
+VerdictWords = Annotated[bool,
+                         Option("--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, "
+                                                        "baseline and delta.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page and its tables.")]

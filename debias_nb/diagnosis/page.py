@@ -20,11 +20,13 @@ from .titles import TITLES
 from .words import WORD
 
 
-def shaded(text: str, base_shares, tuned_shares) -> Markup: # shares of the text's words, nan for a word that the model does not see
+# shares of the text's words, nan for a word that the model does not see
+def shaded(text: str, base_shares, tuned_shares) -> Markup:
     "Shade the words of a text that the tuned model looks at."
     out = Markup()
     offset = 0
-    for match, old, new in zip(WORD.finditer(text), base_shares, tuned_shares): # of a text that was cut, the first words
+    # of a text that was cut, the first words
+    for match, old, new in zip(WORD.finditer(text), base_shares, tuned_shares):
         kind = ' class="up"' if new - old > .1 else ""
         style = f' style="background:rgba(240,150,30,{min(.5, new):.2f})"' if new >= .03 else ""
         word = isolated(match.group())
@@ -109,21 +111,28 @@ def tables(frames) -> dict: # frames: a frame, or frames by name; the rows of ea
     return dict(iter(frames.groupby("test", sort=False)))
 
 
-def shown(tables: dict, columns: list[str] | None = None) -> dict[str, pd.DataFrame]: # tables: of `tables`; columns: None for all
+# tables: of `tables`; columns: None for all
+def shown(tables: dict, columns: list[str] | None = None) -> dict[str, pd.DataFrame]:
     "Select the columns of tables that a page shows; of ranks, count how many moved how far."
-    frames = {name: pd.DataFrame(table["moves"].items(), columns=["first relevant text", "queries"]) if isinstance(table, dict) else table
+    frames = {name: pd.DataFrame(table["moves"].items(), columns=["first relevant text", "queries"])
+              if isinstance(table, dict) else table
               for name, table in tables.items()}
-    return {name: frame.filter(items=columns or frame.columns.drop("test", errors="ignore")) for name, frame in frames.items() if len(frame)}
+    return {name: frame.filter(items=columns or frame.columns.drop("test", errors="ignore"))
+            for name, frame in frames.items() if len(frame)}
 
 
 LABELS = { # of columns whose names say too little
-    "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned", "threshold": "at",
+    "base": "before, %", "tuned": "after, %", "value": "%", "change": "change, points", "share": "share of tuned",
+    "threshold": "at",
     "false positives": "others that pass, %", "recall": "matches found, %", "precision": "right when it says match, %",
     "both": "training pairs that both have it",
-    "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %", "instead": "first now",
-    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points", "bound": "lower end if picked, points",
+    "matches both": "of them matches, %", "wrong before": "wrong before, %", "wrong after": "after, %",
+    "instead": "first now",
+    "found": "detectable, points", "kept": "gain kept, %", "error": "largest error, points",
+    "bound": "lower end if picked, points",
 }
-UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed) # of other columns: a count, or a fraction in percent
+# of other columns: a count, or a fraction in percent
+UNITS = dict.fromkeys(("change", "more", "base change", "bound"), signed)
 UNITS |= {"threshold": "{:.3f}".format}
 UNITS |= dict.fromkeys(("share", "strength", "rank before", "rank after", "items"), exact)
 UNITS |= {"metric": TITLES.get, "found": detectable, "p": "{:.4f}".format, "words": len, "examples": examples}
@@ -154,7 +163,8 @@ def environment() -> Environment:
         loader=PackageLoader("debias_nb.diagnosis", "."), autoescape=select_autoescape(("html.j2",)),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters |= {"percent": percent, "signed": signed, "repr": repr, "coded": coded}
-    env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell, "is_shown": is_shown}
+    env.globals |= {"between": position, "scale": scale, "side_of": side_of, "labels": LABELS, "cell": cell,
+                    "is_shown": is_shown}
     return env
 
 
@@ -180,7 +190,8 @@ MEANING = { # of metrics that decide
 def page(sections: list[Section], metrics, **values) -> str: # metrics: those that decide; values: those of the template
     "Write a page of the sections that are not empty; the answer and its cards come first."
     parts = [section for section in sections if section.sentences or section.tables or section.program]
-    meaning = " ".join(f"{TITLES[metric]}: {MEANING.get(metric, 'in percent of the best possible')}." for metric in dict.fromkeys(metrics))
+    meaning = " ".join(f"{TITLES[metric]}: {MEANING.get(metric, 'in percent of the best possible')}."
+                       for metric in dict.fromkeys(metrics))
     return screen(sections=parts, meaning=meaning, **values)
 
 
@@ -215,14 +226,16 @@ PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "num
 
 def versions() -> dict[str, str]:
     "Return the versions of what computes."
-    return {"debias-nb": __version__, "Python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
+    return {"debias-nb": __version__, "Python": platform.python_version()} | {name: metadata.version(name)
+        for name in PACKAGES}
 
 
 def file_facts(file: PairFile) -> dict:
     "Return what a page says of a file."
     matches = file.labels > 0
     facts = {
-        "name": file.path or file.name, "path": file.path, "form": file.form, "pairs": len(file), "matches": int(matches.sum()),
+        "name": file.path or file.name, "path": file.path, "form": file.form, "pairs": len(file),
+        "matches": int(matches.sum()),
         "mean": float(matches.mean()), "sha256": file.sha256, "columns": list(file.columns),
     }
     if file.form != "pairs":
@@ -237,7 +250,8 @@ def file_notes(files: dict[str, dict]) -> list[str]: # of `file_facts`, by name
     notes = [f"{name}: {file['note']}." for name, file in files.items() if "note" in file]
     for name, file in files.items():
         notes += [f"{name}: {file['sample']}"] if "sample" in file else []
-        notes += [f"{name}: {counted(count, reason)} {'was' if count == 1 else 'were'} left out." for reason, count in file.get("left_out", {}).items()]
+        notes += [f"{name}: {counted(count, reason)} {'was' if count == 1 else 'were'} left out."
+                  for reason, count in file.get("left_out", {}).items()]
     return notes
 
 

@@ -48,7 +48,8 @@ def training_program(
     "Write a program that trains on your file."
     purpose = indent(fill(f"{purpose} Put your own loss and settings into it.", 110), "# ")
     return filled(
-        "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss, prompt=prompt, part=part, own=custom_class, seed=seed,
+        "training.py.j2", why=purpose, base=base, train=train, regularizer=regularizer, folder=folder, loss=loss,
+        prompt=prompt, part=part, own=custom_class, seed=seed,
         columns=tuple(train["columns"]), of_matches=OF_MATCHES, **settings)
 
 
@@ -86,7 +87,7 @@ def program_of(
         parts.append(filled("mixed.py.j2", base=base["source"], tuned=source, share=share, folder=folder))
     if train is not None:
         parts.append(training_program(
-            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near its base "
-            f"whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
+            f"Fine-tune again with {GENERAL.title}. Train as long as before: a shorter training keeps a model near "
+            f"its base whatever its loss. {LIMITS}", base["source"], train, GENERAL.program, f"{folder}-outreg", loss,
             prompt=base["prompt"], **BUDGETS[base["kind"]]))
     return "\n".join(parts)

@@ -16,7 +16,8 @@ import pandas as pd
 from scipy.special import bdtr
 from scipy.stats import wilcoxon
 
-from .files.mteb_results import declared_sets, is_same_data, names_in, read_results, with_known_revisions
+from .files.mteb_results import (declared_sets, is_same_data, names_in, read_results,
+                                                    with_known_revisions)
 from ..data.registry import DataError
 from .changes import LEVEL, VERDICT, WHOLE
 from .decision import decide, named, results_of
@@ -32,16 +33,19 @@ TRAINED = ", trained on" # behind the kind of such tasks
 ALL = "all tasks"
 FEWEST_TASKS = 5 # of a kind that has a verdict
 RULE = (
-    "All tasks together decide. Kinds of five tasks or more stand beside them. All tasks are better or worse by the signed ranks of their changes (Wilcoxon). "
-    "A kind is within the margin if the 95% confidence interval of its mean change lies there, and so does every task. It is better or worse if three things "
-    "hold: the interval does not lie within the margin, the mean change is significant (t-test over tasks), and significantly more tasks went that way than the "
-    "other (sign test). Both are at 5% after Holm's correction for the number of kinds, and p is the larger one. Tasks of one kind are not independent, since "
-    "several are made of the same texts. So p may be too small.")
+    "All tasks together decide. Kinds of five tasks or more stand beside them. All tasks are better or worse by the "
+    "signed ranks of their changes (Wilcoxon). A kind is within the margin if the 95% confidence interval of its mean "
+    "change lies there, and so does every task. It is better or worse if three things hold: the interval does not lie "
+    "within the margin, the mean change is significant (t-test over tasks), and significantly more tasks went that way "
+    "than the other (sign test). Both are at 5% after Holm's correction for the number of kinds, and p is the larger "
+    "one. Tasks of one kind are not independent, since several are made of the same texts. So p may be too small.")
 NOTES = [
-    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb diagnose-scores`.",
-    "The largest error of a change is that of two means over the items of a task, each from 0 to 1: √((b(1−b) + t(1−t)) / n).",
-    "Published fine-tunes: on tasks of these kinds that they are not declared to be trained on; where all of yours are in English, on "
-    "English tasks after fine-tunes that are not for another language."]
+    "One score a task has no interval. What `mteb run --prediction-folder` writes has one: `debias-nb "
+    "diagnose-scores`.",
+    "The largest error of a change is that of two means over the items of a task, each from 0 to 1: √((b(1−b) + "
+    "t(1−t)) / n).",
+    "Published fine-tunes: on tasks of these kinds that they are not declared to be trained on; where all of yours are "
+    "in English, on English tasks after fine-tunes that are not for another language."]
 SCORES = ["task", "test", "base", "tuned", "change", "error", "items"] # columns that a page shows of each task
 EMPTY = pd.DataFrame(columns=["test", "kind", "slice", "cases", "matches", "count"]) # of parts that need texts
 
@@ -54,9 +58,11 @@ def published_losses(kinds: list[str] | pd.Series, is_english: bool) -> pd.Serie
     return sums.lost / sums.tasks
 
 # %% ../../nbs/diagnosis/published.ipynb #4f7e8634
-def task_scores(scores: pd.DataFrame, trained: list[str]) -> pd.DataFrame: # scores: base and tuned by the levels of `KEY`; index: the task
+# scores: base and tuned by the levels of `KEY`; index: the task
+def task_scores(scores: pd.DataFrame, trained: list[str]) -> pd.DataFrame:
     "Average the scores of two models task by task, with the largest error of each change that the number of items allows."
-    table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"), index_col="task"))
+    table = scores.groupby("task").mean().join(pd.read_csv(package_file("diagnosis/published_tasks.csv"),
+        index_col="task"))
     is_trained = [any(is_same_data(task, name) for name in trained) for task in table.index]
     change = (table.tuned - table.base).round(6)
     error = ((table.base * (1 - table.base) + table.tuned * (1 - table.tuned)) / table["items"]) ** .5
@@ -76,7 +82,8 @@ def kind_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # tasks: 
     return _table(kinds, counts, changes, judged.assign(p=p), p < 1 - LEVEL, margin).assign(decides=False)
 
 
-def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
+# as `kind_verdicts`: a row for all tasks, and one for those that it was trained on
+def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame:
     "Judge what fine-tuning did to all tasks, by the signed ranks of their changes (Wilcoxon)."
     is_trained = tasks.test.str.endswith(TRAINED)
     all_tasks = tasks.assign(test=np.where(is_trained, ALL + TRAINED, ALL))
@@ -92,7 +99,8 @@ def overall_verdicts(tasks: pd.DataFrame, margin: float) -> pd.DataFrame: # as `
     return _table(groups, counts, changes, judged, (judged.p < 1 - LEVEL) & is_same_way, margin).assign(decides=True)
 
 
-def _signed_ranks(changes: pd.Series) -> tuple[float, bool]: # p, and whether the ranks of those that rose are the larger ones
+# p, and whether the ranks of those that rose are the larger ones
+def _signed_ranks(changes: pd.Series) -> tuple[float, bool]:
     changed = changes[changes != 0]
     if changed.empty:
         return 1., True
@@ -100,10 +108,12 @@ def _signed_ranks(changes: pd.Series) -> tuple[float, bool]: # p, and whether th
     return float(wilcoxon(changed).pvalue), bool(ranks[changed > 0].sum() > ranks[changed < 0].sum())
 
 
-def _table(groups, counts: pd.DataFrame, changes: list, judged: pd.DataFrame, is_significant, margin: float) -> pd.DataFrame:
+def _table(groups, counts: pd.DataFrame, changes: list, judged: pd.DataFrame, is_significant,
+           margin: float) -> pd.DataFrame:
     "Return a row a group; it is certain of a word that is significant, or where each task lies within the margin."
     table = groups[["base", "tuned", "change"]].mean().join(judged)
-    is_certain = is_within(groups.change.min(), groups.change.max(), margin).where(table.word == "within the margin", is_significant)
+    is_certain = is_within(groups.change.min(), groups.change.max(), margin).where(table.word == "within the margin",
+        is_significant)
     table = table.assign(
         verdict=table.word.where(is_certain, "cannot tell"), low=[change.low for change in changes],
         high=[change.high for change in changes], cases=groups.size(), found=np.nan)
@@ -117,7 +127,8 @@ def _tasks_of(scores: pd.DataFrame) -> str: # base and tuned by the levels of `K
     return " and ".join(f"{name} has {count:,}" for name, count in counts.items())
 
 
-def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | None = None, margin: float = 1.) -> Diagnosis:
+def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | None = None,
+                     margin: float = 1.) -> Diagnosis:
     """Report what fine-tuning did to each kind of public task, and where it stands among published fine-tunes.
 
     Parameters
@@ -159,7 +170,8 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
     if overall.empty or not tasks.change.any():
         problem = "all scores are the same, so one of the names is wrong"
         if overall.empty:
-            problem = f"two tasks in common are expected, of one split, subset and version of the data; {_tasks_of(scores)}"
+            problem = ("two tasks in common are expected, of one split, subset and version of the data; "
+                       f"{_tasks_of(scores)}")
         raise DataError(f"{', '.join(map(str, folders.values()))}: {problem}; found {', '.join(tasks.index) or 'none'}")
     of_kinds = kind_verdicts(tasks, least)
     verdicts = pd.concat([overall, of_kinds], ignore_index=True) if len(of_kinds) else overall
@@ -170,7 +182,8 @@ def diagnose_results(base: str | Path, tuned: str | Path, trained: list[str] | N
         decision = replace(decision, heading=f"{decision.heading} Of kinds of tasks, {named(fallen)} got worse.")
     losses = partial(published_losses, is_english=tasks.english.eq(True).all())
     kinds = verdicts.to_dict("records")
-    sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets, is_declared=trained is None)
+    sentences = filled("results.txt.j2", kinds=kinds, tasks=tasks, losses=losses, sets=sets,
+                       is_declared=trained is None)
     warnings = filled("left_out.txt.j2", scores=scores.drop(shared.index), taken=count)
     models = {name: {"name": str(folder), "prompt": ""} for name, folder in folders.items()}
     command = command_line("diagnose-results", folders | {"trained": trained, "margin": margin})

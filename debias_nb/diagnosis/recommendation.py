@@ -20,8 +20,8 @@ class Recommendation:
     heading, reason : str
         The same in a sentence, and why.
     method : str, optional
-        The method that is recommended, or where none is, the one to take if the encoder is to be fine-tuned. Heading, reason,
-        program and last line name no other one.
+        The method that is recommended, or where none is, the one to take if the encoder is to be fine-tuned. Heading,
+        reason, program and last line name no other one.
     margin : float
         The smallest change that matters, a fraction.
     results : dict
@@ -49,19 +49,23 @@ def change_sentence(results: list[Result]) -> str:
     return ", ".join(f"{result.name} {result.sentence}" for result in results)
 
 
-ANSWERS: dict[str, tuple[Call, str, str]] = { # case -> call, heading and reason; the texts name the facts of `recommend`
+# case -> call, heading and reason; the texts name the facts of `recommend`
+ANSWERS: dict[str, tuple[Call, str, str]] = {
     "one fits": (
-        "use a method", "Use {title}.", "Against the base it is better on {gains}, and a loss of {point} is excluded on every test, corrected for the methods that gain. Of "
-        "{count} such methods it has the highest mean over {picked_on}."),
+        "use a method", "Use {title}.", "Against the base it is better on {gains}, and a loss of {point} is excluded "
+                                        "on every test, corrected for the methods that gain. Of {count} such methods "
+                                        "it has the highest mean over {picked_on}."),
     "a trade": (
         "your call", "Your call: no method gains without a loss.",
-        "{title} has the highest mean over {picked_on} of those that gain somewhere: {changes}. If new data matter more, keep the base."),
+        "{title} has the highest mean over {picked_on} of those that gain somewhere: {changes}. If new data matter "
+        "more, keep the base."),
     "all lose": (
         "keep the base", "Keep the base. Every method got worse on a test, and none is better on any.",
         "Must it be fine-tuned, {title} loses least: {changes}."),
     "within the margin": (
         "either", "Use either: no method changes anything that matters.",
-        "Every change is under {point}. The base is simpler; of the methods {title} has the highest mean over {picked_on}."),
+        "Every change is under {point}. The base is simpler; of the methods {title} has the highest mean over "
+        "{picked_on}."),
     "by records": (
         "cannot tell", "Cannot tell yet: until then {title}.",
         "No method is shown to gain on one test and to lose nothing that matters on another. Here: {changes}. {short}"),
@@ -71,8 +75,10 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # case -> call, heading and reason
         "cannot tell", "Cannot tell yet: no method is shown to be better than the base.",
         "{worse} of {methods} methods got worse somewhere; {title} loses least: {changes}. {short}"),
 }
-LEAST_LOST = ("all lose", "nothing") # cases whose method is the one that loses least; of others the one with the highest mean
-AGAINST = {"use a method": ("worse",), "cannot tell": ("better", "worse")} # call -> words of other metrics that its heading adds
+# cases whose method is the one that loses least; of others the one with the highest mean
+LEAST_LOST = ("all lose", "nothing")
+# call -> words of other metrics that its heading adds
+AGAINST = {"use a method": ("worse",), "cannot tell": ("better", "worse")}
 
 
 def _methods_with_verdict(results: dict[str, list[Result]], word: str) -> list[str]:
@@ -118,7 +124,8 @@ def recommend(
     title = (titles or {}).get(method, method)
     worse = _methods_with_verdict(results, "worse")
     facts = {
-        "title": title, "changes": change_sentence(method_results), "picked_on": picked_on, "point": margin_sentence(margin), "count": len(names),
+        "title": title, "changes": change_sentence(method_results), "picked_on": picked_on,
+        "point": margin_sentence(margin), "count": len(names),
         "methods": len(results), "short": short, "worse": len(worse), "gains": named(gains or method_results),
         "may_lose": most_lost(possible_losses or method_results)}
     call, heading, reason = (text.format(**facts) for text in ANSWERS[case])
@@ -128,15 +135,18 @@ def recommend(
     return Recommendation(call, heading, reason, method, margin, results)
 
 
-def trade_points(results: dict[str, list[Result]]) -> list[dict]: # name, like, new, low, high, joined; empty without both kinds of tests
+# name, like, new, low, high, joined; empty without both kinds of tests
+def trade_points(results: dict[str, list[Result]]) -> list[dict]:
     "List of each method and the base the change where it is like training and on the new test that it changes worst."
     points = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, method_results in results.items():
-        like, new = ([result for result in method_results if result.part == WHOLE and result.like == side] for side in (True, False))
+        like, new = ([result for result in method_results if result.part == WHOLE and result.like == side]
+                     for side in (True, False))
         if not like or not new:
             return []
         worst = min(new, key=lambda result: result.change)
         points.append({"name": name, "like": like[0].change, "new": worst.change, "low": worst.low, "high": worst.high})
     for point in points:
-        point["joined"] = not any(rival["like"] >= point["like"] and rival["new"] >= point["new"] and rival != point for rival in points)
+        point["joined"] = not any(rival["like"] >= point["like"] and rival["new"] >= point["new"] and rival != point
+                                  for rival in points)
     return sorted(points, key=lambda point: point["like"])

@@ -41,7 +41,8 @@ def _rates(test: PairTest, scores: np.ndarray, cut_offs: np.ndarray) -> dict[str
         values = nonmatches / all_others, matches / all_matches, matches / (nonmatches + matches)
     columns = {}
     for rate, resamples in zip(RATES, values):
-        columns |= _with_interval(rate, test.widen(np.where(np.isnan(cut_offs), math.nan, resamples)), test.units.count())
+        columns |= _with_interval(rate, test.widen(np.where(np.isnan(cut_offs), math.nan, resamples)),
+                                  test.units.count())
     return columns
 
 
@@ -84,7 +85,8 @@ def thresholds(
             for cut, values in cuts.items():
                 row = {"test": test.name, "model": name, "cut-off": cut, "threshold": float(values[0])}
                 rows.append(row | _rates(test, scores, values))
-    columns = ["test", "model", "cut-off", "threshold", *(rate + end for rate in RATES for end in ("", " low", " high"))]
+    columns = ["test", "model", "cut-off", "threshold",
+               *(rate + end for rate in RATES for end in ("", " low", " high"))]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -92,16 +94,19 @@ def threshold_sentence(table: pd.DataFrame) -> str: # of `thresholds`, of one te
     "Say what becomes of the cut-off."
     rows = {(row["model"], row["cut-off"]): row for row in table.to_dict("records")}
     base, tuned = rows["base", "kept"], rows["tuned", "kept"]
-    sentence = (f"At the base's threshold, {base['threshold']:.3f}, {tuned['false positives']:.1%} of the other pairs pass after fine-tuning "
-                f"(before: {base['false positives']:.1%}), and {tuned['recall']:.0%} of the matches are found (before: {base['recall']:.0%}).")
+    sentence = (f"At the base's threshold, {base['threshold']:.3f}, {tuned['false positives']:.1%} of the other pairs "
+                f"pass after fine-tuning (before: {base['false positives']:.1%}), and {tuned['recall']:.0%} of the "
+                f"matches are found (before: {base['recall']:.0%}).")
     adjusted = rows.get(("tuned", "set again"))
     if adjusted is None:
         return sentence
-    return f"{sentence} Set at {adjusted['threshold']:.3f}, {adjusted['false positives']:.1%} pass and {adjusted['recall']:.0%} are found."
+    return (f"{sentence} Set at {adjusted['threshold']:.3f}, {adjusted['false positives']:.1%} pass and "
+            f"{adjusted['recall']:.0%} are found.")
 
 
 MOVES = ("up more than 10", "up 4 to 10", "up 1 to 3", "same rank", "down 1 to 3", "down 4 to 10", "down more than 10")
-EDGES = (-math.inf, -10.5, -3.5, -.5, .5, 3.5, 10.5, math.inf) # of `MOVES`, in places; a rank within a tie is half a place
+# of `MOVES`, in places; a rank within a tie is half a place
+EDGES = (-math.inf, -10.5, -3.5, -.5, .5, 3.5, 10.5, math.inf)
 
 
 def rank_moves(tests: list[Test]) -> dict[str, dict]: # of each test of queries

@@ -9,7 +9,8 @@ from ..checks import ConfigError
 DIAGNOSIS = ("index.html", "report.json", "verdicts.csv", "scores.csv", "slices.csv")
 COMPARISON = ("index.html", "report.json", "scores.csv", "differences.csv")
 OURS = re.compile( # how each file begins that is written here
-    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": "debias-nb",\n|method,seed,test,(part,)?metric,value\n'
+    rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": '
+    rb'"debias-nb",\n|method,seed,test,(part,)?metric,value\n'
     rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
     rb'|test,kind,slice,cases,matches,|task,test,base,tuned,', re.DOTALL)
 
@@ -46,4 +47,5 @@ def check_targets(paths: list[Path], overwrite: bool = False) -> None: # overwri
 def check_new_table(path: Path) -> None:
     "Check that a table to label is a new file. Raise `ConfigError`."
     if path.suffix != ".csv" or path.exists():
-        raise ConfigError(f"{path}: a new file that ends in .csv is expected; labels that are there are never overwritten")
+        raise ConfigError(f"{path}: a new file that ends in .csv is expected; labels that are there are never "
+                          "overwritten")

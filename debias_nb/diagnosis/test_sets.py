@@ -61,7 +61,8 @@ def case_weights(test) -> np.ndarray: # (1 + RESAMPLES, n)
     if sample is None:
         return with_itself(bootstrap_weights(len(test.cases), RESAMPLES, test.seed, test.units.group))
     if (sample.counts < np.minimum(2, sample.sizes)).any():
-        raise TooSmall(f"{test.name}: {sample.description} do not reach each of its {len(sample.sizes)} strata twice; label on from the top")
+        raise TooSmall(f"{test.name}: {sample.description} do not reach each of its {len(sample.sizes)} strata twice; "
+                       "label on from the top")
     return stratified_weights(test.cases.stratum.to_numpy(), sample.sizes, RESAMPLES, test.seed, sample.counts)
 
 # %% ../../nbs/diagnosis/tests.ipynb #5de285a5
@@ -69,15 +70,16 @@ def case_weights(test) -> np.ndarray: # (1 + RESAMPLES, n)
 class Test:
     """Test set with the scores of each model, and resamples that all models share.
 
-    A subclass for each form of file says what a case is, what is drawn together, which metrics it has, and how a model is
-    asked. Raises `TooSmall` where too little is drawn."""
+    A subclass for each form of file says what a case is, what is drawn together, which metrics it has, and how a model
+    is asked. Raises `TooSmall` where too little is drawn."""
     name: str
     file: PairFile
     scores: dict = field(default_factory=dict) # of each model, as the metrics take them
     seed: int = 0
     metric: str | None = None # the one that decides; None, or one of another form: the first
     units: Units = field(init=False)
-    all_weights: np.ndarray = field(init=False) # (1 + RESAMPLES, n) how often each case counts: in the test, then in each resample
+    # (1 + RESAMPLES, n) how often each case counts: in the test, then in each resample
+    all_weights: np.ndarray = field(init=False)
     _measurements: dict = field(init=False, default_factory=dict)
 
     case: ClassVar[str] = "queries"
@@ -92,7 +94,8 @@ class Test:
         if self.file.sample is not None:
             self.units = Units(np.arange(len(self.cases)), self.file.sample.description)
         if self.units.count() < FEWEST_UNITS:
-            raise TooSmall(f"{self.name}: {self.units.description.partition(';')[0]} are too few to draw an interval from; {FEWEST_UNITS} are needed")
+            raise TooSmall(f"{self.name}: {self.units.description.partition(';')[0]} are too few to draw an interval "
+                           f"from; {FEWEST_UNITS} are needed")
         self.all_weights = case_weights(self)
         self.check_rows(slice(None))
 
@@ -143,7 +146,8 @@ class Test:
     def disjoint_from(self, training_texts: set[str]) -> np.ndarray: # (n,) booleans; training_texts: folded texts
         "Find the cases that share no text with training on either side, by folded text."
         left, right = self.file.folded
-        return np.array([left[row] not in training_texts and right[row] not in training_texts for row in self.case_rows], bool)
+        return np.array([left[row] not in training_texts and right[row] not in training_texts
+                         for row in self.case_rows], bool)
 
     @property
     def drawn_with(self) -> np.ndarray: # (comparisons,) the unit of each comparison
@@ -218,7 +222,8 @@ def level(values, resampled, units: int | None) -> dict: # values: (seeds,); res
 PAIR_COLUMNS = ["line", "label", "left", "right"]
 
 
-def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray: # (n,) in [0, 1]
+# (n,) in [0, 1]
+def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     "Compute for each pair the fraction of the other class on its wrong side; ties count half."
     counts = np.ones(len(scores)) if weights is None else weights
     out = np.empty(len(scores))
@@ -233,14 +238,17 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | Non
     return out
 
 
-def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndarray | None = None) -> np.ndarray: # the most suspect first
+# the most suspect first
+def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndarray | None = None) -> np.ndarray:
     "Find the rows whose label both models contradict, the most suspicious first."
     surprise = np.minimum(*(wrong_side(scores[model], labels, weights) for model in ("base", "tuned")))
     order = np.argsort(-surprise, kind="stable")
     return order[surprise[order] > .9]
 
 # %% ../../nbs/diagnosis/tests.ipynb #a0735b67
-FEWEST_OTHERS = 100 # chosen labels of pairs that are no match, where these are the rarer class: with fewer intervals of AUC(0.05) are too narrow
+# chosen labels of pairs that are no match, where these are the rarer class: with fewer intervals of AUC(0.05) are too
+# narrow
+FEWEST_OTHERS = 100
 
 
 class PairTest(Test):
@@ -280,7 +288,8 @@ class PairTest(Test):
         matches, nonmatches = (weights @ (self.labels[rows] == label) for label in (1, 0))
         incomplete = int(((matches == 0) | (nonmatches == 0)).sum())
         if incomplete > LACKING * RESAMPLES:
-            raise TooSmall(f"{self.name} is too small for an interval: {incomplete} of {RESAMPLES} resamples have no match, or nothing else")
+            raise TooSmall(f"{self.name} is too small for an interval: {incomplete} of {RESAMPLES} resamples have no "
+                           "match, or nothing else")
 
     def planned(self, tests: int) -> float:
         return findable(self.matches, len(self.cases), self.units.count(), tests)
@@ -288,7 +297,8 @@ class PairTest(Test):
     def worth(self) -> float: # nan where nothing changes
         "Estimate how many labels, drawn at random from the pool, say as much of the change as those of a sample."
         weights = random_resamples(self.all_weights[0], RESAMPLES, self.seed), self.all_weights[1:]
-        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled) - self.values(self.scores["base"], self.metric, weights=sampled)
+        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled) - self.values(self.scores["base"],
+            self.metric, weights=sampled)
                    for sampled in weights]
         at_random, chosen = np.nanvar(changes, axis=1)
         return len(self.cases) * at_random / chosen if chosen else math.nan
@@ -309,7 +319,8 @@ class PairTest(Test):
 
     def case_details(self, rows) -> dict:
         "Return how far on the wrong side pairs are, and their scores."
-        sides = {f"wrong {moment}": self.wrong(self.scores[model])[rows] for model, moment in (("base", "before"), ("tuned", "after"))}
+        sides = {f"wrong {moment}": self.wrong(self.scores[model])[rows]
+                 for model, moment in (("base", "before"), ("tuned", "after"))}
         return sides | {model: self.scores[model][rows] for model in ("base", "tuned")}
 
 # %% ../../nbs/diagnosis/tests.ipynb #c66390ac
@@ -407,11 +418,13 @@ class PooledTest(CandidateTest):
         query = self.file.frame["query"].to_numpy()
         unanswered = np.flatnonzero(np.bincount(query, self.labels) == 0)
         return rankings.candidate_levels(
-            np.append(query, unanswered), np.append(self.labels, np.ones(len(unanswered), int)), np.append(scores, np.full(len(unanswered), -math.inf)))
+            np.append(query, unanswered), np.append(self.labels, np.ones(len(unanswered), int)),
+            np.append(scores, np.full(len(unanswered), -math.inf)))
 
     def values(self, scores, metric, rows=slice(None)) -> np.ndarray: # (1 + RESAMPLES,)
         "Compute the base's metric on the queries that differ, and add another model's change on all."
-        values, base = (super(PooledTest, self).values(model_scores, metric, rows) for model_scores in (scores, self.scores.get("base", scores)))
+        values, base = (super(PooledTest, self).values(model_scores, metric, rows)
+                        for model_scores in (scores, self.scores.get("base", scores)))
         return base + self.file.sample.differing * (values - base)
 
 
@@ -427,10 +440,12 @@ class RetrievalTest(QueryTest):
         return max(distances[np.isfinite(distances)], default=math.inf)
 
     def first_texts(self, scores, queries) -> list[str]:
-        return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]] # -1: it is not in the corpus
+        # -1: it is not in the corpus
+        return [self.file.corpus[place] if place >= 0 else "" for place in scores.first[queries, 0]]
 
     def score(self, scorers, progress=False) -> dict:
-        return search_corpus(scorers, self.file, f"{self.name}: scores", progress, first=dict.fromkeys(("base", "tuned"), NEAREST))
+        return search_corpus(scorers, self.file, f"{self.name}: scores", progress,
+                             first=dict.fromkeys(("base", "tuned"), NEAREST))
 
     def add_overlap_scores(self) -> None:
         "Do nothing: words are looked at among the first texts, see `sampled`."
@@ -443,7 +458,8 @@ class RetrievalTest(QueryTest):
         for case in frame.drop_duplicates("query").to_dict("records"):
             first = [self.scores[model].first[case["query"]] for model in ("base", "tuned")]
             excluded_texts = relevant[case["query"]] | {case.get("itself", -1)}
-            distractors = dict.fromkeys(place for place in np.concatenate(first).tolist() if place not in excluded_texts)
+            distractors = dict.fromkeys(place for place in np.concatenate(first).tolist()
+                                        if place not in excluded_texts)
             shared = {"query": case["query"], "left": case["left"], "label": 0, "line": case["line"]}
             rows += [shared | {"right": self.file.corpus[place], "document": place} for place in distractors]
         table = pd.DataFrame(rows).sort_values(["query", "label"], ascending=[True, False], kind="stable")
@@ -458,8 +474,10 @@ FORMS = {"pairs": PairTest, "candidates": CandidateTest, "pooled": PooledTest, "
 
 def forms_table() -> str:
     "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
-    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: {', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
-    lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}" for name, test in FORMS.items() if name not in FILE_FORMS]
+    lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: "
+             f"{', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
+    lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}"
+              for name, test in FORMS.items() if name not in FILE_FORMS]
     return "\n".join([*lines, f"formats: {formats()}"])
 
 
@@ -499,7 +517,8 @@ def has_one_score(scores: np.ndarray) -> bool:
 
 # %% ../../nbs/diagnosis/tests.ipynb #c4a90002
 FIRST = .05          # false positive rates that AUC(0.05) looks at
-SCATTER = (.31268702092373774, .7893545124297077) # of what a match, and another pair, contributes to a change: standard deviations
+# of what a match, and another pair, contributes to a change: standard deviations
+SCATTER = (.31268702092373774, .7893545124297077)
 TOGETHER = .02       # correlation of what two pairs of a unit contribute to a change
 
 

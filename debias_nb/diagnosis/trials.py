@@ -1,9 +1,9 @@
 """The runs of a comparison: a user's files as a task, a method as a configuration, a record for each training.
 
-A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, what is measured on
-them, the encoder and how it cuts texts, method, settings, seed, and the versions of the packages that train. What is there is
-not run again, so that a comparison that was stopped goes on where the same is asked again. Weights between the base and plain
-fine-tuning take no training of their own.
+A record stands in a file of its own in the user's folder, and its id depends on the rows that were read, what is
+measured on them, the encoder and how it cuts texts, method, settings, seed, and the versions of the packages that
+train. What is there is not run again, so that a comparison that was stopped goes on where the same is asked again.
+Weights between the base and plain fine-tuning take no training of their own.
 """
 import json
 from collections.abc import Iterator, Sequence
@@ -89,7 +89,8 @@ class FilesTask(Task):
     files: dict[str, PairFile] # `train`, and those that tests are made of
     loss: str                 # of the comparison: whether matches alone are trained on
     tests: dict[str, Test]    # those that strengths are chosen on among them
-    disjoint: dict[str, np.ndarray] = field(default_factory=dict) # of tests that overlap with training, the cases that do not
+    # of tests that overlap with training, the cases that do not
+    disjoint: dict[str, np.ndarray] = field(default_factory=dict)
     texts: HeldTexts | None = None
 
     def __post_init__(self):
@@ -150,7 +151,8 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
     return [None if np.isnan(value) else float(value) for value in resampled]
 
 
-def rows_of(method: Method, record: dict) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
+# as of `results_of`, with method, strength, test, part and one score
+def rows_of(method: Method, record: dict) -> list[dict]:
     "Read what a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
@@ -177,7 +179,8 @@ class Trials:
     methods: Sequence[Method] = ()
     seeds: range = range(0)
     validation: Sequence[str] = ()   # those of its tests that strengths are chosen on
-    redraw: float | None = None      # the fraction of the training pairs in the random sample of each seed; None: all train on all
+    # the fraction of the training pairs in the random sample of each seed; None: all train on all
+    redraw: float | None = None
     progress: bool = False
     workers: int | None = None       # trainings at a time; None: one per core
 
@@ -188,15 +191,18 @@ class Trials:
         base = self.task.base
         origin = origin_of(base)
         self.encoder = EncoderConfig(
-            name=f"{folder_name(base.source)}@{origin[:12]}", kind=base.kind, revision=origin, max_length=limit(base) or NO_LIMIT)
+            name=f"{folder_name(base.source)}@{origin[:12]}", kind=base.kind, revision=origin, max_length=limit(base)
+            or NO_LIMIT)
 
     def run(self, method: Method, seed: int, tests: list[str], shares: tuple[float, ...]) -> RunConfig:
         "Return the configuration of one method with one seed; WiSE-FT shares that of plain fine-tuning."
         task = self.task
-        digests = [fingerprint([task.tests[name].file.rows_sha256, task.tests[name].metrics, RESAMPLES]) for name in tests]
+        digests = [fingerprint([task.tests[name].file.rows_sha256, task.tests[name].metrics, RESAMPLES])
+                   for name in tests]
         texts = method.texts and fingerprint(method.texts.texts)
         files = FilesConfig(
-            train=task.files["train"].rows_sha256, tests=digests, matches=self.settings.loss in OF_MATCHES, texts=texts, own=method.source,
+            train=task.files["train"].rows_sha256, tests=digests, matches=self.settings.loss in OF_MATCHES, texts=texts,
+            own=method.source,
             packages=self.packages)
         corpus = FilesCorpus(name="files", task="files", files=files)
         config = method.config(task.base.model, shares)
@@ -205,14 +211,16 @@ class Trials:
             sampling = {} if self.redraw is None else {"share": self.redraw, "share_seed": seed}
             training = {"corpus": corpus.model_copy(update=sampling), "training": method.training(self.settings)}
         return RunConfig(
-            paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests, seed=seed, **training)
+            paper="runs", experiment="comparison", profile=OWN, encoder=self.encoder, method=config, evaluate=tests,
+            seed=seed, **training)
 
     def _runs(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> list[RunConfig]:
         "Return the run of each method and seed."
         shares = tuple(sorted({method.strength or 0. for method, _ in todo if method.kind == "wise-ft"}))
         for name, share in product(tests, shares):
             if f"{name}@{share:g}" in tests:
-                raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the test {name}")
+                raise DataError(f"a test is called '{name}@{share:g}', which is the name of weights in between on the "
+                                f"test {name}")
         return [self.run(method, seed, tests, shares) for method, seed in todo]
 
     def choose(self) -> pd.DataFrame | None: # method, strength, value; None without validation pairs
@@ -225,7 +233,8 @@ class Trials:
             return pd.DataFrame(columns=COLUMNS)
         results = self._results(todo, self.validation)
         decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
-        table = results[decides & (results.part == WHOLE)].groupby(COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
+        table = results[decides & (results.part == WHOLE)].groupby(COLUMNS[:2], sort=False,
+            as_index=False).value.mean()[COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
         self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
         return table
@@ -233,17 +242,22 @@ class Trials:
     def results(self) -> pd.DataFrame: # as of `rows_of`
         "Run all methods with one seed before the next; an encoder that is not trained has one."
         first = self.seeds.start
-        todo = [(method, seed) for seed in self.seeds for method in self.methods if seed == first or method.kind != "base"]
+        todo = [(method, seed) for seed in self.seeds for method in self.methods if seed == first
+                or method.kind != "base"]
         return self._results(todo, list(self.task.tests))
 
     def _results(self, todo: list[tuple[Method, int]], tests: Sequence[str]) -> pd.DataFrame: # as of `rows_of`
-        "Run methods with seeds, in their order. Raise `ConfigError` for trainings that stopped, once the others are done."
+        """Run methods with seeds, in their order.
+
+        Raise `ConfigError` for trainings that stopped, once the others are done."""
         runs = self._runs(todo, tests)
         out = self._make_all(list({run.id: run for run in runs}.values()))
         if out.failed:
-            failures = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs if run.id in out.failed]
+            failures = [f"{run.method.name}, seed {run.seed}: {out.failed[run.id]}" for run in runs
+                        if run.id in out.failed]
             raise ConfigError(f"{'; '.join(dict.fromkeys(failures))}: a lower learning rate may help")
-        return pd.DataFrame([row for run, (method, _) in zip(runs, todo) for row in rows_of(method, out.records[run.id])])
+        return pd.DataFrame([row for run, (method, _) in zip(runs, todo)
+                             for row in rows_of(method, out.records[run.id])])
 
     def _make_all(self, runs: list[RunConfig]) -> Outcome:
         "Make the first training here, and the others at the same time if they take longer than processes take to begin."

@@ -21,7 +21,8 @@ _CHARACTERS = map(chr, range(0x20000)) # of all scripts that have marks: accents
 _MARKS = "".join(character for character in _CHARACTERS if unicodedata.category(character).startswith("M"))
 _RUN = rf"\w+(?:[{_MARKS}\u200c\u200d]+\w*)*" # letters and digits, marks on them, and the two joiners of scripts
 WORD = re.compile(rf"{_RUN}(?:[-'’.]{_RUN})*")
-_ASCII_WORD = re.compile(r"\w+(?:[-'.]\w+)*", re.ASCII) # the same in a text without other characters, five times as fast
+# the same in a text without other characters, five times as fast
+_ASCII_WORD = re.compile(r"\w+(?:[-'.]\w+)*", re.ASCII)
 
 
 def _key(word: str) -> str:
@@ -32,7 +33,8 @@ def _key(word: str) -> str:
 @lru_cache(maxsize=200_000)
 def words_of(text: str) -> tuple[str, ...]:
     "List the words of a text in their order, in lower case."
-    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else map(_key, WORD.findall(text)) # folded, letters as ΐ fall apart
+    # folded, letters as ΐ fall apart
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else map(_key, WORD.findall(text))
     return tuple(map(intern, words)) # one string a word, in however many texts
 
 

@@ -380,7 +380,8 @@ def check_intervention(kind: str) -> None:
 
 # %% ../../nbs/encoders/interventions.ipynb #65d51bbc
 def intervene(
-    model: "SentenceTransformer", tokens: Tokens, chosen: torch.Tensor, kind: Kind = "mask", seed: int = 0, epoch: int = 0,
+    model: "SentenceTransformer", tokens: Tokens, chosen: torch.Tensor, kind: Kind = "mask", seed: int = 0,
+    epoch: int = 0,
     rows: ArrayLike | None = None,
 ) -> Tokens:
     """Change the chosen tokens of each text and leave the rest.

@@ -96,8 +96,10 @@ def _hub_folder(hub: str | None, revision: str | None, download: bool, places: l
                 hub, revision=revision, allow_patterns=list(HUB_FILES), ignore_patterns=["*.bin.index.json"],
                 etag_timeout=5, local_files_only=is_offline))
         except Exception as e: # the hub client raises a dozen unrelated classes when there is no network
-            is_refusal = type(e).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled") # of the client, which did not ask
-            reason = "no connection" if is_offline and is_refusal else f"{type(e).__name__}: {str(e).partition(chr(10))[0]}"
+            # of the client, which did not ask
+            is_refusal = type(e).__name__ in ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
+            reason = ("no connection" if is_offline and is_refusal
+                      else f"{type(e).__name__}: {str(e).partition(chr(10))[0]}")
             places.append(f"the hub's {hub} at {revision} ({reason})")
     return None
 
@@ -123,7 +125,8 @@ def find_folder(
     folder = _hub_folder(hub, revision, download, places)
     if folder:
         return check_folder(folder, plain=plain)
-    advice = f"Name a folder that `model.save` wrote, or put a sentence-transformers folder named {short!r} into the folder that DEBIAS_NB_MODELS names"
+    advice = (f"Name a folder that `model.save` wrote, or put a sentence-transformers folder named {short!r} into the "
+              "folder that DEBIAS_NB_MODELS names")
     if hub: # the encoder's fingerprint is in each record, whatever was put there
         files = " ".join(f"--include {pattern!r}" for pattern in HUB_FILES)
         target = f"--local-dir \"$DEBIAS_NB_MODELS/{short}\""
@@ -176,7 +179,8 @@ def present_devices() -> list[str]:
     return ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
 
 
-BY_SCORES = "to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns left,right,label,base,tuned)"
+BY_SCORES = ("to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns "
+             "left,right,label,base,tuned)")
 
 
 def refuse_cross(folder: Path) -> None:
@@ -186,8 +190,10 @@ def refuse_cross(folder: Path) -> None:
         if (folder / name).is_file():
             settings |= json.loads((folder / name).read_text("utf-8"))
     architectures = settings.get("architectures") or []
-    if settings.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification") for name in architectures):
-        raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; {BY_SCORES}")
+    if settings.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification")
+            for name in architectures):
+        raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; "
+                           f"{BY_SCORES}")
 
 
 def _planting() -> ModuleType:

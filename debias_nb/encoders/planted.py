@@ -108,7 +108,8 @@ def pretrain(
     vocabulary = wordpiece_vocabulary(texts, recipe.vocabulary)
     model = blank_encoder(config, vocabulary, folder)
     args = training_arguments(
-        folder.with_name("trainer"), max_steps=recipe.steps, per_device_train_batch_size=recipe.batch_size, seed=recipe.seed,
+        folder.with_name("trainer"), max_steps=recipe.steps, per_device_train_batch_size=recipe.batch_size,
+        seed=recipe.seed,
         learning_rate=recipe.learning_rate, warmup_steps=recipe.warmup_steps, use_cpu=True)
     rows = Dataset.from_dict(pretraining_rows(config, catalogue))
     loss = ConceptInfoNCE(model, recipe.temperature)

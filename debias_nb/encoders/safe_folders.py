@@ -1,7 +1,7 @@
 """Load only safetensors and known settings from a model's folder, and run none of its code.
 
-sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides is refused
-by the type of each, in `KINDS`; what files leave out shows when the model is loaded.
+sentence-transformers is told to take safetensors alone and to run no code of a folder. What files could ask for besides
+is refused by the type of each, in `KINDS`; what files leave out shows when the model is loaded.
 """
 import json
 import re
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError, create_model
+from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError,
+                      create_model)
 
 from ..checks import EncoderError, quoted
 from .kinds import ROUTER, is_static
@@ -57,8 +58,10 @@ def _check_attention(value):
 
 
 Attention = Annotated[Any, AfterValidator(_check_attention)]
-TokenId = Annotated[int, Field(ge=0, lt=2**24)] # beyond what any vocabulary has; a tokenizer makes room up to the largest
-Layers = Annotated[int, Field(le=1000)] | None # whose number decides how much memory a model takes before its weights are read
+# beyond what any vocabulary has; a tokenizer makes room up to the largest
+TokenId = Annotated[int, Field(ge=0, lt=2**24)]
+# whose number decides how much memory a model takes before its weights are read
+Layers = Annotated[int, Field(le=1000)] | None
 LONGEST_PROMPT = 1000 # characters
 
 
@@ -80,24 +83,29 @@ def _form_of(extra: str, *names: str, **kinds) -> type[BaseModel]:
 
 
 _MODULE = _form_of(
-    "ignore", architectures=list[str] | None, model_type=str | None, auto_map=_refused("names code of the repository, which is not run"),
+    "ignore", architectures=list[str] | None, model_type=str | None,
+    auto_map=_refused("names code of the repository, which is not run"),
     transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
-    quantization_config=_refused("weights that are quantized are not read here"), num_hidden_layers=Layers, num_layers=Layers,
-    n_layers=Layers, n_layer=Layers, attn_implementation=Attention, _attn_implementation=Attention, experts_implementation=Attention,
+    quantization_config=_refused("weights that are quantized are not read here"), num_hidden_layers=Layers,
+    num_layers=Layers,
+    n_layers=Layers, n_layer=Layers, attn_implementation=Attention, _attn_implementation=Attention,
+    experts_implementation=Attention,
     _experts_implementation=Attention)
 _DENSE = _form_of("ignore", activation_function=Annotated[str, Field(pattern=r"^torch\.nn\.")] | None)
 _MODALITY = create_model("_Modality", method=(Literal["forward"], ...)) # how a transformer reads texts
 
-# Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model, its
-# tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read, from
-# where, by which code, as pickles, onto which device.
+# Settings of a transformer, in sentence_bert_config.json; some are handed on to transformers, when it loads the model,
+# its tokenizer or its configuration, and of these what does no harm. No others are taken: they say how files are read,
+# from where, by which code, as pickles, onto which device.
 _OF_MODEL = _form_of("forbid", "dtype", "torch_dtype", "add_pooling_layer", attn_implementation=Attention)
 _OF_TOKENIZER = _form_of(
     "forbid", "model_max_length", "padding_side", "truncation_side", "use_fast", "do_lower_case", "add_prefix_space")
 _OF_CONFIG = _form_of("forbid", "use_cache", "is_causal", "use_bidirectional_attention")
 _SETTINGS = _form_of(
-    "forbid", "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs", "unpad_inputs",
-    "query_length", "document_length", "query_expansion", modality_config=dict[str, _MODALITY] | None, model_kwargs=_OF_MODEL,
+    "forbid", "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs",
+    "unpad_inputs",
+    "query_length", "document_length", "query_expansion", modality_config=dict[str, _MODALITY] | None,
+    model_kwargs=_OF_MODEL,
     model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
     config_args=_OF_CONFIG)
 _MODEL = _form_of(
@@ -111,7 +119,8 @@ _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(patte
 
 KINDS = { # name of a file, anywhere in a folder -> what is in it
     "*.bin.index.json": _refused("a list of pickles, which are not opened; delete it where there are safetensors"),
-    "*.safetensors.index.json": _INDEX, "config.json": _MODULE, "sentence_*_config.json": _SETTINGS, "config_sentence_transformers.json": _MODEL,
+    "*.safetensors.index.json": _INDEX, "config.json": _MODULE, "sentence_*_config.json": _SETTINGS,
+    "config_sentence_transformers.json": _MODEL,
     "tokenizer.json": _TOKENIZER, "added_tokens.json": dict[str, TokenId],
 }
 
@@ -152,7 +161,8 @@ def _modules(folder: Path) -> list[_Entry]:
     modules = _read(path, list[_Entry])
     for module in modules:
         if not (folder / module.path).resolve().is_relative_to(folder.resolve()):
-            raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link to there")
+            raise EncoderError(f"{path}: the module {quoted(module.path)} lies outside of the folder, or is a link "
+                               "to there")
     return modules
 
 
@@ -164,7 +174,8 @@ def _check_numbers(place: Path) -> None:
     "Refuse weights in whole numbers or eight bits, which are of another scale than they are read with."
     kinds = {}
     for path in sorted(place.glob("*.safetensors")):
-        with suppress(SafetensorError, OSError), safe_open(path, "pt") as file: # a damaged one is refused when it is loaded
+        # a damaged one is refused when it is loaded
+        with suppress(SafetensorError, OSError), safe_open(path, "pt") as file:
             kinds |= {name: file.get_slice(name).get_dtype() for name in file.keys()}
     for name, kind in kinds.items():
         is_weight = name.rpartition(".")[2] in ("weight", "bias", "embeddings")
@@ -177,7 +188,8 @@ def _check_module(module: _Entry, place: Path) -> None:
     "Refuse a module without safetensors of its own, and a function that is none of torch."
     adapter = place / "adapter_config.json"
     if module.kind == "Transformer" and adapter.is_file():
-        merge = f"model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, {str(place)!r}).merge_and_unload()"
+        merge = ("model[0].auto_model = peft.PeftModel.from_pretrained(model[0].auto_model, "
+                 f"{str(place)!r}).merge_and_unload()")
         remedy = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
         raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {remedy}")
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
@@ -186,10 +198,12 @@ def _check_module(module: _Entry, place: Path) -> None:
         paths = {path for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")}
         foreign_weights = sorted(path.relative_to(place).as_posix() for path in paths)
         if foreign_weights and not pickles:
-            raise EncoderError(f"{place}: only {', '.join(foreign_weights[:3])}, which are weights of another runtime; where they are from there are safetensors, or give "
-                               "scores in place of the model (score_pairs, --scores)")
+            raise EncoderError(f"{place}: only {', '.join(foreign_weights[:3])}, which are weights of another runtime; "
+                               "where they are from there are safetensors, or give scores in place of the model "
+                               "(score_pairs, --scores)")
         problem = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        remedy = f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust the source"
+        remedy = (f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust "
+                  "the source")
         raise EncoderError(f"{place}: {problem}; {remedy}")
     if module.kind == "Dense" and (place / "config.json").is_file():
         _read(place / "config.json", _DENSE)
@@ -241,7 +255,8 @@ def check_folder(
 # ---------------------------------------------------------------- a model
 
 SAFE = {"use_safetensors": True, "weights_only": True}
-OF_LAYER = re.compile(r"^(?!decoder\.)(?:.*\.)?(?:layers?|blocks?|h)\.\d+\.") # in the name of a weight; a decoder reads no text
+# in the name of a weight; a decoder reads no text
+OF_LAYER = re.compile(r"^(?!decoder\.)(?:.*\.)?(?:layers?|blocks?|h)\.\d+\.")
 
 
 def _check_whole(model, folder: Path) -> None:
@@ -275,7 +290,8 @@ def _check_whole(model, folder: Path) -> None:
             raise EncoderError(f"{place}: lacks {len(missing)} weights ({names}), which would be drawn at random")
         left_out = sorted(name for name in report["unexpected_keys"] if OF_LAYER.search(name))
         if left_out:
-            raise EncoderError(f"{place}: the number of layers in config.json leaves out {len(left_out)} weights ({left_out[0]})")
+            raise EncoderError(f"{place}: the number of layers in config.json leaves out {len(left_out)} weights "
+                               f"({left_out[0]})")
 
 
 SHORTEST = 3 # tokens: two of them are special ones
@@ -285,18 +301,21 @@ def _check_reads(model, folder: Path) -> None:
     "Refuse a model that reads no word of a text, or gives something else than a vector of numbers for each."
     longest = model.max_seq_length
     if longest is not None and longest < SHORTEST:
-        raise EncoderError(f"{folder}: reads {longest} tokens of a text (max_seq_length), and {SHORTEST} are the fewest that hold a word")
+        raise EncoderError(f"{folder}: reads {longest} tokens of a text (max_seq_length), and {SHORTEST} are the "
+                           "fewest that hold a word")
     tokenizer = model.tokenizer
     if not set(tokenizer.get_vocab()).difference(getattr(tokenizer, "all_special_tokens", ())):
         raise EncoderError(f"{folder}: the tokenizer knows no word: are its files gone (tokenizer.json, or vocab.txt)?")
     for name, weight in model.named_parameters():
         if not weight.isfinite().all():
-            raise EncoderError(f"{folder}: {name} has values that are not finite: the training diverged, or the file is damaged")
+            raise EncoderError(f"{folder}: {name} has values that are not finite: the training diverged, or the file "
+                               "is damaged")
     if is_static(model):
         largest = max(model.tokenizer.get_vocab().values(), default=-1)
         rows = len(model[0].embedding.weight)
         if largest >= rows:
-            raise EncoderError(f"{folder}: the tokenizer has a token with the number {largest}, and the table {rows} rows from 0 on")
+            raise EncoderError(f"{folder}: the tokenizer has a token with the number {largest}, and the table {rows} "
+                               "rows from 0 on")
     vectors = model.encode(["a text", "another text"], convert_to_tensor=True, show_progress_bar=False)
     shape = (2, model.get_embedding_dimension())
     if not shape[1] or vectors.shape != shape:

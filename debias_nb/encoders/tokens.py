@@ -76,10 +76,13 @@ class Tokens:
 
 # %% ../../nbs/encoders/tokens.ipynb #5fcb5fac
 def stack(*parts: Tokens) -> Tokens:
-    "Stack token rectangles for one forward pass. Raise `ValueError` for prompts of several lengths that pooling leaves out."
+    """Stack token rectangles for one forward pass.
+
+    Raise `ValueError` for prompts of several lengths that pooling leaves out."""
     prompts = {part.prompt for part in parts}
     if len(prompts) > 1:
-        raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the same prompt")
+        raise ValueError("pooling leaves the prompts out, and these have several lengths: give all columns the "
+                         "same prompt")
     width = max(part.ids.shape[1] for part in parts)
 
     columns_of_all = []
@@ -218,7 +221,9 @@ PADDING_HINT = "set model[0].unpad_inputs = False"
 
 
 def _transformer_features(model, texts: list[str], max_length: int | None, prompt: str) -> dict:
-    "Return the features of texts, padded also if the transformer packs them by default. Raise `EncoderError` without padding."
+    """Return the features of texts, padded also if the transformer packs them by default.
+
+    Raise `EncoderError` without padding."""
     first = model[0]
     meanwhile = {}
     if getattr(first, "can_flatten_inputs", False):
@@ -235,7 +240,8 @@ def _transformer_features(model, texts: list[str], max_length: int | None, promp
         for name, value in original.items():
             setattr(first, name, value)
     if "input_ids" not in features or "attention_mask" not in features:
-        raise EncoderError(f"the encoder makes {', '.join(features)} of texts, and padded tokens are needed: {PADDING_HINT}")
+        raise EncoderError(f"the encoder makes {', '.join(features)} of texts, and padded tokens are needed: "
+                           f"{PADDING_HINT}")
     return features
 
 
@@ -293,7 +299,8 @@ def unit_rows(
     rows: torch.Tensor, # (..., d)
 ) -> torch.Tensor: # the same at length 1
     "Scale rows to length 1; a row of zeros stays one, and takes no gradient."
-    # Scaling it would multiply its gradient by 1e12, twice after an encoder that scales too, and turn all weights into NaN.
+    # Scaling it would multiply its gradient by 1e12, twice after an encoder that scales too, and turn all weights into
+    # NaN.
     empty = (rows == 0).all(-1, keepdim=True)
     learning = torch.where(empty, rows.detach(), rows)
     return F.normalize(learning, dim=-1)
@@ -306,7 +313,8 @@ def encode_tokens(
 ) -> torch.Tensor: # (n, d) unit vectors, fp32, with gradient when the model has one
     "Embed tokenized texts. A text without any token gets the zero vector."
     has_dropout = token_dropout and is_static(model)
-    return unit_rows(_table_dropout(model, tokens, token_dropout).float() if has_dropout else embed_unscaled(model, tokens))
+    return unit_rows(_table_dropout(model, tokens, token_dropout).float() if has_dropout
+                     else embed_unscaled(model, tokens))
 
 
 def _table_dropout(model, tokens: Tokens, share: float) -> torch.Tensor:

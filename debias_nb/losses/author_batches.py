@@ -25,7 +25,9 @@ def text_rows(
     train_texts: list[str],          # vocabulary and frequencies come from these alone
     words: list[str] | None = None,  # of `function words`: what to count; default: scikit-learn's English stop words
 ): # a function: texts -> (n, V) sparse rows of length 1, or 0 for a text without a word of the vocabulary
-    "Return a representation by counts, fitted to the training texts. Raises `ValueError` for an unknown kind, or without training texts."
+    """Return a representation by counts, fitted to the training texts.
+
+    Raises `ValueError` for an unknown kind, or without training texts."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
     from sklearn.preprocessing import normalize
     check_known("kind", kind, ROW_KINDS)
@@ -85,7 +87,8 @@ def drawn_author_pairs(
     labels,       # (n,) author ids, of any kind that sorts
     authors: int, # in a batch, >= 2; two texts of each
     rng: np.random.Generator,
-) -> Iterator[np.ndarray]: # as many full batches as n texts fill, at least one: row numbers, the two of an author side by side
+# as many full batches as n texts fill, at least one: row numbers, the two of an author side by side
+) -> Iterator[np.ndarray]:
     """Draw authors for each batch, and two texts of each, so that an author of many texts shows more of them.
 
     Raises as `author_pairs`."""
@@ -132,7 +135,8 @@ class AuthorPairSampler(DefaultBatchSampler):
     [4, 4]
     """
     def __init__(
-        self, dataset: "Dataset", batch_size: int, drop_last: bool = False, valid_label_columns: Sequence[str] = ("label",),
+        self, dataset: "Dataset", batch_size: int, drop_last: bool = False,
+        valid_label_columns: Sequence[str] = ("label",),
         generator: torch.Generator | None = None, seed: int = 0,
     ):
         if batch_size % 2 or batch_size < 4:
@@ -178,7 +182,9 @@ def authors_of(
     n: int,       # rows of a batch
     columns: int, # of texts
 ) -> torch.Tensor: # (columns * n,) author ids
-    "Return the author of each text of a batch. Raises `ValueError` for other columns, or labels that are no author ids."
+    """Return the author of each text of a batch.
+
+    Raises `ValueError` for other columns, or labels that are no author ids."""
     if columns > 2:
         raise ValueError(f"author losses take texts, or pairs of one author, and got {columns} columns of texts")
     if labels is None:
@@ -268,7 +274,9 @@ class NumberedTexts:
     def rows_of(self,
         column: dict, # of a batch
     ) -> torch.Tensor: # (n,) on the CPU
-        "Return the rows of a batch. Raises `ValueError` for one without row ids, `IndexError` for a row outside the table."
+        """Return the rows of a batch.
+
+        Raises `ValueError` for one without row ids, `IndexError` for a row outside the table."""
         if "row" not in column:
             raise ValueError("the batch does not say which rows it holds: give the trainer an `AuthorCollator`")
         rows = column["row"].cpu()

@@ -58,7 +58,9 @@ def same_author(
     labels: torch.Tensor,  # (n,) author ids
     n: int | None = None,  # expected number
 ) -> torch.Tensor: # (n, n) bool, False on the diagonal
-    "Mark pairs of different texts of one author. Raises `ValueError` for labels that are no vector, or of another length."
+    """Mark pairs of different texts of one author.
+
+    Raises `ValueError` for labels that are no vector, or of another length."""
     if labels.dim() != 1 or n not in (None, len(labels)):
         raise ValueError(f"labels of shape {tuple(labels.shape)} for {n} texts: one author id a text is needed")
     matches = labels[:, None] == labels

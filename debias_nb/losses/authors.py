@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from .arr import distill, flatten, mean_share, released
 from .author_batches import NumberedTexts, numbered_texts
-from .author_losses import AuthorLoss, ContrastiveAuthorLoss, check_square, gram, pair_log_probs, same_author
+from .author_losses import (AuthorLoss, ContrastiveAuthorLoss, check_square, gram, pair_log_probs,
+                                            same_author)
 from .author_losses import to_full_precision
 from .citations import CLARK, SAWATPHOL
 from ..checks import check_finite, check_known, check_range
@@ -72,7 +73,9 @@ def flattened_shares(
     log_p: torch.Tensor, # (n, n) log shares of the teacher
     bias,                # B in [0, 1], one number for all
 ) -> torch.Tensor: # (n, n) S; each row sums to 1, with 0 on the diagonal
-    "Flatten the teacher's shares by Eq. 3, in logarithms. Raises `ValueError` for B outside [0, 1], or several numbers."
+    """Flatten the teacher's shares by Eq.
+
+    3, in logarithms. Raises `ValueError` for B outside [0, 1], or several numbers."""
     return flatten(log_p, _topic_share(bias))
 
 # %% ../../nbs/losses/authors.ipynb #bca6e4bf
@@ -81,7 +84,9 @@ def released_shares(
     bias,                  # B in [0, 1]
     temperature: float,    # tau > 0
 ) -> torch.Tensor: # (n, n) with 0 on the diagonal; rows sum to anything between 0 and n - 1
-    "Flatten the shares as in the paper's public code. Raises `ValueError` as `flattened_shares` and `pair_log_probs` do."
+    """Flatten the shares as in the paper's public code.
+
+    Raises `ValueError` as `flattened_shares` and `pair_log_probs` do."""
     check_range("temperature", temperature, closed="neither")
     check_square(cosines)
     return released(to_full_precision(cosines), _topic_share(bias), temperature)
@@ -105,18 +110,21 @@ def entropy(
 # %% ../../nbs/losses/authors.ipynb #c7547442
 def _check_no_relation(vectors, units) -> None: # (texts, d), and its rows as unit vectors
     "Raise `ValueError` for cosines or shares between the texts, which stand in a square, in place of embeddings."
-    if len(vectors) != vectors.shape[1] or torch.allclose(units @ units.T, vectors, atol=1e-3): # whose cosines are itself
+    # whose cosines are itself
+    if len(vectors) != vectors.shape[1] or torch.allclose(units @ units.T, vectors, atol=1e-3):
         return
     are_cosines = torch.allclose(vectors, vectors.T, atol=1e-3) and (vectors.diagonal() - 1).abs().max() < 1e-3
     are_shares = (vectors >= 0).all() and (vectors.sum(1) - 1).abs().max() < 1e-3
     if are_cosines or are_shares:
         relation = "cosines" if are_cosines else "shares"
-        raise ValueError(f"teacher: embeddings of shape (texts, d) are expected, and this square matrix holds {relation} between the texts; "
-                         "`debias_nb.losses.arr.distill` takes shares of your own")
+        raise ValueError("teacher: embeddings of shape (texts, d) are expected, and this square matrix holds "
+                         f"{relation} between the texts; `debias_nb.losses.arr.distill` takes shares of your own")
 
 
 def teacher_vectors(teacher, numbered: NumberedTexts) -> torch.Tensor: # (texts, d) unit vectors
-    "Return the teacher's vectors of all texts. Raises `ValueError` for a teacher that is none, vectors of other texts, or a row that is not finite."
+    """Return the teacher's vectors of all texts.
+
+    Raises `ValueError` for a teacher that is none, vectors of other texts, or a row that is not finite."""
     from sentence_transformers import SentenceTransformer
     if isinstance(teacher, SentenceTransformer):
         if numbered.texts is None:
@@ -140,8 +148,8 @@ class ARR(AuthorLoss):
 
     $$S_{ij} = \frac{p_{ij}^{1 - B}}{\sum_k p_{ik}^{1 - B}} \qquad L = -\frac{1}{n} \sum_{ij} S_{ij} \log q_{ij}$$
 
-    p and q are the softmax probabilities of teacher and student, B is `topic_bias` of a batch. This is self-distillation
-    with a teacher at temperature τ / (1 - B). Batches are as those of `ContrastiveAuthorLoss`.
+    p and q are the softmax probabilities of teacher and student, B is `topic_bias` of a batch. This is
+    self-distillation with a teacher at temperature τ / (1 - B). Batches are as those of `ContrastiveAuthorLoss`.
 
     Parameters
     ----------
@@ -257,7 +265,8 @@ class ProductOfExperts(ContrastiveAuthorLoss):
     citation = CLARK
 
     def __init__(
-        self, model: "SentenceTransformer", texts: list[str] | NumberedTexts, temperature: float = .1, gamma: float = 1.,
+        self, model: "SentenceTransformer", texts: list[str] | NumberedTexts, temperature: float = .1,
+        gamma: float = 1.,
     ):
         super().__init__(model, temperature)
         check_range("gamma", gamma, closed="left")

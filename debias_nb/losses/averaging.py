@@ -18,7 +18,8 @@ def refuse_adapters(
 
     Raises `ValueError`.
     """
-    if any(hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module") for layer in model.modules()):
+    if any(hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
+           for layer in model.modules()):
         raise ValueError(f"{name} has an adapter: merge the adapter first (PEFT's `merge_and_unload`)")
 
 

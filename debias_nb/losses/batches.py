@@ -81,7 +81,8 @@ def _same_texts(features: dict, rows: slice, column: dict) -> bool:
     if ids is None or column_ids is None:
         return False
     if "offsets" in column: # a static table's, one text behind the other
-        return "offsets" in features and torch.equal(ids, column_ids) and torch.equal(features["offsets"], column["offsets"])
+        return "offsets" in features and torch.equal(ids, column_ids) and torch.equal(features["offsets"],
+            column["offsets"])
     if "attention_mask" not in features:
         return False
     width = column_ids.shape[1]
@@ -126,7 +127,8 @@ def read_column(
     Raises `ValueError` for inputs that are neither padded tokens nor those of a static embedding model.
     """
     if "attention_mask" not in features and "offsets" not in features:
-        raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: {PADDING_HINT}")
+        raise ValueError(f"a column has {', '.join(features)}, but regularizers need texts as padded tokens: "
+                         f"{PADDING_HINT}")
     extras = {name: value for name, value in features.items() if name not in ("input_ids", "attention_mask", "offsets")}
     return Column(from_features(encoder, features), extras, "offsets" in features or is_static(encoder))
 
@@ -395,13 +397,13 @@ class Regularizer:
     """Term added to a loss by `Regularized`; a subclass computes it in `term` from the texts of a column.
 
     `term(text)` returns a scalar. `text.fx` and `text.f0x` are the (n, d) unit vectors of encoder and base encoder,
-    `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask the
-    base.
+    `text.encode(tokens)` and `text.at_base(tokens)` those of other tokens; a subclass with `needs_base = True` may ask
+    the base.
 
-    λ depends on the loss. Start where the term has about 5% of the gradient, which is logged. On synthetic products that is
-    OutReg at 0.1 next to `CosineSimilarityLoss`, 0.3 next to `MultipleNegativesRankingLoss`, 1 with `MatryoshkaLoss` around
-    that, 10 next to `CoSENTLoss`; ITVReg at 0.3 next to `CosineSimilarityLoss`, 3 next to `MultipleNegativesRankingLoss`, 10
-    with `MatryoshkaLoss` around that, 100 next to `CoSENTLoss`.
+    λ depends on the loss. Start where the term has about 5% of the gradient, which is logged. On synthetic products
+    that is OutReg at 0.1 next to `CosineSimilarityLoss`, 0.3 next to `MultipleNegativesRankingLoss`, 1 with
+    `MatryoshkaLoss` around that, 10 next to `CoSENTLoss`; ITVReg at 0.3 next to `CosineSimilarityLoss`, 3 next to
+    `MultipleNegativesRankingLoss`, 10 with `MatryoshkaLoss` around that, 100 next to `CoSENTLoss`.
 
     Parameters
     ----------
@@ -414,8 +416,9 @@ class Regularizer:
     texts : list of str, path or "general", optional
         Unlabeled texts in place of those of the batch: of the kind that the encoder will meet, or general ones. Those
         of this library, "general", are looked for in `DEBIAS_NB_DATA`, and downloaded from pinned addresses otherwise.
-        Regularizing toward an initial model on unlabeled data that are not trained on is the idea of Lee et al. (2019, arXiv
-        1903.12648) and of ZSCL (Zheng et al. 2023, arXiv 2303.06628), which asks for diverse data and averages weights as well.
+        Regularizing toward an initial model on unlabeled data that are not trained on is the idea of Lee et al. (2019,
+        arXiv 1903.12648) and of ZSCL (Zheng et al. 2023, arXiv 2303.06628), which asks for diverse data and averages
+        weights as well.
     texts_per_batch : int, 1 or more, optional
         How many of `texts` a batch takes; default: as many as it has rows.
     seed : int

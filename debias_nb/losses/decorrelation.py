@@ -39,7 +39,8 @@ class PlainDecorrelation:
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar
         return dependence(self.covariance(self.u, weights))
 
-    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
+    # (n,) -> value, and its gradient (n,)
+    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.enable_grad():
             weights = weights.detach().requires_grad_()
             value = self(weights)
@@ -89,7 +90,8 @@ class Decorrelation:
     def __call__(self, weights: torch.Tensor) -> torch.Tensor: # (n,) -> scalar that can be differentiated once
         return _Loss.apply(weights, self)
 
-    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: # (n,) -> value, and its gradient (n,)
+    # (n,) -> value, and its gradient (n,)
+    def with_slope(self, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if self.form != "moment":
             return self.as_printed(weights)
         p = weights / weights.sum()
@@ -209,7 +211,8 @@ class GramDecorrelation(Decorrelation):
 # %% ../../nbs/losses/decorrelation.ipynb #a3074c03
 def decorrelation(
     u: torch.Tensor,       # (n, d, m): m functions of each of d features
-    form: Form = "moment", # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
+    # `moment` is of a weighted sample, `paper` as Eq. 6 and 7, `matched` these with functions matched
+    form: Form = "moment",
 ) -> Decorrelation:
     """Return the loss of Eq. 8 for fixed features.
 

@@ -36,7 +36,8 @@ class Terms(dict):
     __mul__ = __rmul__ = __add__ = __radd__ = _no_number
 
 
-ONE_PASS = ("use_reentrant", "donated buffers") # in torch's errors about checkpointing (use_reentrant=True), torch.compile
+# in torch's errors about checkpointing (use_reentrant=True), torch.compile
+ONE_PASS = ("use_reentrant", "donated buffers")
 
 
 def gradient_length(

@@ -161,8 +161,8 @@ class Hinge(PairLoss):
     $$L = \frac{1}{n} \sum_i \sum_j w_{ij} \max(0, m + \cos(f(X_i), f(Z_j)) - \cos(f(X_i), f(Z_i)))$$
 
     j runs over the hardest items of the batch that are not relevant to query i. The defaults are what the paper prints:
-    margin 1 and one negative, whose weight w is 1. With several negatives w is equal, or a softmax of their cosines; NGAME
-    takes `margin=.3, hardest=10, temperature=.1`.
+    margin 1 and one negative, whose weight w is 1. With several negatives w is equal, or a softmax of their cosines;
+    NGAME takes `margin=.3, hardest=10, temperature=.1`.
 
     Parameters
     ----------
@@ -190,7 +190,8 @@ class Hinge(PairLoss):
     >>> 0 <= Hinge(model)(batch, torch.eye(2, dtype=bool)).item() <= 3
     True
     """
-    def __init__(self, model: "SentenceTransformer", margin: float = 1., hardest: int = 1, temperature: float | None = None):
+    def __init__(self, model: "SentenceTransformer", margin: float = 1., hardest: int = 1,
+                 temperature: float | None = None):
         super().__init__(model)
         check_hinge(margin, hardest, temperature)
         self.settings = {"margin": margin, "hardest": hardest, "temperature": temperature}

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
-    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share` and shows it in its
-    table: the norm of the term's weighted gradient over the sum of all terms' norms. Near 0 the term has no effect: raise its
-    weight. Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each of some losses;
-    you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache
-    log no shares.
+    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share` and shows it in
+    its table: the norm of the term's weighted gradient over the sum of all terms' norms. Near 0 the term has no effect:
+    raise its weight. Near 1 the model hardly moves from the base: lower it. `Regularizer` has a λ to start at for each
+    of some losses; you get a warning for a term below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with
+    a gradient cache log no shares.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class Regularized(torch.nn.Module):
     regularizers : list
         Objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own `Regularizer`.
     base : SentenceTransformer, optional
-        The base encoder; default: a frozen copy of `model` as it is now. Or an object with such a `model` that remembers
-        its embeddings: it is called with a `View` and tokens.
+        The base encoder; default: a frozen copy of `model` as it is now. Or an object with such a `model` that
+        remembers its embeddings: it is called with a `View` and tokens.
     draws : callable
         Called with the columns of a batch; returns what is drawn in its step.
 

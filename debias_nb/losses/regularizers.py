@@ -104,9 +104,9 @@ class OutReg(Regularizer):
 
     $$\lambda \, \frac{1}{n} \sum_i \| f(X_i) - f_0(X_i) \|^2$$
 
-    f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. The same penalty was later named LDIFS (Mukhoti et al. 2024,
-    arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as teacher.
-    Regularizing outputs goes back to Learning without Forgetting (Li and Hoiem 2016).
+    f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. The same penalty was later named LDIFS (Mukhoti et al.
+    2024, arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as
+    teacher. Regularizing outputs goes back to Learning without Forgetting (Li and Hoiem 2016).
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ class L2SP(Regularizer):
 
     $$\lambda \, \| \theta - \theta_0 \|^2$$
 
-    The term is a sum over all weights, so the right λ depends on their number, on the learning rate and on the loss. Try
-    several, a power of ten apart.
+    The term is a sum over all weights, so the right λ depends on their number, on the learning rate and on the loss.
+    Try several, a power of ten apart.
 
     Parameters
     ----------

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from ..checks import check_features, check_known, check_range, check_whole
 from .decorrelation import decorrelation, own_slope
 from .scan_weights import Weights, descend, draw, functions, move, own_objective, released_functions
-from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes, with_memory
+from .scan_weights import (released_objective, softmax_weights, standardize, weights_in_classes,
+                                           with_memory)
 
 # %% ../../nbs/losses/scan.ipynb #0af88934
 FunctionKind = Literal["cos+sin", "released"]
@@ -30,7 +31,8 @@ def random_features(
     z: torch.Tensor,            # (n, d), unit deviation
     r: int,                     # functions of each feature, >= 1
     generator: torch.Generator, # on the CPU, so that all devices draw the same
-    kinds: FunctionKind = "cos+sin", # cosines and sines of the same angles, or `released`: as in the paper's public code
+    # cosines and sines of the same angles, or `released`: as in the paper's public code
+    kinds: FunctionKind = "cos+sin",
 ) -> torch.Tensor: # (n, d, 2r), or (n, d, r) for `released`
     "Compute r random Fourier features of each feature (Eq. 3 to 5). Raises `ValueError` for r < 1 and unknown kinds."
     check_known("kinds", kinds, FUNCTION_KINDS)
@@ -193,7 +195,8 @@ def _settings(variant, changes, class_mass, labels) -> dict:
         check_known("settings", name, list(VARIANTS[variant]))
     settings = VARIANTS[variant] | changes
     check_range("steps", settings["steps"], closed="left")
-    check_range("penalty", settings["penalty"], closed="neither" if variant == "released" else "left") # where it divides
+    # where it divides
+    check_range("penalty", settings["penalty"], closed="neither" if variant == "released" else "left")
     check_range("lr", settings["lr"], closed="neither")
     return settings
 
@@ -211,7 +214,8 @@ def _uniform_because(z: torch.Tensor, u: torch.Tensor) -> str: # (n, d) features
     return ""
 
 # %% ../../nbs/losses/scan.ipynb #b94ff1fa
-def member_of(classes: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor: # (n,) class numbers -> (n, c) of 0 and 1
+# (n,) class numbers -> (n, c) of 0 and 1
+def member_of(classes: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
     "Return the class of each sample, as a column for each class that there is; without classes all are of one."
     if classes is None:
         return like.new_ones(len(like), 1)

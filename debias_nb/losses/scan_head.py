@@ -92,7 +92,8 @@ class LanguageDebiasing(nn.Module):
     def __init__(self,
         width: int,             # d, numbers in a representation
         gate: Gate = "vector",  # one b for each dimension, or one `scalar` for all
-        output: Output = "linear", # the last MLP: Linear-ReLU-Linear, or Linear-ReLU (`relu`), which has no negative numbers
+        # the last MLP: Linear-ReLU-Linear, or Linear-ReLU (`relu`), which has no negative numbers
+        output: Output = "linear",
         detach: bool = False,   # whether the branch's losses send no gradient to the encoder
     ):
         "Make the layers of the branch. Raises `ValueError` for unknown names."

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def last_layer(
     model, # a CrossEncoder
 ) -> nn.Linear:
-    "Find the linear layer that computes the scores. Raises `ValueError` for a model without one, or with an adapter around it."
+    """Find the linear layer that computes the scores.
+
+    Raises `ValueError` for a model without one, or with an adapter around it."""
     outputs = model.num_labels
     layers = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == outputs]
     if not layers:
@@ -56,7 +58,9 @@ def score_pairs(
     texts: list,    # n pairs
     prompt=None, task=None,
 ) -> tuple[torch.Tensor, torch.Tensor]: # (n, outputs) scores, (n, d) H; fp32
-    "Compute the scores of pairs and the input of the last layer. Raises `ValueError` if that has other than one row per pair."
+    """Compute the scores of pairs and the input of the last layer.
+
+    Raises `ValueError` if that has other than one row per pair."""
     from sentence_transformers.util import batch_to_device
     encoder = unwrap(model)
     tokens = encoder.preprocess(texts, prompt=prompt, task=task)
@@ -72,9 +76,12 @@ def classes_of(
     columns: list, # of a batch
     outputs: int,  # of the model
 ) -> torch.Tensor: # (n,) class numbers
-    "Return the class of each pair. Raises `ValueError` for other columns than two of texts, or labels that are no classes."
+    """Return the class of each pair.
+
+    Raises `ValueError` for other columns than two of texts, or labels that are no classes."""
     if len(columns) != 2 or not all(isinstance(column, list) for column in columns):
-        raise ValueError(f"SCAN needs two columns of texts (CrossEncoderTrainer gives them), got {len(columns)} columns")
+        raise ValueError("SCAN needs two columns of texts (CrossEncoderTrainer gives them), got "
+                         f"{len(columns)} columns")
     n = len(columns[0])
     if not torch.is_tensor(labels) or labels.numel() != n:
         raise ValueError(f"SCAN needs a column `label` with the class of each of {n} pairs")

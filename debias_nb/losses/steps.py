@@ -112,7 +112,8 @@ def chain(loss) -> list:
 def mini_batch(loss) -> int | None: # None: no gradient cache
     "Return the mini-batch size of a loss with a gradient cache, or of one that contains such a loss."
     for part in loss.modules():
-        caches = getattr(part, "uses_gradient_cache", hasattr(part, "random_states")) # sentence-transformers 5 says it in no name
+        # sentence-transformers 5 says it in no name
+        caches = getattr(part, "uses_gradient_cache", hasattr(part, "random_states"))
         if caches and hasattr(part, "mini_batch_size"):
             return part.mini_batch_size
     return None

@@ -104,12 +104,13 @@ NODES = 20 # values of each SD
 
 
 def predict(
-    change: ArrayLike, covariance: ArrayLike, training: ArrayLike, test: ArrayLike, kind: ArrayLike, scale: float = SCALE, nodes: int = NODES,
+    change: ArrayLike, covariance: ArrayLike, training: ArrayLike, test: ArrayLike, kind: ArrayLike,
+    scale: float = SCALE, nodes: int = NODES,
 ) -> dict[str, Prediction]:
     """Predict the change that a new training set would bring on a new test, for each kind of training.
 
-    A mixed model with crossed effects, $y = \\mu_k + a_s + b_t + c_{st} + e$; the errors' covariance is known, the priors of the
-    means are flat, those of the SDs are half-normal.
+    A mixed model with crossed effects, $y = \\mu_k + a_s + b_t + c_{st} + e$; the errors' covariance is known, the
+    priors of the means are flat, those of the SDs are half-normal.
 
     Parameters
     ----------
@@ -178,7 +179,8 @@ def points_at(base: ArrayLike, change: ArrayLike) -> np.ndarray: # base in perce
     return 100 * expit(log_odds(base) + change) - base
 
 
-def range_at(base: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike, error: ArrayLike = 0.) -> tuple[np.ndarray, np.ndarray]:
+def range_at(base: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike,
+             error: ArrayLike = 0.) -> tuple[np.ndarray, np.ndarray]:
     "Return a 95% range in points at a base, from one in log-odds, widened by a standard error in points."
     middle = points_at(base, mean)
     down, up = (np.hypot(points_at(base, end) - middle, 1.96 * error) for end in (low, high))
@@ -187,7 +189,8 @@ def range_at(base: ArrayLike, mean: ArrayLike, low: ArrayLike, high: ArrayLike, 
 # %% ../../nbs/measures/prediction.ipynb #8fa33fde
 def covariance_of(
     seeds: np.ndarray,     # (n, S) the change of each shift with each of S seeds, 2 or more
-    resamples: np.ndarray, # (n, B) the change on resamples, mean over seeds; those of a test are the same for all; nan: it has none
+    # (n, B) the change on resamples, mean over seeds; those of a test are the same for all; nan: it has none
+    resamples: np.ndarray,
     training: ArrayLike,   # (n,)
     test: ArrayLike,       # (n,)
 ) -> np.ndarray: # (n, n)

@@ -131,7 +131,8 @@ def corpus_levels(
     columns = corpus.T
     n_better = np.empty(len(query), int)
     tied = np.empty(len(query), int)
-    tops = np.empty((len(queries), first), int) # filled in place: pieces that stay would keep freed blocks from being used again
+    # filled in place: pieces that stay would keep freed blocks from being used again
+    tops = np.empty((len(queries), first), int)
     step = max(1, block_bytes // (16 * len(corpus)))
     for start in range(0, len(queries), step):
         scores = queries[start:start + step] @ columns
@@ -167,7 +168,8 @@ def _relevant_above(levels: Levels) -> np.ndarray:
     return right - right[start]
 
 
-def accuracy(levels: Levels) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
+# (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
+def accuracy(levels: Levels) -> np.ndarray:
     """Return the fraction of pairs of a relevant text and another one with the relevant one above.
 
     Ties count half, and relevant texts that are not ranked do not count.

@@ -39,7 +39,8 @@ def paired_together(
     differences = [subtract(*side) for side in sides]
     counts = sorted({len(d) for d, _, _ in differences})
     if len(counts) > 1:
-        raise ValueError(f"comparisons on {' and '.join(map(str, counts))} seeds: what is judged together has the same seeds")
+        raise ValueError(f"comparisons on {' and '.join(map(str, counts))} seeds: what is judged together has the "
+                         "same seeds")
     if len(sides) < 2 or counts == [1]:
         return [difference_of(*difference, LEVEL, units) for difference in differences]
     variances = [seeds_variance(d)[0] for d, _, _ in differences]
@@ -74,7 +75,8 @@ def step_down(ps: list[float], errors: np.ndarray) -> list[float]: # errors: (DR
     return np.maximum.accumulate(adjusted).clip(max=1)[order.argsort()].tolist()
 
 # %% ../../nbs/measures/several.ipynb #6d0de7b4
-def outside_of_best(errors: np.ndarray) -> float: # errors: (DRAWS, K), as of `shared_errors`, of candidates on the test that each of them may fail
+# errors: (DRAWS, K), as of `shared_errors`, of candidates on the test that each of them may fail
+def outside_of_best(errors: np.ndarray) -> float:
     "Return how much lies below the lower end of each candidate where 2.5% of the ends of all of them may be too high."
     tail = (1 - LEVEL) / 2
     return tail if errors.shape[1] < 2 else float(np.quantile(ndtr(errors.min(1)), tail))

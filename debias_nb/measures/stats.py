@@ -114,7 +114,8 @@ def _estimate(v, r, units, seeds=None) -> _Estimate:
         count = int(has_value.sum())
         missing = has_value.size - count
         if missing > LACKING * has_value.size:
-            raise ValueError(f"replicates: {missing} of {has_value.size} resamples have no value: the test set is too small")
+            raise ValueError(f"replicates: {missing} of {has_value.size} resamples have no value: the test set is "
+                             "too small")
         variance = r[:, has_value].mean(0).var(ddof=1)
         freedom = count - 1
         if units is not None:
@@ -276,7 +277,8 @@ def _difference(d, estimate: _Estimate, level, note="", seeds_alone=False) -> Pa
     half = _half(estimate.error, estimate.freedom, level)
     p = _p_value(mean, estimate.error, estimate.freedom)
     return Paired(
-        mean, mean - half, mean + half, len(d), p, note + estimate.method, seeds_alone, estimate.error, estimate.freedom,
+        mean, mean - half, mean + half, len(d), p, note + estimate.method, seeds_alone, estimate.error,
+        estimate.freedom,
         estimate.items)
 
 # %% ../../nbs/measures/stats.ipynb #1fafef91
@@ -315,7 +317,8 @@ def difference_of(d, r, note, level, units, seeds=None) -> Paired:
 
 
 def paired(
-    a_values: ArrayLike, b_values: ArrayLike, a_replicates: ArrayLike | None = None, b_replicates: ArrayLike | None = None,
+    a_values: ArrayLike, b_values: ArrayLike, a_replicates: ArrayLike | None = None,
+    b_replicates: ArrayLike | None = None,
     level: float = .95, units: int | None = None,
 ) -> Paired:
     """Compare two methods, a minus b, over the same seeds and the same test items.
@@ -439,12 +442,13 @@ def verdict(
 ) -> Literal["better", "worse", "within the margin", "cannot tell"]:
     """Judge the claim that a is better than b by more than a threshold.
 
-    Against zero, equivalence comes before significance: two one-sided tests at (1 - level) / 2 each, which is the same as
-    an interval inside the margin (Schuirmann 1987). The interval is the one that pages print, and is not corrected for
-    further comparisons: at a level of .95, a difference of `delta` or more is called "within the margin" in at most 2.5% of
-    comparisons, each by itself. "Better" and "worse" go by the corrected p-value: where no method differs from another, any of the comparisons
-    corrected together is called so in at most 5% of families, and no more often than without the margin.
-    A threshold other than zero is a margin of the claim's own, and is tested before equivalence to it.
+    Against zero, equivalence comes before significance: two one-sided tests at (1 - level) / 2 each, which is the same
+    as an interval inside the margin (Schuirmann 1987). The interval is the one that pages print, and is not corrected
+    for further comparisons: at a level of .95, a difference of `delta` or more is called "within the margin" in at most
+    2.5% of comparisons, each by itself. "Better" and "worse" go by the corrected p-value: where no method differs from
+    another, any of the comparisons corrected together is called so in at most 5% of families, and no more often than
+    without the margin. A threshold other than zero is a margin of the claim's own, and is tested before equivalence to
+    it.
 
     Parameters
     ----------
@@ -462,9 +466,9 @@ def verdict(
     Returns
     -------
     str
-        "within the margin" if the whole interval lies within `delta` of zero; else "better" or "worse" if the difference
-        is significant; else "cannot tell". With another threshold, "within the margin" is what is not significant, and lies
-        within `delta` of it.
+        "within the margin" if the whole interval lies within `delta` of zero; else "better" or "worse" if the
+        difference is significant; else "cannot tell". With another threshold, "within the margin" is what is not
+        significant, and lies within `delta` of it.
 
     Raises
     ------
@@ -503,7 +507,8 @@ def judge(
     delta: float | Sequence[float] = .01,    # the smallest difference that matters, of all or of each
     threshold: float | Sequence[float] = 0., # what a difference is tested against, likewise
     correct: Callable = holm,                # p-values for several comparisons
-) -> pd.DataFrame: # a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
+# a row a pair: p, word and found (detectable difference, 80% power), the same at best, and provisional
+) -> pd.DataFrame:
     "Give a verdict on each comparison, after a correction over all; without an interval it is `cannot tell`."
     deltas, thresholds = (np.broadcast_to(values, len(pairs)).tolist() for values in (delta, threshold))
     columns = {}

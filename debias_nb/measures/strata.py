@@ -1,7 +1,8 @@
 """Choose which pairs of a pool to label, and estimate from unevenly sampled labels what holds for the whole pool.
 
-The metrics that decide look at the top of a ranking. So more labels go to pairs that either of two models scores high, and each
-counts for the pairs that it stands for, as in Sawade et al. (2012) and in OASIS (Marchant and Rubinstein 2017)."""
+The metrics that decide look at the top of a ranking. So more labels go to pairs that either of two models scores high,
+and each counts for the pairs that it stands for, as in Sawade et al. (2012) and in OASIS (Marchant and Rubinstein
+2017)."""
 from functools import cache
 
 import numpy as np
@@ -44,11 +45,13 @@ def stratified_weights(
     replicates: int = 200,
     seed: int = 0,
     counts: np.ndarray | None = None, # (strata,) labeled pairs in each; None: the n pairs are all of them
-) -> np.ndarray: # (1 + replicates, n) pairs of the pool that each one stands for, in the sample itself and in its resamples
+# (1 + replicates, n) pairs of the pool that each one stands for, in the sample itself and in its resamples
+) -> np.ndarray:
     """Weigh labeled pairs by what they stand for, and resample them within strata.
 
-    One pair less than a stratum has is drawn with replacement, and counts for more, so that the variance of a mean is not too
-    small where strata have few pairs (Rao and Wu 1988). A pair that is alone in its stratum is in each resample."""
+    One pair less than a stratum has is drawn with replacement, and counts for more, so that the variance of a mean is
+    not too small where strata have few pairs (Rao and Wu 1988). A pair that is alone in its stratum is in each
+    resample."""
     rng = default_rng([seed, 20])
     factors = np.ones((1 + replicates, len(strata)))
     for stratum in np.unique(strata):

@@ -26,7 +26,8 @@ TEXTS = { # regularizer or augmentation -> texts a row: trained; through the fro
     "none": (0, 0, 0), "l2sp": (0, 0, 0), "outreg": (0, 0, 1), "maskreg": (1, 0, 0), "simcse": (1, 0, 0),
     "itvreg": (1, 1, 1), "itvaug": (1, 1, 2), "worddropout": (0, 0, 0),
 }
-BENCH_SHAPES = {"pairs": "900 x 32", "titles": "900 x 32", "answers": "140 x 128", "authors": "64 x 512"} # task -> shape of bench/gpu.json
+# task -> shape of bench/gpu.json
+BENCH_SHAPES = {"pairs": "900 x 32", "titles": "900 x 32", "answers": "140 x 128", "authors": "64 x 512"}
 RECORD_BYTES = 60e3 # of one run in results/
 
 
@@ -77,7 +78,8 @@ class Reckoning:
         self.peak_shares = {} # task -> share of the device's peak, where it was measured
         measurement = json.loads(bench.read_text("utf-8")) if bench.is_file() else {"device": "cpu"}
         if measurement["device"] != "cpu":
-            medians = {name: shape["variants"]["plain"]["peak"]["median"] for name, shape in measurement["shapes"].items()}
+            medians = {name: shape["variants"]["plain"]["peak"]["median"]
+                       for name, shape in measurement["shapes"].items()}
             self.peak_shares = {task: medians[name] for task, name in BENCH_SHAPES.items() if name in medians}
 
     def size(self, corpus: str) -> dict:
@@ -167,7 +169,8 @@ def _kind(run: RunConfig) -> Kind:
 class Measurements:
     "What runs of planted and real data took, by the records of like ones."
     def __init__(self, records: list[dict]):
-        self.runs = [(RunConfig.model_validate(record["config"]), record) for record in records if record["status"] == "finished"]
+        self.runs = [(RunConfig.model_validate(record["config"]), record) for record in records
+                     if record["status"] == "finished"]
         self.reckoning = Reckoning()
 
     def _data(self, stage: Stage, run: RunConfig) -> tuple:
@@ -190,7 +193,9 @@ class Measurements:
         return steps
 
     def steps(self, run: RunConfig) -> float:
-        "Count the steps of all stages, 0 where nothing is trained. Raise `KeyError` for a corpus without a record or a count."
+        """Count the steps of all stages, 0 where nothing is trained.
+
+        Raise `KeyError` for a corpus without a record or a count."""
         total = 0.
         for stage in stages(run) if run.training else ():
             data = self._data(stage, run)
@@ -259,7 +264,8 @@ class Forecast:
         return {
             "experiment": self.experiment, "runs": len(self.runs), "without": len(self.runs) - len(complete),
             "steps": complete.steps.sum(), "batch": ", ".join(map(str, sorted(batches))),
-            "memory (GiB)": complete.memory.max() / 2**30 if len(complete) else 0., "hours": complete.seconds.sum() / 3600}
+            "memory (GiB)": complete.memory.max() / 2**30 if len(complete) else 0.,
+            "hours": complete.seconds.sum() / 3600}
 
 
 def forecast(experiment: ExperimentConfig, ids: Collection[str], source: Reckoning | Measurements) -> Forecast:

@@ -27,7 +27,8 @@ def suggest(name: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(matches)}?"
 
 
-def select(names: list[str] | None, all_names: list[str]) -> list[str]: # names: tables, or papers for all of theirs; None: all
+# names: tables, or papers for all of theirs; None: all
+def select(names: list[str] | None, all_names: list[str]) -> list[str]:
     "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
     tables = set()
     for name in names or all_names:
@@ -50,7 +51,8 @@ def template_path(place: str, root: Path) -> Path: # place: a page, or an experi
     return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
 
 
-def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path: # name: `paper/experiment`
+# name: `paper/experiment`
+def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path:
     "Return the path of an executed copy: a digest of which runs it asks for is in its name, so that none is written over another."
     narrowing = {key: parameters[key] for key in NARROWING if parameters.get(key) is not None}
     digest = f".{fingerprint(narrowing)[:8]}" if narrowing else ""
@@ -62,7 +64,8 @@ def runs_itself(template: Path, parameters: dict) -> bool:
     return "own" in parameter_types(template) and parameters.get("own") is not False
 
 
-def execute_notebook(template: Path, name: str, profile: str, parameters: dict, root: Path) -> Path: # of the executed copy
+# of the executed copy
+def execute_notebook(template: Path, name: str, profile: str, parameters: dict, root: Path) -> Path:
     "Execute the notebook that shows an experiment at a profile."
     values = {"profile": profile} | parameters
     if "name" in parameter_types(template):
@@ -85,7 +88,8 @@ def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str
     return name, None
 
 
-def execute_all(names: list[str], profile: str, parameters: dict, root: Path, workers: int) -> dict[str, str]: # name -> why it failed
+# name -> why it failed
+def execute_all(names: list[str], profile: str, parameters: dict, root: Path, workers: int) -> dict[str, str]:
     "Execute several notebooks in parallel, and return the failures."
     from joblib import Parallel, delayed
     from rich.console import Console

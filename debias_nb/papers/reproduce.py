@@ -12,9 +12,11 @@ from ..runs.pairing import alike, config_of, made_by
 from ..runs.records import Records
 
 
-TOLERANCE = {"static": 1e-4, "alignment": 1e-4, "transformer": .01} # kind of encoder -> difference of a share; in every unit
+# kind of encoder -> difference of a share; in every unit
+TOLERANCE = {"static": 1e-4, "alignment": 1e-4, "transformer": .01}
 HINGE = .01 # where training looks for the hardest items of a batch: rounding may find another one
-SLICE = r"^(\w+\[\w+) \d+\]$" # of a test, as in `p1[bin 5]`: all that a test may be off by may stand in one of its slices
+# of a test, as in `p1[bin 5]`: all that a test may be off by may stand in one of its slices
+SLICE = r"^(\w+\[\w+) \d+\]$"
 COUNTS = ("queries", "targets", "excluded")
 
 
@@ -66,17 +68,21 @@ def deviations(
 WORST = 20 # metrics that are listed
 
 
-def agreement(records: Records, reference: Records) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
+# lines; whether there are metrics and all agree
+def agreement(records: Records, reference: Records) -> tuple[list[str], bool]:
     "Say how records of this machine agree with the committed ones."
     reasons = {run: why_not_compared(records[run], reference[run]) for run in sorted(reference.keys() & records.keys())}
     runs = [run for run, reason in reasons.items() if reason is None]
     lines = [f"{len(runs)} of {len(reference)} committed planted runs were made here too, and are compared."]
-    lines += [f"{count} runs are not compared: {reason}." for reason, count in Counter(filter(None, reasons.values())).items()]
+    lines += [f"{count} runs are not compared: {reason}."
+              for reason, count in Counter(filter(None, reasons.values())).items()]
     table = deviations(records, {run: reference[run] for run in runs})
     wrong = table[table.apart]
-    lines.append(f"{len(table) - len(wrong)} of their {len(table)} metrics agree, {(table.gap == 0).sum()} are identical.")
+    lines.append(f"{len(table) - len(wrong)} of their {len(table)} metrics agree, {(table.gap == 0).sum()} are "
+                 "identical.")
     for row in wrong.head(WORST).itertuples():
-        lines.append(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed, {row.allowed:g} apart at most")
+        lines.append(f"  {row.run}, {row.test}, {row.metric}: {row.here} here, {row.reference} committed, "
+                     f"{row.allowed:g} apart at most")
     if len(wrong) > WORST:
         lines.append(f"  and {len(wrong) - WORST} more")
     return lines, len(wrong) == 0 and not table.empty

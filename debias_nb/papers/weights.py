@@ -1,8 +1,8 @@
 """Tuned encoders of recorded runs: trained as their records say, saved, loaded again and tested against the record.
 
 No weights are committed. `weights.csv`, next to the records, names some by their sha256, with the processor and the
-version of torch that give these bits; another processor may round otherwise, and then the metrics tell whether it is the
-same encoder. One with the files skips the training: a folder that is there is tested alone.
+version of torch that give these bits; another processor may round otherwise, and then the metrics tell whether it is
+the same encoder. One with the files skips the training: a folder that is there is tested alone.
 """
 import tempfile
 from dataclasses import dataclass
@@ -54,7 +54,8 @@ def runs_of(name: str, profile: Profile, only: str | None = None) -> list[RunCon
     if not ids:
         known = listed_rows()[["table", "profile"]].drop_duplicates()
         tables = "; ".join(f"{row.table} --profile {row.profile}" for row in known.itertuples())
-        raise RunnerError(f"{_list_file().name} has no run of {name} at {profile}: name one by --only. It has: {tables}")
+        raise RunnerError(f"{_list_file().name} has no run of {name} at {profile}: name one by --only. It has: "
+                          f"{tables}")
     return [runs[run_id] for run_id in ids]
 
 
@@ -74,7 +75,8 @@ def save(run: RunConfig, out: Path) -> Path: # `out/<id>`
     with single_thread():
         training = task.train(run)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{run.id}.part-", dir=out) as work: # a folder is there whole, or not at all
+    # a folder is there whole, or not at all
+    with tempfile.TemporaryDirectory(prefix=f"{run.id}.part-", dir=out) as work:
         task.save(training.model, Path(work) / "model")
         (Path(work) / "model").rename(folder)
     return folder
@@ -107,7 +109,9 @@ def check(run: RunConfig, folder: Path) -> Weights:
 
 
 def publish(name: str, profile: Profile, weights: Weights, root: Path) -> None:
-    "Write a run's hash into `weights.csv`. Raise `RunnerError` for other metrics than recorded, and for code in no commit."
+    """Write a run's hash into `weights.csv`.
+
+    Raise `RunnerError` for other metrics than recorded, and for code in no commit."""
     import torch
     if weights.differences is None or weights.differences["apart"].any():
         raise RunnerError(f"{weights.run.id}: not listed, since its metrics are not those of a record")

@@ -39,7 +39,8 @@ class RunConfig(Strict):
     profile: Profile | Literal["own"]
     encoder: EncoderConfig
     corpus: AnyCorpus | None = None # None for an encoder that is not trained
-    eval_corpus: AnyCorpus | None = None # what an encoder which is not trained is tested on, or compared with for overlap
+    # what an encoder which is not trained is tested on, or compared with for overlap
+    eval_corpus: AnyCorpus | None = None
     method: AnyMethod
     training: AnyTraining | None = None
     evaluate: Names # names of evaluation sets
@@ -75,7 +76,8 @@ class RunConfig(Strict):
         return f"{self.paper}/{self.experiment}.{self.profile}"
 
     @property
-    def world_seed(self) -> int | None: # of its synthetic dataset, or its random split; None: real data, divided in one way
+    # of its synthetic dataset, or its random split; None: real data, divided in one way
+    def world_seed(self) -> int | None:
         source = (self.data and self.data.drawn) or self.eval_world
         return source.seed if source else None
 
@@ -84,9 +86,11 @@ class RunConfig(Strict):
 
         Words, texts, and the base encoder that was made there are drawn again.
         """
-        changes = {name: corpus.with_seed(seed) for name in ("corpus", "eval_corpus") if (corpus := getattr(self, name))}
+        changes = {name: corpus.with_seed(seed) for name in ("corpus", "eval_corpus")
+                   if (corpus := getattr(self, name))}
         if self.encoder.world:
-            parts = {name: getattr(self.encoder, name).model_copy(update={"seed": seed}) for name in ("world", "pretrain")}
+            parts = {name: getattr(self.encoder, name).model_copy(update={"seed": seed})
+                     for name in ("world", "pretrain")}
             changes["encoder"] = self.encoder.model_copy(update=parts)
         if self.eval_world:
             changes["eval_world"] = self.eval_world.model_copy(update={"seed": seed})
@@ -116,7 +120,8 @@ def typed(
     """
     is_list = any(get_origin(part) is list for part in (kind, *get_args(kind)))
     if is_list and isinstance(value, str) and value.startswith("["):
-        raise ConfigError(f"{name} must be a list, got the text {quoted(value)}; papermill takes lists as -y {quoted(f'{name}: {value}')}")
+        raise ConfigError(f"{name} must be a list, got the text {quoted(value)}; papermill takes lists as -y "
+                          f"{quoted(f'{name}: {value}')}")
     values = [value] if is_list and isinstance(value, int | float | str) else value
     try:
         return TypeAdapter(kind).validate_python(values, strict=True)
@@ -155,7 +160,8 @@ class BlockConfig(Settings):
 
     def rules(self):
         sources = [corpus.drawn for corpus in self.corpora]
-        yield self.redraw and any(getattr(corpus, "share", 1) == 1 for corpus in self.corpora), "`redraw` belongs to corpora with a `share`"
+        yield self.redraw and any(getattr(corpus, "share", 1) == 1
+                                  for corpus in self.corpora), "`redraw` belongs to corpora with a `share`"
         yield self.worlds and not all(sources), "`worlds` belongs to planted corpora and to random splits"
         twice = any(1 <= source.seed <= self.worlds for source in sources if source)
         yield twice, "`worlds` counts a world that the block has already"
@@ -247,8 +253,8 @@ class ExperimentConfig(Strict):
     def block_runs(self, block: BlockConfig) -> list[RunConfig]:
         """Return the runs of one block, each once.
 
-        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless their overlap
-        with training is measured. Those of the first seed stand in the further worlds, too.
+        An encoder that is not trained has no settings and no seed of its own, and of pairs no corpus, unless their
+        overlap with training is measured. Those of the first seed stand in the further worlds, too.
         """
         encoders = self.by_name("encoders")
         methods = self.by_name("methods")

@@ -52,7 +52,8 @@ class PairTokens:
     def __len__(self):
         return len(self.labels)
 
-    def targets(self, rows): # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
+    # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
+    def targets(self, rows):
         if self.relevance is None:
             return self.labels[rows]
         of_queries = self.relevance[self.query[rows]]
@@ -142,7 +143,8 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     has_parts = [part is not None for part in (pairs.relevance, pairs.asks, pairs.matches)]
     needs_parts = [training.loss in kinds for kinds in (("hinge",), RANKING, get_args(OfMatches))]
     if has_parts != needs_parts and "." not in training.loss: # whose data are the user's own affair
-        needs = "least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what asks the same"
+        needs = ("least squares and CoSENT need labels, the hinge what is known to be relevant, ranking losses what "
+                 "asks the same")
         raise ValueError(f"loss {training.loss!r}: {needs}")
     if pairs.matches is not None:
         return {"batch_sampler": partial(_apart, matches=pairs.matches)}
@@ -152,7 +154,8 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
         return {}
     different = len(np.unique(pairs.asks[:, 0]))
     if different < training.batch_size:
-        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask different things")
+        raise ConfigError(f"`batch_size` is {training.batch_size}, and only {different} duplicates ask "
+                          "different things")
     return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
 
 

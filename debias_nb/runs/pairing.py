@@ -173,7 +173,8 @@ def pairs_of(sides: list[Side]) -> tuple[dict[tuple, list[Run]], dict[tuple, str
         for run in side:
             world, seed = run.key
             if run.key in runs_by_key:
-                raise ValueError(f"two runs of one side have world {world} and seed {seed}: only one of them can be a pair")
+                raise ValueError(f"two runs of one side have world {world} and seed {seed}: only one of them can "
+                                 "be a pair")
             runs_by_key[run.key] = run
         by_key.append(runs_by_key)
     first = next(filter(is_trained, sides), sides[0])

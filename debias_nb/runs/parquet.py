@@ -28,7 +28,8 @@ TEXTS = ("id", "status", "started", "finished", "device", "dtype")
 NUMBERS = {"seed": "int64", "step": "int64", "peak_memory_bytes": "int64", "seconds": "float64"}
 JSON_TEXTS = ("config", "metrics", "replicates", "environment", "error", "data", "encoder", "curve", "extra")
 FOR_QUERIES = {"world": "int64", "commit": "string", "processor": "string"} # said in `config` and `environment` already
-COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(JSON_TEXTS, "string") | FOR_QUERIES # name -> Arrow type
+# name -> Arrow type
+COLUMNS = dict.fromkeys(TEXTS, "string") | NUMBERS | dict.fromkeys(JSON_TEXTS, "string") | FOR_QUERIES
 FIRST_WORLD = 0 # the seed that configurations draw theirs by; `worlds` of a block counts further ones
 
 
@@ -43,7 +44,8 @@ def published(
         extra = {key: value for key, value in record["extra"].items() if key != "questions"}
         return record | {"replicates": {}, "extra": extra}
     replicates = {
-        test: {metric: values[:resamples] for metric, values in by_metric.items()} for test, by_metric in record["replicates"].items()}
+        test: {metric: values[:resamples] for metric, values in by_metric.items()}
+        for test, by_metric in record["replicates"].items()}
     return record | {"replicates": replicates}
 
 

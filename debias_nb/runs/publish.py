@@ -14,7 +14,7 @@ from ..files import parse_yaml
 from .config import ExperimentConfig, Profile, load_experiment
 from .origin import NO_HISTORY, git, history, unknown_code
 from .parquet import published, published_columns
-from .records import Store, comparable
+from .records import comparable, committed_store
 from .runner import own_store
 from .schema import RecordError
 
@@ -31,7 +31,7 @@ def publish(
     `experiments/` that something else has changed.
     """
     source = own_store()
-    target = Store(root / "experiments")
+    target = committed_store(root)
     commits = history(root)
     if commits is None:
         warnings.warn(NO_HISTORY, stacklevel=2)
@@ -97,8 +97,9 @@ def unfounded(
 
     Their code cannot be looked up, they ended before their commit, or no configuration named their run at that commit.
     """
-    store = Store(root / "experiments")
-    problems = [problem for problem in store.altered_files() if paper in (None, Path(problem.partition(":")[0]).parent.name)]
+    store = committed_store(root)
+    problems = [problem for problem in store.altered_files()
+                if paper in (None, Path(problem.partition(":")[0]).parent.name)]
     for path in sorted(filter(Path.is_file, store.folder.glob("*/*.parquet"))):
         if paper not in (None, path.parent.name):
             continue

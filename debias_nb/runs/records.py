@@ -1,15 +1,16 @@
 """One finished run is one record; a number in a report is traceable to one.
 
 While runs are made a record is a file of JSON, `<experiment>.<profile>/<id>.json`; that of a run that failed is called
-`<id>.failed.json`. A file is whole or not there, and a newer record of a run takes the older one's place. What is published
-is a Parquet file next to the folder, a row a run, whose pages have checksums, and of which that alone is read which is
-needed. Wherever a record comes from, `understood` says whether it is one: what does not fit is neither written nor read,
-but named with file, row and field, and stays where it is. Of runs in further worlds the Parquet file leaves out
-replicates and single values: a comparison over worlds takes each world as one value. A reader takes both, and the finished
-record of a run counts, that of the folder first; a failure counts where none finished.
+`<id>.failed.json`. A file is whole or not there, and a newer record of a run takes the older one's place. What is
+published is a Parquet file next to the folder, a row a run, whose pages have checksums, and of which that alone is read
+which is needed. Wherever a record comes from, `understood` says whether it is one: what does not fit is neither written
+nor read, but named with file, row and field, and stays where it is. Of runs in further worlds the Parquet file leaves
+out replicates and single values: a comparison over worlds takes each world as one value. A reader takes both, and the
+finished record of a run counts, that of the folder first; a failure counts where none finished.
 
 The commit in a record is that of the code when the run began, and `dirty` tells whether this was changed then; outputs
-of a notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine: `comparable`.
+of a notebook are none of it. Two repeats of a run on one machine are equal except for times, memory and machine:
+`comparable`.
 """
 import hashlib
 import json
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..files import once_per_state, sha256_file
+from ..files import once_per_state, project_root, sha256_file
 from .config import RunConfig
 from .origin import Start
 from .parquet import published, rows_of, write, write_published
@@ -80,7 +81,8 @@ def make_record(
     short_replicates = {}
     for test, by_metric in (replicates or {}).items(): # there are thousands, and they only serve intervals
         short_replicates[test] = {
-            metric: [None if value is None else float(f"{value:.5g}") for value in values] for metric, values in by_metric.items()}
+            metric: [None if value is None else float(f"{value:.5g}") for value in values]
+            for metric, values in by_metric.items()}
     return _make(config, "finished", start, {
         "metrics": metrics, "replicates": short_replicates, "data": data, "encoder": encoder, "curve": curve,
         "device": device, "dtype": dtype, "peak_memory_bytes": peak_memory, "extra": extra or {}})
@@ -277,7 +279,8 @@ class Store:
 
 
 # The id stands for the configuration, of which older records say more.
-VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_bytes", "environment", "device", CHECKSUM})
+VOLATILE = frozenset({"config", "started", "finished", "seconds", "peak_memory_bytes", "environment", "device",
+                      CHECKSUM})
 
 
 def comparable(
@@ -289,3 +292,8 @@ def comparable(
     if isinstance(record, list):
         return [comparable(v) for v in record]
     return record
+
+
+def committed_store(root: Path | None = None) -> Store: # root: of the clone; None: the project's
+    "Return the store of the records that are committed, `experiments/`."
+    return Store((root or project_root()) / "experiments")

@@ -2,9 +2,9 @@
 
 What is there is loaded and what is missing is run; every process writes its own record as soon as it has one, so that
 a batch that is killed loses only what was under way. A run whose data or encoder is absent is no error: it is listed
-with the reason, and so is data that was downloaded manually without a known hash. Records of the planted profile are made
-again on every machine, in `_runs/`; those of other profiles are results, in `experiments/`, with a copy of the planted ones
-to compare with.
+with the reason, and so is data that was downloaded manually without a known hash. Records of the planted profile are
+made again on every machine, in `_runs/`; those of other profiles are results, in `experiments/`, with a copy of the
+planted ones to compare with.
 """
 import logging
 import os
@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache, partial
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_range, check_whole
 from ..files import project_root
 from .origin import Start, this_machine
-from .records import Store, TrainingFailed, WorkerLost, failed_record, latest, make_record
+from .records import Store, TrainingFailed, WorkerLost, committed_store, failed_record, latest, make_record
 from .schema import Misfit, RecordError, Records
 from .config import ExperimentConfig, Profile, RunConfig, load_experiment
 from .settings import settings_of
@@ -166,7 +166,8 @@ def _plan(
     todo = []
     for run in runs:
         record = records.get(run.id)
-        is_complete = record and record["metrics"].keys() >= set(run.evaluate) # then no task is imported, which takes seconds
+        # then no task is imported, which takes seconds
+        is_complete = record and record["metrics"].keys() >= set(run.evaluate)
         if is_complete or record and not (task or task_of(run)).is_stale(record, run):
             out.records[run.id] = record # it has every evaluation set that is there
             continue
@@ -228,11 +229,13 @@ def _parallel(todo: list[tuple], workers: int | None):
     from ..processes import take_gpu
     # loky renews a worker whose memory has grown; its finished jobs are kept
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning") # of what is left when this process is killed
+    # of what is left when this process is killed
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
     try:
         with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1, initializer=take_gpu):
             pool = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=workers)
-            # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends them.
+            # Workers that are started meanwhile never hear a Ctrl-C, which a terminal sends to all: this process ends
+            # them.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             try:
                 results = pool(delayed(_work)(*job, os.getpid()) for job in todo)
@@ -281,7 +284,8 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    methods_asked = experiment.methods if weight is None else tuple(method.with_weight(weight) for method in experiment.methods)
+    methods_asked = experiment.methods if weight is None else tuple(method.with_weight(weight)
+        for method in experiment.methods)
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 
@@ -295,7 +299,7 @@ def store_for(profile: str) -> Store:
     "Return the store of a profile's records: this machine's own for planted ones, `experiments/` for others."
     if profile == "planted":
         return own_store()
-    return Store(project_root() / "experiments")
+    return committed_store()
 
 
 @dataclass(frozen=True)
@@ -344,7 +348,8 @@ def run(
 ) -> Outcome:
     """Run what is missing of some experiments, and load what exists; a run that several have is made once.
 
-    What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as `run_all`.
+    What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as
+    `run_all`.
     """
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
@@ -354,4 +359,5 @@ def run(
     profile = next((experiment.asked.profile for experiment in experiments), "planted")
     kept = run_all(list(kept_runs.values()), store_for(profile), workers=workers)
     outcome = run_all(list(own_runs.values()), own_store(), fresh=fresh, workers=workers)
-    return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed, kept.trained + outcome.trained)
+    return Outcome(kept.records | outcome.records, kept.missing | outcome.missing, kept.failed | outcome.failed,
+                   kept.trained + outcome.trained)

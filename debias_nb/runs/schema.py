@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator,
+                      model_validator)
 from pydantic_core import from_json, to_json
 
 from ..files import check_regular, each_key_once, fingerprint, in_words
@@ -175,7 +176,8 @@ def read_file(path: Path) -> dict:
         raise Misfit(f"damaged ({e})") from None
     checksum = record.pop(CHECKSUM, None) if isinstance(record, dict) else None
     understood(record)
-    is_trial = record["config"]["profile"] == OWN # the records of earlier versions have no checksum, and their trials other ids
+    # the records of earlier versions have no checksum, and their trials other ids
+    is_trial = record["config"]["profile"] == OWN
     if checksum != fingerprint(record) and (is_trial or checksum is not None):
         raise Misfit(f"changed since it was written: its {CHECKSUM} does not fit")
     return record

@@ -1,8 +1,9 @@
 """Settings of runs, told apart by their task: a corpus, a method, and a training.
 
 What all tasks have in common stands here, and the settings of fine-tuning an encoder of texts, which several tasks and
-`compare` share. Each task adds its own in a module that loads no model, an entry point `debias_nb.tasks`. In a file a corpus
-says its task, a training its loss, and a method is of the class that has its settings. A default is no part of a run's id.
+`compare` share. Each task adds its own in a module that loads no model, an entry point `debias_nb.tasks`. In a file a
+corpus says its task, a training its loss, and a method is of the class that has its settings. A default is no part of a
+run's id.
 """
 import importlib
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from ..settings import OfLabels, OfMatches
 
 ClassPath = Annotated[str, Field(pattern=r"^\w[\w.]*\.\w+$")] # `mymodule.Name`, a class of a user's own
 
-# The terms among `regularizers.REGULARIZERS`, and `training.GOR`. This module does not import them: that loads torch, which
-# commands that train nothing do without.
+# The terms among `regularizers.REGULARIZERS`, and `training.GOR`. This module does not import them: that loads torch,
+# which commands that train nothing do without.
 INTERVENING = ("itvreg", "maskreg") # on tokens, a `mask_share` of them
 HOLDING = (*INTERVENING, "outreg", "simcse") # texts, those of a batch or others
 REGULARIZER_NAMES = (*HOLDING, "l2sp", "gor")
@@ -51,7 +52,8 @@ class CorpusConfig(Settings):
         return 0.
 
     @property
-    def is_closed(self) -> bool: # its runs are not made any more: a question that is answered leaves its records and pages
+    # its runs are not made any more: a question that is answered leaves its records and pages
+    def is_closed(self) -> bool:
         return False
 
     def with_seed(self, seed: int) -> "CorpusConfig":
@@ -116,7 +118,8 @@ class LoraConfig(Strict):
 class WeightsConfig(MethodConfig):
     "Which weights of an encoder fine-tuning changes, and which are tested."
     of_training = ("interpolate", "frozen_layers", "lora")
-    interpolate: tuple[Probability, ...] = () # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
+    # WiSE-FT: also test weights so far from the base encoder's (0) to the tuned (1)
+    interpolate: tuple[Probability, ...] = ()
     frozen_layers: Count | None = None # of a transformer: the embeddings and so many layers above them are not trained
     lora: LoraConfig | None = None # adapters are trained in place of the weights of a transformer
 
@@ -146,7 +149,8 @@ class PairMethod(WeightsConfig):
         has_augmentation = self.augmentation != "none"
         masks = self.regularizer in INTERVENING or has_augmentation
         yield masks != (self.mask_share is not None), (
-            "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is required there")
+            "`mask_share` belongs to what intervenes on tokens, as itvreg, itvaug and worddropout, and is "
+            "required there")
         yield from super().rules()
         yield has_regularizer and has_augmentation, "a regularizer or an augmentation, not both"
         yield from self.owner_rules({} if has_regularizer else {"a regularizer": ("weight", "rows", "texts")}, "none")
@@ -198,15 +202,17 @@ class TaskSettings:
     module: str | None = None
 
     def fit(self, part: BaseModel | None, name: str) -> BaseModel | None: # name: of its class here
-        "Return a part of a run in the class that the task has for it. Raise `ValidationError` for settings of another task."
+        """Return a part of a run in the class that the task has for it.
+
+        Raise `ValidationError` for settings of another task."""
         kind = getattr(self, name)
         return part if part is None or type(part) is kind else _fit(part, kind)
 
     def task(self):
         "Import the task itself, which loads torch. Raise `ConfigError` where no package has one."
         if self.module is None:
-            raise ConfigError("the task of this run has no runs of its own here; where code is newer than its installation: "
-                              "pip install --editable .")
+            raise ConfigError("the task of this run has no runs of its own here; where code is newer than its "
+                              "installation: pip install --editable .")
         return importlib.import_module(self.module).TASK
 
 
@@ -231,7 +237,8 @@ def settings_of(task: str) -> TaskSettings:
     "Return the settings of a task. Raise `ConfigError` where no package has one."
     tasks = all_tasks()
     if task not in tasks:
-        hint = f"is installed{nearest(str(task), tasks)}; where code is newer than its installation: pip install --editable ."
+        hint = (f"is installed{nearest(str(task), tasks)}; where code is newer than its installation: pip install "
+                "--editable .")
         raise ConfigError(f"no task {task!r} {hint}")
     return tasks[task]
 

@@ -39,9 +39,10 @@ class Tested:
 class Task:
     """Task on one kind of data. A method is asked with the whole run, and takes of it what it needs.
 
-    To add a task, write a subclass that has the five methods which raise here, with an instance of it called `TASK`; write its
-    settings in a module that loads no model, and name these among the entry points `debias_nb.tasks` of pyproject.toml.
-    `test`, `is_stale` and `lacks` follow. One whose model is no sentence-transformers encoder has a `save` of its own.
+    To add a task, write a subclass that has the five methods which raise here, with an instance of it called `TASK`;
+    write its settings in a module that loads no model, and name these among the entry points `debias_nb.tasks` of
+    pyproject.toml. `test`, `is_stale` and `lacks` follow. One whose model is no sentence-transformers encoder has a
+    `save` of its own.
     """
 
     def data(self, run: RunConfig) -> tuple[object, dict]:

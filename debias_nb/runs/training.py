@@ -35,7 +35,8 @@ from .records import TrainingFailed
 from .settings import PairMethod, TrainConfig
 
 
-THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"} # as sentence-transformers calls them
+# as sentence-transformers calls them
+THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"}
 
 
 def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
@@ -136,7 +137,8 @@ def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
     return CachedBase(base, columns, dtype)
 
 
-def interventions_of(method: PairMethod) -> dict: # mask_share, intervention; empty for methods that intervene on nothing
+# mask_share, intervention; empty for methods that intervene on nothing
+def interventions_of(method: PairMethod) -> dict:
     return {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
 
 
@@ -158,11 +160,13 @@ def regularizer_of(
 def make_loss(
     method: PairMethod,
     model,                               # the SentenceTransformer that is trained
-    base,                                # a `FrozenBase`, or None for methods that need none; with texts the model itself
+    # a `FrozenBase`, or None for methods that need none; with texts the model itself
+    base,
     course: Course,                      # of the training
     training: TrainConfig | None = None, # names the objective; default: least squares
     texts: list[str] | None = None,      # as of `regularizer_of`
-    watch: bool = False,                 # whether a regularizer without effect is warned of; a table trains with every strength
+    # whether a regularizer without effect is warned of; a table trains with every strength
+    watch: bool = False,
 ) -> torch.nn.Module:
     "Return the loss of a method. Raise `ConfigError` for ITVAug with another loss than least squares."
     kind = regularizer_class(method)
@@ -269,13 +273,16 @@ def fine_tune(
     if method.regularizer == "l2sp": # it trains all weights
         settings["ddp_find_unused_parameters"] = False
     course = Course(seed)
-    loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training, texts, watch)
+    loss = make_loss(method, model, base_for(method, base, list(pairs.columns.values()), dtype), course, training,
+                     texts, watch)
     inner = getattr(loss, "loss", loss)
-    flat = is_static(model) and not isinstance(inner, PairLoss) # it is called with the tokens as a static table reads them
+    # it is called with the tokens as a static table reads them
+    flat = is_static(model) and not isinstance(inner, PairLoss)
     adapters = {"rank": method.lora.rank, "alpha": method.lora.alpha} if method.lora else {}
     with trained_part(model, seed, method.frozen_layers, **adapters):
         train_with(
-            MatchingTrainer, model, {"row": range(len(pairs))}, PairCollator(pairs, flat), training, seed, dtype, settings, loss=loss,
+            MatchingTrainer, model, {"row": range(len(pairs))}, PairCollator(pairs, flat), training, seed, dtype,
+            settings, loss=loss,
             callbacks=[course, *callbacks])
     return course
 
@@ -346,7 +353,8 @@ def curve_summary(
     if not history:
         return {"step": []}
     steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
-    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS,
+        lambda stretch: float(f"{stretch.mean():.5g}"))
 
 
 def history_summary(

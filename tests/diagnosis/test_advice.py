@@ -16,8 +16,10 @@ from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 
 ROOT = Path(__file__).parents[2]
-READERS = [ROOT / "debias_nb/data" / name for name in ("tables.py", "texts.py")] + sorted((ROOT / "debias_nb/diagnosis/files").glob("*.py"))
-IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them|:COLUMN\b|-rank\b|explode\(|query_id, doc_id, rank and score|with a minus sign")
+READERS = [ROOT / "debias_nb/data" / name for name in ("tables.py", "texts.py")] + sorted(
+    (ROOT / "debias_nb/diagnosis/files").glob("*.py"))
+IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them|:COLUMN\b|-rank\b|explode\(|query_id, "
+                       r"doc_id, rank and score|with a minus sign")
 
 
 # What can be printed.
@@ -26,9 +28,11 @@ def printable(path):
     "The pieces of messages in a module that advise something; docstrings and what a command line calls its options are none."
     tree = ast.parse(path.read_text("utf-8"))
     documented = {id(node.body[0].value) for node in ast.walk(tree)
-                  if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body and isinstance(node.body[0], ast.Expr)}
+                  if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body
+                  and isinstance(node.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented and IS_ADVICE.search(node.value):
+        if isinstance(node, ast.Constant) and isinstance(node.value,
+                str) and id(node) not in documented and IS_ADVICE.search(node.value):
             yield node.value
 
 
@@ -54,15 +58,21 @@ def texts(number, one="text1", other="text2"):
 
 
 TABLES = { # rows -> what may be read in the end: form, matches, other rows
-    "a label of another name": (rows_of(lambda i, y: texts(i) | {"choice": "Same" if y else "Different"}), {("pairs", 20, 20)}),
-    "a name with blanks": (rows_of(lambda i, y: texts(i, "first text", "second text") | {"who said": "yes" if y else "no"}), {("pairs", 20, 20)}),
+    "a label of another name": (rows_of(lambda i, y: texts(i) | {"choice": "Same" if y else "Different"}),
+                                {("pairs", 20, 20)}),
+    "a name with blanks": (rows_of(lambda i, y: texts(i, "first text", "second text")
+                                   | {"who said": "yes" if y else "no"}), {("pairs", 20, 20)}),
     "no label": (rows_of(lambda i, y: texts(i, "sentence1", "sentence2")), {("retrieval", 40, 0)}),
-    "two forms": (rows_of(lambda i, y: texts(i, "sentence1", "sentence2") | texts(i, "anchor", "positive") | {"negative": lamp(i, "c"), "label": y}), {("pairs", 20, 20), ("candidates", 40, 40)}),
-    "numbers beside matches": (rows_of(lambda i, y: texts(i, "anchor", "positive") | {"overlap": y}), {("pairs", 20, 20), ("retrieval", 40, 0)}),
-    "classes": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": i % 4}), {("pairs", 10, 30), ("pairs", 20, 20), ("pairs", 30, 10)}),
+    "two forms": (rows_of(lambda i, y: texts(i, "sentence1", "sentence2") | texts(i, "anchor", "positive")
+                          | {"negative": lamp(i, "c"), "label": y}), {("pairs", 20, 20), ("candidates", 40, 40)}),
+    "numbers beside matches": (rows_of(lambda i, y: texts(i, "anchor", "positive") | {"overlap": y}),
+                               {("pairs", 20, 20), ("retrieval", 40, 0)}),
+    "classes": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": i % 4}),
+                {("pairs", 10, 30), ("pairs", 20, 20), ("pairs", 30, 10)}),
     "words": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": ("near", "far")[y]}), {("pairs", 20, 20)}),
     "grades": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": (i % 20) / 4}), {("pairs", 20, 20)}),
-    "two kinds of rows": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0), "split": ("a", "b")[y]}), {("pairs", 14, 26)}),
+    "two kinds of rows": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0),
+        "split": ("a", "b")[y]}), {("pairs", 14, 26)}),
     "one text and a number": (rows_of(lambda i, y: {"name": lamp(i), "price": i, "label": y}), set()),
 }
 
@@ -71,7 +81,9 @@ def check_ways(name, source, names, wanted, **given):
     came = []
     for options, file in pasted(source, names, given):
         came.append(counts(file))
-        CAME.append((name, " ".join(f"--{key.replace('_', '-')} {','.join(value) if isinstance(value, tuple) else value}" for key, value in options.items()), came[-1]))
+        CAME.append((name,
+                     " ".join(f"--{key.replace('_', '-')} {','.join(value) if isinstance(value, tuple) else value}"
+                              for key, value in options.items()), came[-1]))
     assert came and {*came} <= wanted, (came, SAID[-3:])
 
 
@@ -117,7 +129,8 @@ def test_a_split_is_named(tmp_path):
     check_ways("several splits", path, list(rows[0]), {("pairs", 20, 20)})
 
 
-JUDGED = {"queries": {"1": "q", "2": "r", "3": "s"}, "corpus": {"a": "x", "b": "y", "c": "z"}, "relevant_docs": {"1": {"a": 1}, "2": {"b": 2}, "3": {"c": 0}}}
+JUDGED = {"queries": {"1": "q", "2": "r", "3": "s"}, "corpus": {"a": "x", "b": "y", "c": "z"},
+          "relevant_docs": {"1": {"a": 1}, "2": {"b": 2}, "3": {"c": 0}}}
 
 
 def test_queries_without_a_match_are_left_out():
@@ -140,7 +153,8 @@ def test_lists_are_turned_as_advised():
     CAME.append(("lists of texts and labels", line, counts(file)))
 
 
-@pytest.mark.parametrize("name, content", [("t.csv", "name,told\na lamp,red\na chair,blue\n"), ("t.txt", "name,told\na lamp,red\na chair,blue\na rug,green\n")])
+@pytest.mark.parametrize("name, content", [("t.csv", "name,told\na lamp,red\na chair,blue\n"),
+                                           ("t.txt", "name,told\na lamp,red\na chair,blue\na rug,green\n")])
 def test_a_column_of_texts_is_named(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content)
@@ -171,13 +185,15 @@ def test_runs_are_written_as_advised(tmp_path):
     SAID.append(str(e.value))
     table.write_text("query_id,doc_id,rank,score\nq,7,1,-.25\nq,8,2,-.5\n")
     assert read_run(table).score.tolist() == [-.25, -.5]
-    CAME.extend([("ids without scores", "{query: {text: -rank}}", "read"), ("lines of ColBERT", "a header, .csv", "read"), ("distances", "a minus sign", "read")])
+    CAME.extend([("ids without scores", "{query: {text: -rank}}", "read"),
+                 ("lines of ColBERT", "a header, .csv", "read"), ("distances", "a minus sign", "read")])
 
 
 def test_every_advice_was_met():
     "Below all others: an advice that no test brings out would be pasted by nobody before a user."
     assert len(PRINTABLE) >= 9, "the pieces are found"
-    missed = [piece for piece in PRINTABLE if not any(all(part in said for part in re.split(r"\{\d?\}", piece)) for said in SAID)]
+    missed = [piece for piece in PRINTABLE if not any(all(part in said for part in re.split(r"\{\d?\}", piece))
+        for said in SAID)]
     for name, paste, came in CAME:
         print(f"| {name} | `{paste}` | {came} |")
     assert SAID and not missed, missed

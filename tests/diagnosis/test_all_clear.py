@@ -42,8 +42,10 @@ SCORED = PAIRS[["left", "right"]].assign(base=np.linspace(0, 1, len(PAIRS)), tun
 
 @pytest.mark.parametrize("texts, message", [
     (SCORED[:3].assign(tuned=[.3, .2, .1]), "pairs or more are needed, got 3"),
-    (SCORED.assign(base=.5), "all scores are the same in the base model"), (SCORED.assign(tuned=SCORED.base), "base and tuned have the same scores"),
-    (pd.DataFrame([["a", "b"]] * 20, columns=["text", "text"]), "one column 'text' is expected, found 2"), (pd.DataFrame(), "texts are expected"),
+    (SCORED.assign(base=.5), "all scores are the same in the base model"),
+    (SCORED.assign(tuned=SCORED.base), "base and tuned have the same scores"),
+    (pd.DataFrame([["a", "b"]] * 20, columns=["text", "text"]), "one column 'text' is expected, found 2"),
+    (pd.DataFrame(), "texts are expected"),
 ])
 def test_texts_that_say_nothing_are_refused(texts, message):
     with pytest.raises(DataError, match=message):
@@ -58,7 +60,8 @@ def test_texts_that_a_model_crowds_are_told(models):
     found = diagnose_texts(TEXTS, models / "base", crowded)
     [line] = [text for text in found.sentences if text.startswith("Two random texts")]
     assert "hardly tells texts apart" in line
-    [line] = [text for text in diagnose_texts(TEXTS, models / "base", models / "near").sentences if text.startswith("Two random texts")]
+    [line] = [text for text in diagnose_texts(TEXTS, models / "base", models / "near").sentences
+              if text.startswith("Two random texts")]
     assert "hardly" not in line
 
 
@@ -75,7 +78,8 @@ def test_the_bound_of_ranks_is_reached_and_never_passed():
     rng = np.random.default_rng(0)
     for _ in range(30):
         base, tuned = rng.integers(0, 6, (2, 7))
-        losses = {matches: max(area(rows, base) - area(rows, tuned) for rows in itertools.combinations(range(7), matches))
+        losses = {matches: max(area(rows, base) - area(rows, tuned)
+                               for rows in itertools.combinations(range(7), matches))
                   for matches in range(1, 7)}
         for matches, loss in losses.items():
             assert largest_loss(base, tuned, matches / 7, matches / 7) == pytest.approx(max(0, loss))
@@ -109,10 +113,13 @@ def table_of(tmp_path, monkeypatch, rows):
 
 
 def test_the_sentence_is_of_the_band_and_the_next_smaller_sample(tmp_path, monkeypatch):
-    rows = [("static", 200, 0, 1, "small"), ("static", 200, .15, 0, "more"), ("static", 500, 0, 1, "large"), ("transformer", 200, .3, 0, "other")]
+    rows = [("static", 200, 0, 1, "small"), ("static", 200, .15, 0, "more"), ("static", 500, 0, 1, "large"),
+            ("transformer", 200, .3, 0, "other")]
     table_of(tmp_path, monkeypatch, rows)
-    assert what_trials_say("static", 499, .1) == (True, "small") and what_trials_say("static", 200, .2) == (False, "more")
-    assert what_trials_say("static", 500, .05) == (True, "large") and what_trials_say("transformer", 9999, .9) == (False, "other")
+    assert what_trials_say("static", 499, .1) == (True, "small")
+    assert what_trials_say("static", 200, .2) == (False, "more")
+    assert what_trials_say("static", 500, .05) == (True, "large")
+    assert what_trials_say("transformer", 9999, .9) == (False, "other")
     none = False, "We have no trials like this."
     assert what_trials_say("static", 199, 0) == none and what_trials_say("transformer", 300, .1) == none
 
@@ -127,7 +134,9 @@ def test_all_clear_or_label_and_never_an_alarm(models, tmp_path, monkeypatch):
 def test_diagnose_takes_texts_beside_and_instead_of_tests(models):
     both = diagnose(models / "base", models / "far", tests={"new": PAIRS}, texts=TEXTS)
     alone = diagnose_texts(TEXTS, models / "base", models / "far")
-    assert both.all_clear.churn == alone.churn and alone.sentences[0] in repr(both) and alone.sentences[0] in both.html()
+    assert both.all_clear.churn == alone.churn
+    assert alone.sentences[0] in repr(both)
+    assert alone.sentences[0] in both.html()
     assert json.loads(both.json())["all_clear"]["churn"] == pytest.approx(alone.churn, abs=1e-6)
     assert alone.facts["texts"]["texts"] == len(TEXTS) and list(alone.files()) == ["report.json"]
     assert diagnose(models / "base", models / "far", tests={"new": PAIRS}).all_clear is None
@@ -164,7 +173,8 @@ def test_too_few_texts_are_refused(models, tmp_path, content, message):
 
 def test_tables_that_are_no_texts_are_refused(models, tmp_path):
     file = tmp_path / "new.csv"
-    for table, message in {"name\na\nb\n": "new.csv: no column 'text'", "left,right\na,b\n": "new.csv: no column 'text'"}.items():
+    for table, message in {"name\na\nb\n": "new.csv: no column 'text'",
+                           "left,right\na,b\n": "new.csv: no column 'text'"}.items():
         file.write_text(table)
         with pytest.raises(DataError, match=message):
             diagnose_texts(file, models / "base", models / "near")
@@ -178,10 +188,12 @@ def test_the_command_answers_and_can_fail_a_build(models, tmp_path):
     file = tmp_path / "new.txt"
     file.write_text("\n\n".join(TEXTS))
     command = ["diagnose-texts", "--base", str(models / "base"), "--tuned", str(models / "far"), "--texts", str(file)]
-    for options, status in {(): 0, ("--fail-on", "worse"): 0, ("--fail-on", "unsure", "--out", str(tmp_path / "out")): 1}.items():
+    for options, status in {(): 0, ("--fail-on", "worse"): 0,
+                            ("--fail-on", "unsure", "--out", str(tmp_path / "out")): 1}.items():
         result = CliRunner().invoke(app, [*command, *options])
         assert result.exit_code == status and result.output.startswith("Label: ")
-    assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].startswith("debias-nb diagnose-texts --base ")
+    assert json.loads((tmp_path / "out/report.json").read_text())["facts"]["command"].startswith(
+        "debias-nb diagnose-texts --base ")
 
 
 def test_texts_are_read_from_each_form(tmp_path):

@@ -31,7 +31,8 @@ WORDS = {BETTER: "better", WORSE: "worse", NONE: "within the margin", UNSURE: "c
 
 
 def result(test, figures, **about):
-    return Result(test, WORDS.get(figures, "cannot tell"), *figures, **{"found": .04, "cases": 500, "like": test == "like"} | about)
+    return Result(test, WORDS.get(figures, "cannot tell"), *figures,
+                  **{"found": .04, "cases": 500, "like": test == "like"} | about)
 
 
 def share_with(**tests): # of each test change, low and high
@@ -42,22 +43,31 @@ FIT = share_with(like=BETTER, new=NONE)
 
 
 @pytest.mark.parametrize("like, new, share, call, words", [
-    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share 0.25."),
-    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `like`."),
-    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 points on `new`."),
-    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to be better on any test."),
+    (UNSURE, WORSE, FIT, "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at "
+                                          "share 0.25."),
+    (UNSURE, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 "
+                                           "points on `like`."),
+    (BETTER, UNSURE, FIT, "ship averaged", "Safer averaged, at share 0.25: the tuned encoder may have lost up to 3.0 "
+                                           "points on `new`."),
+    ((.02, -.005, .04), NONE, FIT, "ship averaged", "Better averaged, at share 0.25: the tuned encoder is not shown to "
+                                                    "be better on any test."),
     (BETTER, NONE, FIT, "ship", "Ship the tuned encoder."),
     (NONE, NONE, FIT, "either", "Ship either"),
-    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship", "averaging repairs that, but may have lost up to 3.0 points on `new`"),
-    (BETTER, WORSE, share_with(like=BETTER, new=(-.01, -.02, .0)), "do not ship", "averaging repairs 4.0 of 5.0 points; 1.0 remain"),
-    (BETTER, WORSE, share_with(like=BETTER, new=(-.06, -.08, -.02)), "do not ship", "averaging the weights does not repair it"),
-    (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell", "Cannot tell yet: `like` and `new` are too small."),
+    (BETTER, WORSE, share_with(like=BETTER, new=UNSURE), "do not ship",
+     "averaging repairs that, but may have lost up to 3.0 points on `new`"),
+    (BETTER, WORSE, share_with(like=BETTER, new=(-.01, -.02, .0)), "do not ship",
+     "averaging repairs 4.0 of 5.0 points; 1.0 remain"),
+    (BETTER, WORSE, share_with(like=BETTER, new=(-.06, -.08, -.02)), "do not ship",
+     "averaging the weights does not repair it"),
+    (UNSURE, UNSURE, share_with(like=NONE, new=NONE), "cannot tell",
+     "Cannot tell yet: `like` and `new` are too small."),
 ])
 def test_a_share_is_shipped_whenever_it_fits(like, new, share, call, words):
     decision = decide([result("like", like), result("new", new)], [share])
     assert decision.call == call and words in decision.heading
     assert (decision.share is not None) == (call == "ship averaged")
-    assert "with 95% confidence" not in decision.reason and (decision.share is None or "looks better there than it is" in decision.reason)
+    assert "with 95% confidence" not in decision.reason
+    assert decision.share is None or "looks better there than it is" in decision.reason
 
 
 def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_are():
@@ -65,9 +75,11 @@ def test_margins_are_told_in_points_and_more_pairs_are_wanted_only_where_more_ar
     assert "loses less than 2 points on every test" in decide(results, [], margin=.02).reason
     excluded = "On `new` a loss of more than 3.0 points is excluded; "
     chosen = "500 labels chosen by `debias-nb label` would detect a change of about "
-    for found, words in ((.04, f"{excluded}{chosen}4 points; to detect a change of 1 point takes about 7,500 more pairs."),
+    for found, words in ((.04, f"{excluded}{chosen}4 points; to detect a change of 1 point takes about 7,500 "
+                               "more pairs."),
                          (.004, f"{excluded}to detect a change of 1 point takes more pairs."),
-                         (1.2, "`new` has too few pairs to tell; to detect a change of 1 point takes about 7,199,500 more pairs."),
+                         (1.2, "`new` has too few pairs to tell; to detect a change of 1 point takes about 7,199,500 "
+                               "more pairs."),
                          (np.nan, "`new` has too few pairs to tell; to detect a change of 1 point takes more pairs.")):
         told = decide([result("like", BETTER), result("new", UNSURE, found=found)], []).reason
         assert told.endswith(words) and "about -" not in told
@@ -82,11 +94,13 @@ def test_who_has_too_few_labels_is_told_which_to_get_and_asked_once_what_matters
     others = [replace(result("new", WORSE), metric="ap")]
     assert decide(few, [], other_metrics=others, has_metric=False).reason.count("--metric") == 1
     for counted in ("labels", "queries"): # these were chosen already, or are none
-        assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)], []).reason
+        assert "debias-nb label" not in decide([replace(few[0], counted=counted), replace(few[1], counted=counted)],
+                                               []).reason
 
 
 def test_what_would_be_found_beyond_the_scale_is_too_few_to_tell():
-    row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell", "counted": "queries", "found": 1.16}
+    row = {"base": .5, "tuned": .5, "change": 0., "low": -.9, "high": .9, "verdict": "cannot tell",
+           "counted": "queries", "found": 1.16}
     assert _change_sentence(row).endswith("; too few queries to tell") and cell(row, "found") == "too few to tell"
     assert _change_sentence(row | {"found": .5}).endswith("detectable change (80% power): 50.0 points")
 
@@ -114,22 +128,28 @@ def record_sets(cases):
     rng = np.random.default_rng(0)
     rows = []
     for seed, (name, change) in product(range(4), (("base", 0.), ("plain", .1))):
-        for test, part, level, noise in (("like", WHOLE, .5 + change, .002), ("like", NEW, .5, .05), ("new", WHOLE, .5 + change, .002)):
+        for test, part, level, noise in (("like", WHOLE, .5 + change, .002), ("like", NEW, .5, .05),
+                                         ("new", WHOLE, .5 + change, .002)):
             resampled = level + rng.normal(0, noise, 200)
             rows.append(made.result(name, seed, test, "auc05", level + rng.normal(0, 1e-4), resampled, part))
     facts = {"cases": {"like": 2_000, "like, no text of training": cases, "new": 900}}
-    return Comparison(pd.DataFrame(rows), [Method(name, name) for name in ("base", "plain")], settings_for("static"), facts)
+    return Comparison(pd.DataFrame(rows), [Method(name, name) for name in ("base", "plain")],
+                      settings_for("static"), facts)
 
 
 def test_a_method_fits_on_record_sets_which_share_texts_by_design():
     few, most = record_sets(60), record_sets(1_500)
     assert few.recommendation.call == "use a method" and few.verdict().startswith("VERDICT: better |")
-    assert most.recommendation.call == "cannot tell" and "may have lost" in most.recommendation.heading and "`like`" in most.recommendation.heading
-    assert most.verdict().startswith("VERDICT: cannot-tell |") and most.verdict().endswith("| test=like without texts of training | method=plain")
+    assert most.recommendation.call == "cannot tell"
+    assert "may have lost" in most.recommendation.heading
+    assert "`like`" in most.recommendation.heading
+    assert most.verdict().startswith("VERDICT: cannot-tell |")
+    assert most.verdict().endswith("| test=like without texts of training | method=plain")
 
 
 def pairs_with(name, base, tuned, labels):
-    frame = pd.DataFrame({side: [f"{side} {i}" for i in range(len(labels))] for side in ("left", "right")} | {"label": labels})
+    frame = pd.DataFrame({side: [f"{side} {i}" for i in range(len(labels))] for side in ("left", "right")}
+                         | {"label": labels})
     frame["line"] = range(len(labels))
     return as_test(name, PairFile(name, frame, ""), {"base": base, "tuned": tuned})
 
@@ -140,24 +160,28 @@ def test_a_heading_says_what_any_metric_shows():
     labels = (np.arange(360) % 3 == 0).astype(int)
     base = 1.5 * labels + rng.normal(size=360)
     low = (labels == 1) & (base < np.quantile(base[labels == 0], .8))
-    tests = [pairs_with("shoes", base, base - 3 * low, labels), pairs_with("hats", base - 3 * low, base, labels), pairs_with("rugs", base, 2 * base, labels)]
+    tests = [pairs_with("shoes", base, base - 3 * low, labels), pairs_with("hats", base - 3 * low, base, labels),
+             pairs_with("rugs", base, 2 * base, labels)]
     found = verdicts(tests)
     decides, others = results_of(found[found.decides]), results_of(found[~found.decides])
     assert {one.word for one in decides} <= {"cannot tell", "within the margin"}
     decision = decide(decides, [], other_metrics=others)
-    assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` got worse.")
+    assert decision.heading.endswith("That is by AUC(0.05); by average precision `hats` got better and `shoes` "
+                                     "got worse.")
     assert "--metric ap" in decision.reason and "more pairs" not in decision.reason
     swapped = decide([replace(one, word="worse") for one in decides if one.test == "shoes"], [], other_metrics=others)
     assert "That is by" not in swapped.heading, "both say that it got worse"
     shipped = decide([replace(decides[2], word="better", low=.01)], [], other_metrics=others)
     assert shipped.heading == "Ship the tuned encoder. That is by AUC(0.05); by average precision `shoes` got worse."
-    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5}, other_metrics={"plain": [replace(result("new", WORSE), metric="ap")]})
+    used = recommend({"plain": [result("like", BETTER)]}, {"plain": .5},
+                     other_metrics={"plain": [replace(result("new", WORSE), metric="ap")]})
     assert used.heading == "Use plain. That is by AUC(0.05); by average precision `new` got worse."
 
 
 def test_both_commands_have_one_word_for_what_nobody_can_tell():
     "And no loss is claimed that none is shown of, nor the base recommended where all is open."
-    open_ones = {"plain": [result("like", BETTER), result("new", WORSE)], "wise-ft": [result("like", BETTER), result("new", UNSURE)]}
+    open_ones = {"plain": [result("like", BETTER), result("new", WORSE)],
+                 "wise-ft": [result("like", BETTER), result("new", UNSURE)]}
     means = {"plain": .6, "wise-ft": .5}
     said = recommend(open_ones, means)
     assert (said.call, said.method, said.side) == ("cannot tell", "wise-ft", "")
@@ -172,7 +196,8 @@ def test_both_commands_have_one_word_for_what_nobody_can_tell():
 
 def test_names_stand_in_code_font_and_agree_with_their_verb():
     both = [result("like", UNSURE), result("like", UNSURE, part=NEW)]
-    assert named(both, be=True) == "`like` is" and named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
+    assert named(both, be=True) == "`like` is"
+    assert named([*both, result("new", UNSURE)], be=True) == "`like` and `new` are"
     assert coded("`<b>` got worse & `new` too") == "<code>&lt;b&gt;</code> got worse &amp; <code>new</code> too"
 
 
@@ -184,7 +209,8 @@ def test_what_steers_a_reader_is_named_and_words_from_right_to_left_keep_their_p
 
 def test_a_method_is_beaten_by_one_that_is_as_good_in_one_and_better_in_the_other():
     def at(like, new):
-        return [Result("like", "better", like, like - .01, like + .01, like=True), Result("new", "better", new, new - .01, new + .01)]
+        return [Result("like", "better", like, like - .01, like + .01, like=True),
+                Result("new", "better", new, new - .01, new + .01)]
 
     points = trade_points({"a": at(.05, .01), "b": at(.05, .03), "c": at(.02, .03), "d": at(.01, .06)})
     assert [point["name"] for point in points if point["joined"]] == ["d", "b"]
@@ -218,7 +244,8 @@ def test_scores_that_say_nothing_are_told(tuned, said):
     assert found.keys() == said.keys() and all(words in found[model] for model, words in said.items())
     test.scores = {"base": test.scores["tuned"], "tuned": test.scores["base"]}
     assert flat_scores(test).keys() == {"base"} & {"base" for _ in said}
-    assert flat_scores(test, []).keys() == {"base"} & {"base" for words in said.values() if "the same" in words}, "where the order alone counts"
+    assert flat_scores(test, []).keys() == {"base"} & {"base" for words in said.values()
+        if "the same" in words}, "where the order alone counts"
 
 
 def scored(form, base, tuned):
@@ -227,11 +254,13 @@ def scored(form, base, tuned):
     test = pairs_with("new", base, tuned, labels)
     if form == "pairs":
         return test
-    frame = test.file.frame.assign(query=query, document=np.arange(120), query_id=query.astype(str), left=[f"query {one}" for one in query])
+    frame = test.file.frame.assign(query=query, document=np.arange(120), query_id=query.astype(str),
+                                   left=[f"query {one}" for one in query])
     if form == "candidates":
         return as_test("new", replace(test.file, frame=frame, form=form), test.scores)
     texts = frame.right.tolist()
-    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval", corpus=texts, ids=pd.Index(map(str, range(120))))
+    file = replace(test.file, frame=frame[labels == 1].reset_index(drop=True), form="retrieval", corpus=texts,
+                   ids=pd.Index(map(str, range(120))))
     runs = {}
     for model, scores in test.scores.items():
         rows = zip(query.tolist(), range(120), scores.tolist())
@@ -257,11 +286,15 @@ def test_distances_and_labels_the_other_way_round_are_told_in_each_form(form):
     test = scored(form, -good, -far)
     found = verdicts([test])
     decision = decide(results_of(found[found.decides]), [], **_unusable([test], {}, {}, []))
-    assert decision.call == "cannot tell" and "The scores are distances, or labels the other way round?" in decision.heading
-    assert decision.heading.startswith("Cannot tell. new: by base and tuned ") and decision.verdict().startswith("VERDICT: cannot-tell |")
+    assert decision.call == "cannot tell"
+    assert "The scores are distances, or labels the other way round?" in decision.heading
+    assert decision.heading.startswith("Cannot tell. new: by base and tuned ")
+    assert decision.verdict().startswith("VERDICT: cannot-tell |")
     assert decision.failing(True, .01) == ["new"] and decision.failing(False, .01) == [], "as the line says"
     (warning,) = doubts(scored(form, -good, far), 0)
-    assert warning.startswith("new: by base ") and "?" not in warning and _unusable([scored(form, -good, far)], {}, {}, []) == {"unusable": {}, "broken": False}
+    assert warning.startswith("new: by base ")
+    assert "?" not in warning
+    assert _unusable([scored(form, -good, far)], {}, {}, []) == {"unusable": {}, "broken": False}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -273,15 +306,19 @@ def test_given_scores_count_by_their_order_alone(form, scale):
     assert small[["tuned", "change", "verdict"]].equals(whole[["tuned", "change", "verdict"]])
     assert flat_scores(scored(form, base, tuned * scale), []) == {}
     flat = np.full(120, .5) if form == "pairs" else np.repeat(np.random.default_rng(1).normal(size=30), 4)
-    assert [*flat_scores(scored(form, base, flat * scale), [])] == ["tuned"] and [*flat_scores(scored(form, flat * scale, base), [])] == ["base"]
+    assert [*flat_scores(scored(form, base, flat * scale), [])] == ["tuned"]
+    assert [*flat_scores(scored(form, flat * scale, base), [])] == ["base"]
 
 
 def test_the_line_and_the_exit_have_one_source():
     better = [result("like", BETTER), result("new", NONE)]
     broken = decide(better, [], unusable={"new": "new: all scores are the same."}, broken=True)
-    assert broken.verdict().startswith("VERDICT: worse |") and broken.failing(False, .01) == broken.failing(True, .01) == ["new"]
-    lost = decide([result("like", WORSE)], [], unusable={"like": "like: all of its pairs also occur in the training file."})
-    assert lost.verdict().startswith("VERDICT: cannot-tell |") and (lost.failing(False, .01), lost.failing(True, .01)) == ([], ["like"])
+    assert broken.verdict().startswith("VERDICT: worse |")
+    assert broken.failing(False, .01) == broken.failing(True, .01) == ["new"]
+    lost = decide([result("like", WORSE)], [],
+                  unusable={"like": "like: all of its pairs also occur in the training file."})
+    assert lost.verdict().startswith("VERDICT: cannot-tell |")
+    assert (lost.failing(False, .01), lost.failing(True, .01)) == ([], ["like"])
 
 
 # ---- what one test, metric or scale says for others
@@ -323,7 +360,9 @@ def test_a_test_that_says_nothing_leaves_the_family(kind, seed):
     void, why = void_tables()[kind]
     alone, among = told({"new": worse}), told({"new": worse, "odd": void})
     assert alone.decision.call == "do not ship" and among.decision.heading == alone.decision.heading
-    assert among.decision.verdict() == alone.decision.verdict() and "Left out, since it says nothing: odd: " in among.decision.reason and why in among.decision.reason
+    assert among.decision.verdict() == alone.decision.verdict()
+    assert "Left out, since it says nothing: odd: " in among.decision.reason
+    assert why in among.decision.reason
     assert among.failing("worse") == ["new"] and among.failing("unsure") == ["new", "odd"]
     assert {*among.verdicts.test} == {"new"} and any(text.startswith("odd: ") for text in among.warnings)
     nothing = told({"odd": void})
@@ -342,7 +381,8 @@ def test_a_measure_at_its_floor_shows_no_loss(seed):
     "Of such a test nothing is known; another one decides, or another metric."
     floor, below = at_the_floor(seed)
     alone = told({"far": floor}).decision
-    assert alone.heading.startswith("Cannot tell. far: both models find next to nothing (AUC(0.05) 0.0 and 0.0 of 100), so that no loss can show")
+    assert alone.heading.startswith("Cannot tell. far: both models find next to nothing (AUC(0.05) 0.0 and 0.0 of "
+                                    "100), so that no loss can show")
     assert "--metric ap" in alone.heading and not told({"far": below}, metric="ap").decision.is_void
     labels, good = noisy(600, 2.5, seed)
     assert told({"far": floor, "new": table_of(good, good - 3 * labels, labels)}).decision.call == "do not ship"
@@ -355,8 +395,10 @@ def test_an_order_that_stays_on_a_scale_that_moved_is_told_with_the_new_threshol
     tuned = scale * scores + shift if moved else scores + 1e-6 * noisy(800, 0, 2)[1]
     found = told({"new": table_of(scores, tuned, labels)})
     assert found.decision.call == "either" and ("the scores moved; set it at" in found.decision.heading) == moved
-    assert ("At the base's threshold, " in found.decision.reason) == moved == ("| threshold=" in found.decision.verdict())
-    assert not moved or f"{found.decision.threshold:.3f}" in found.decision.heading and "the scores moved" in repr(found)
+    assert ("At the base's threshold, " in found.decision.reason) == moved == ("| threshold="
+        in found.decision.verdict())
+    assert not moved or f"{found.decision.threshold:.3f}" in found.decision.heading and "the scores moved" in repr(
+        found)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -366,7 +408,8 @@ def test_nothing_changed_by_one_metric_is_no_answer_where_another_one_fell(seed)
     low = (labels == 1) & (scores < np.quantile(scores[labels == 0], .93))
     found = told({"new": table_of(scores, scores - 3 * low, labels)}).decision
     assert found.call == "cannot tell" and found.word == "cannot tell"
-    assert "That is by AUC(0.05); by average precision `new` got worse" in found.heading and "By AUC(0.05) every change is under" in found.reason
+    assert "That is by AUC(0.05); by average precision `new` got worse" in found.heading
+    assert "By AUC(0.05) every change is under" in found.reason
     assert "--metric ap" in found.reason
     either = decide([result("new", NONE)], [], other_metrics=[replace(result("new", BETTER), metric="ap")])
     assert either.call == "either", "a gain by another metric is no loss"
@@ -377,7 +420,8 @@ def test_scores_that_tie_at_the_top_are_counted(cut, told_of):
     labels, scores = noisy(400, 1, 5)
     found = told({"new": table_of(scores, scores.clip(max=cut), labels)})
     top = (scores >= cut).sum()
-    assert any(f"{top:,} of 400 scores of the tuned model are {cut:g}, the highest" in text for text in found.warnings) == told_of
+    assert any(f"{top:,} of 400 scores of the tuned model are {cut:g}, the highest" in text
+               for text in found.warnings) == told_of
 
 
 def test_negatives_that_a_model_picked_are_told_of(tmp_path):
@@ -385,16 +429,20 @@ def test_negatives_that_a_model_picked_are_told_of(tmp_path):
     rng = np.random.default_rng(0)
     test = scored("candidates", *(rng.normal(size=(2, 120)) - 2 * np.tile([1, 0, 0, 0], 30)))
     why = _unusable([test], {}, {}, ["base", "tuned"])["unusable"]["new"]
-    assert "picked by a model for their nearness, they lie above the matches by construction" in why and "distances" not in why
+    assert "picked by a model for their nearness, they lie above the matches by construction" in why
+    assert "distances" not in why
 
 
 def test_pairs_of_the_same_words_are_counted(tmp_path):
     pairs = made.some_pairs()
     turned = pairs.assign(right=[" ".join(text.split()[::-1]) for text in pairs.left], label=np.arange(len(pairs)) % 2)
     base = saved(tmp_path, "base", lambda static: None)
-    tuned = saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
+    tuned = saved(tmp_path, "tuned",
+                  lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2,
+                      len(static.embedding.weight))[:, None]))
     warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}).warnings
-    assert any("pairs have the same words in another order: this encoder cannot tell them apart" in text and text.startswith("turned: ") for text in warnings)
+    assert any("pairs have the same words in another order: this encoder cannot tell them apart" in text
+               and text.startswith("turned: ") for text in warnings)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -446,7 +494,8 @@ def collapsed(static):
 
 
 @pytest.mark.parametrize("change, words, shown", [
-    (another_tokenizer, "This is no fine-tuning: no weight differs, and the two models cut texts into different tokens. ", False),
+    (another_tokenizer, "This is no fine-tuning: no weight differs, and the two models cut texts into different "
+                        "tokens. ", False),
     (collapsed, "Do not ship. new: all scores of the tuned model lie within ", True),
 ])
 def test_the_first_screen_says_what_is_no_fine_tuning_or_broken(tmp_path, change, words, shown):
@@ -467,16 +516,19 @@ def test_another_tokenizer_with_other_weights_is_told(tmp_path):
 
     base = saved(tmp_path, "base", lambda static: None)
     found = diagnose(base, saved(tmp_path, "tuned", both), None, {"new": made.some_pairs()})
-    assert any(note.startswith("The two models cut texts into different tokens, and a part of each change may come from that") for note in found.notes)
+    assert any(note.startswith("The two models cut texts into different tokens, and a part of each change may come "
+                               "from that") for note in found.notes)
 
 
 def test_what_makes_a_test_void_comes_first(tmp_path):
     pairs = made.some_pairs()
     for side in ("left", "right"):
         pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
-    base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned", lambda static: static.embedding.weight.mul_(
+    base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned",
+        lambda static: static.embedding.weight.mul_(
         torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
     decision = diagnose(base, tuned, None, {"snow": pairs}).decision
-    assert re.match(r"Cannot tell. snow: (\d+) of \1 pairs have a text with at least half of its tokens outside the vocabulary", decision.heading)
+    assert re.match(r"Cannot tell. snow: (\d+) of \1 pairs have a text with at least half of its tokens outside the "
+                    r"vocabulary", decision.heading)
     pairs.loc[:79, ["left", "right"]] = made.some_pairs(80, seed=4)[["left", "right"]].to_numpy()
     assert "vocabulary" not in diagnose(base, tuned, None, {"snow": pairs}).decision.heading, "a third of them"

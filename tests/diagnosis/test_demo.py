@@ -31,13 +31,17 @@ def test_the_trainer_keeps_the_step_whose_worst_change_is_smallest(tmp_path):
     model = small_encoder()
     evaluator = DiagnosisEvaluator({"like": like, "new": new}, base=model)
     args = training_arguments(
-        str(tmp_path), num_train_epochs=3, per_device_train_batch_size=50, learning_rate=.05, seed=0, eval_strategy="steps", eval_steps=15,
-        save_strategy="steps", save_steps=15, load_best_model_at_end=True, metric_for_best_model="eval_worst_change", greater_is_better=True)
+        str(tmp_path), num_train_epochs=3, per_device_train_batch_size=50, learning_rate=.05, seed=0,
+        eval_strategy="steps", eval_steps=15,
+        save_strategy="steps", save_steps=15, load_best_model_at_end=True, metric_for_best_model="eval_worst_change",
+        greater_is_better=True)
     rows = Dataset.from_pandas(train.astype({"label": float}))
-    trainer = QuietTrainer(model=model, args=args, train_dataset=rows, loss=CosineSimilarityLoss(model), evaluator=evaluator)
+    trainer = QuietTrainer(model=model, args=args, train_dataset=rows, loss=CosineSimilarityLoss(model),
+                           evaluator=evaluator)
     trainer.train()
     entries = [entry for entry in trainer.state.log_history if "eval_worst_change" in entry]
     best = max(entries, key=lambda entry: entry["eval_worst_change"])
     final = evaluator(model)
-    assert abs(final["worst_change"] - best["eval_worst_change"]) < 1e-6 > entries[-1]["eval_worst_change"], "the best step is what is kept"
+    assert abs(final["worst_change"] - best["eval_worst_change"]) < 1e-6 > entries[-1][
+        "eval_worst_change"], "the best step is what is kept"
     assert best["step"] < entries[-1]["step"] and final["worst_change"] > entries[-1]["eval_worst_change"]

@@ -41,7 +41,8 @@ def test_a_device_that_is_not_there_is_refused_before_a_model_is_read(devices):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoders")
-    return {"base": made.bert(folder / "base"), "tuned": made.bert(folder / "tuned", seed=1), "table": made.table(folder / "table")}
+    return {"base": made.bert(folder / "base"), "tuned": made.bert(folder / "tuned", seed=1),
+            "table": made.table(folder / "table")}
 
 
 class Corpus:
@@ -65,7 +66,8 @@ LEFT, RIGHT = ([f"{text} {i}" for i, text in enumerate(PAIRS[side])] for side in
 
 @pytest.mark.slow
 def test_processes_that_import_their_libraries_give_the_same_scores(folders):
-    alone, several = (pair_scores({"table": load_model(folders["table"], device)}, LEFT[:20], RIGHT[:20])["table"] for device in ("cpu", TWO))
+    alone, several = (pair_scores({"table": load_model(folders["table"], device)}, LEFT[:20], RIGHT[:20])["table"]
+                      for device in ("cpu", TWO))
     np.testing.assert_allclose(several, alone, atol=2e-6)
 
 
@@ -80,8 +82,10 @@ def test_scores_are_those_of_one_process(folders, forked, monkeypatch):
         np.testing.assert_allclose(values, expected[name], atol=2e-6)
     expected, levels = (search_corpus(scorers, Corpus, first=dict.fromkeys(folders, 3)) for scorers in (alone, several))
     for name in folders:
-        assert np.array_equal(levels[name].n_better, expected[name].n_better) and np.array_equal(levels[name].first, expected[name].first)
-    assert pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist() == [1, 1, 1], "in this process again"
+        assert np.array_equal(levels[name].n_better, expected[name].n_better)
+        assert np.array_equal(levels[name].first, expected[name].first)
+    assert pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist() == [1, 1,
+        1], "in this process again"
 
 
 def test_what_a_process_cannot_do_is_told(folders, forked):

@@ -1,8 +1,8 @@
 """Slices, shortcuts, flaws and lost pairs of one made-up case.
 
 A text names a sort, a thing and a brand; a match names the same thing twice. In training and on the test `like` matches
-alone share the brand too; on the test `new` they hardly ever do, and other pairs often. The two models are tables with a
-vector for each word: to the base a brand means little, to the tuned model it means most."""
+alone share the brand too; on the test `new` they hardly ever do, and other pairs often. The two models are tables with
+a vector for each word: to the base a brand means little, to the tuned model it means most."""
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,14 +12,16 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from debias_nb.diagnosis.evidence import (
-    below_chance, candidate_words, doubts, flaws, range_names, ranked_words, reversal, share_unseen, shared_pairs, shortcuts, slices)
+    below_chance, candidate_words, doubts, flaws, range_names, ranked_words, reversal, share_unseen, shared_pairs,
+    shortcuts, slices)
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.models import load_model, pair_scores
 from debias_nb.diagnosis.test_sets import as_test, wrong_side
 from debias_nb.diagnosis.words import importance_by_word, word_importance, word_pairs, words_of
 
 BRANDS = "acme bolt coda dune echo flux".split()
-THINGS = "lamp chair table kettle clock shelf mirror basket desk rug vase bench fan stool sofa bed tray bowl cup jug".split()
+THINGS = ("lamp chair table kettle clock shelf mirror basket desk rug vase bench fan stool sofa bed tray bowl cup "
+          "jug".split())
 SORTS = "red blue green black small large old new plain round tall light".split()
 WORDS = ["[UNK]", *BRANDS, *THINGS, *SORTS]
 
@@ -47,7 +49,8 @@ def table(length):
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     weights = (vectors * lengths[:, None]).astype("float32")
-    return load_model(SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu"))
+    return load_model(SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)],
+                                          device="cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,8 @@ def moved(scorers, train):
 def test_values_are_cut_in_thirds_and_in_fewer_parts_where_many_are_equal():
     parts = range_names(np.array([0, 0, .1, .2, .3, .4, .5, .6, .9]))
     assert parts[0] == "0 to 0.1" and parts[-1] == "0.5 to 0.9" and len(set(parts)) == 3
-    assert len(set(range_names(np.zeros(5)))) == 1 and set(range_names(np.array([0, 0, 0, 0, 1.]))) == {"0 to 0", "1 to 1"}
+    assert len(set(range_names(np.zeros(5)))) == 1
+    assert set(range_names(np.array([0, 0, 0, 0, 1.]))) == {"0 to 0", "1 to 1"}
 
 
 def test_unseen_words_are_a_fraction_of_both_texts():
@@ -99,14 +103,16 @@ def test_brands_are_a_shortcut_where_they_mislead_and_none_where_they_do_not(tes
     trained = word_pairs(train.left, train.right, train.labels)
     candidates = candidate_words(moved, trained)
     found = shortcuts(tests, scorers, trained, candidates)
-    assert set(candidates["matches"]) == set(BRANDS) and found.shortcut[found["goes with"] == "matches"].tolist() == [False, True]
+    assert set(candidates["matches"]) == set(BRANDS)
+    assert found.shortcut[found["goes with"] == "matches"].tolist() == [False, True]
 
 
 def test_labels_that_both_models_find_wrong_are_suspects():
     "The first of four kinds of pairs scores above all matches though it is none, the third below all others though it is a match."
     labels = np.array([0, 0, 1, 1] * 5)
     scores = {"base": np.array([1, .1, 0, .8] * 5), "tuned": np.array([1, .2, 0, .7] * 5)}
-    frame = pd.DataFrame({"left": [f"one {i}" for i in range(20)], "right": [f"other {i}" for i in range(20)], "label": labels})
+    frame = pd.DataFrame({"left": [f"one {i}" for i in range(20)], "right": [f"other {i}" for i in range(20)],
+                          "label": labels})
     assert wrong_side(np.array([.1, .9, .5, .95]), labels[:4]).tolist() == [0, .5, .5, 0]
     found = as_test("made up", PairFile("made up", frame, ""), scores).suspects()
     assert set(found % 4) == {0, 2}

@@ -56,7 +56,8 @@ from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.pair_batches import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
-from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table, without_a_vector_for_the_unknown
+from made import (WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table,
+                  without_a_vector_for_the_unknown)
 
 
 def frame(pairs):
@@ -120,15 +121,18 @@ def test_a_strength_stands_behind_the_name():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     assert [method.name for method in read_methods("outreg")] == ["base", "plain", "outreg"]
     strengths = {name: spec.strength for name, spec in METHODS.items() if spec.strength is not None}
-    assert {name: strength for name, strength in strengths.items() if strength != .1} == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8}
-    assert all(strengths[name] in METHODS[name].grid for name in REGULARIZERS), "what is tried has the strength where none is asked for"
+    assert {name: strength for name, strength in strengths.items() if strength != .1} == {"wise-ft": .5, "l2sp": 1e-6,
+        "lora": 8}
+    assert all(strengths[name] in METHODS[name].grid
+               for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
     assert all(read_method(f"{name}:{one!r}").strength == one for name, grid in grids.items() for one in grid)
 
 
 @pytest.mark.parametrize("name, words", [
     ("outregg", "'outreg'"), ("plain:1", "plain"), ("outreg:much", "'outreg:much'"), ("wise-ft:2", "share"),
-    ("outreg:-1", "lambda"), ("frozen", "'frozen'"), ("outreg:nan", "lambda"), ("worddropout:1", "share"), ("plain,plain", "plain, plain"),
+    ("outreg:-1", "lambda"), ("frozen", "'frozen'"), ("outreg:nan", "lambda"), ("worddropout:1", "share"),
+    ("plain,plain", "plain, plain"),
 ])
 def test_names_that_are_none(name, words):
     with pytest.raises(ConfigError, match=words):
@@ -146,9 +150,11 @@ def test_every_method_is_tried_with_every_seed_and_none_twice(encoder, pairs, tm
     counts = found.scores.query("metric == 'auc05' and test == 'iid'").groupby("method").size()
     assert counts.to_dict() == {"base": 1, "plain": 2, "wise-ft": 2, "wise-ft:0": 2, "outreg:1": 2}
     means = found.means()
-    assert list(means.index) == ["base", "plain", "wise-ft", "wise-ft:0", "outreg:1"] and list(means.columns) == ["iid", "unseen"]
+    assert list(means.index) == ["base", "plain", "wise-ft", "wise-ft:0", "outreg:1"]
+    assert list(means.columns) == ["iid", "unseen"]
     decides = found.scores.query("metric == 'auc05' and part == 'all' and method == 'base'")
-    assert means.loc["base"].tolist() == [f"{100 * value:.1f}" for value in decides.value], "what decides, no other metric"
+    assert means.loc["base"].tolist() == [f"{100 * value:.1f}"
+                                          for value in decides.value], "what decides, no other metric"
     base, none_of_tuned = (found.scores.query("method == @name").value.to_numpy() for name in ("base", "wise-ft:0"))
     assert np.allclose(np.tile(base, 2), none_of_tuned)
     differences = found.differences()
@@ -168,14 +174,16 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
     other = load_model(without_a_vector_for_the_unknown())
     held, fewer = (HeldTexts(texts, "0") for texts in (["a", "b", "c"], ["a", "b"]))
 
-    def named(base=load_model(encoder), train=train, test=train, method="plain", seed=0, loss=None, texts=None, **settings):
+    def named(base=load_model(encoder), train=train, test=train, method="plain", seed=0, loss=None, texts=None,
+              **settings):
         settings = settings_for("static", loss=loss, **settings)
         task = trying.FilesTask(base, {"train": train}, settings.loss, {"new": as_test("new", test)})
         return trying.Trials(task, settings, "nowhere").run(read_method(method, texts), seed, ["new"], ()).id
 
     assert named() == named(epochs=5.) == named(epochs=5) == named(texts=held), "the command line reads 5 as 5.0"
     assert named(method="outreg") == named(method="outreg:0.1") == named(method="outreg", texts=held)
-    ids = {named(), named(base=other), named(train=turned), named(test=turned), named(method="outreg"), named(seed=1), named(epochs=6), named(loss="CoSENTLoss")}
+    ids = {named(), named(base=other), named(train=turned), named(test=turned), named(method="outreg"), named(seed=1),
+           named(epochs=6), named(loss="CoSENTLoss")}
     ids |= {named(method="outreg-texts", texts=texts) for texts in (held, fewer)}
     own = "sentence_transformers.sentence_transformer.losses.ContrastiveLoss" # on all pairs, or on matches
     ids |= {named(method=own, loss=loss) for loss in (None, OF_MATCHES[0])}
@@ -188,7 +196,8 @@ def test_what_changes_a_run_makes_another_one(encoder, pairs, monkeypatch):
 def test_a_name_is_a_method_of_a_configuration(encoder):
     said = {
         "base": {"trained": False}, "wise-ft:0.25": {}, "outreg:1": {"regularizer": "outreg", "weight": 1.},
-        "itvreg:2": {"regularizer": "itvreg", "weight": 2., "mask_share": .5}, "maskreg:2": {"regularizer": "maskreg", "weight": 2., "mask_share": .15},
+        "itvreg:2": {"regularizer": "itvreg", "weight": 2., "mask_share": .5},
+        "maskreg:2": {"regularizer": "maskreg", "weight": 2., "mask_share": .15},
         "worddropout:0.2": {"augmentation": "worddropout", "mask_share": .2},
     }
     for name, fields in said.items():
@@ -203,23 +212,27 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.
     for model, changes, words in (
-        (encoder, {"seeds": 1}, "seeds .* 1"), (encoder, {"seeds": "0,1"}, "seeds .* '0,1'"), (encoder, {"seed": 2**32}, "seed .* 4294967296"),
+        (encoder, {"seeds": 1}, "seeds .* 1"), (encoder, {"seeds": "0,1"}, "seeds .* '0,1'"),
+        (encoder, {"seed": 2**32}, "seed .* 4294967296"),
         (encoder, {"methods": "plain,outre"}, "'outreg'"),
-        (encoder, {"batch_size": 0}, "batch_size must be a whole number from 1 to 1048576, got 0"), (encoder, {"learning_rate": 0}, r"learning_rate must lie in \(0, inf\), got 0"),
+        (encoder, {"batch_size": 0}, "batch_size must be a whole number from 1 to 1048576, got 0"),
+        (encoder, {"learning_rate": 0}, r"learning_rate must lie in \(0, inf\), got 0"),
         (encoder, {"epochs": float("nan")}, "epochs .* nan"), (encoder, {"margin": 0}, "margin .* 0"),
         (calm, {"methods": "plain,simcse"}, "methods: simcse"),
     ):
         with pytest.raises(ConfigError, match=words):
             compared(model, pairs, **changes)
     few = {"few": train.head(4).assign(label=[0, 1, 0, 1])}, {"few": train.head(40).assign(label=[1] + 39 * [0])}, {}
-    for asked, words in zip((*few, {"new": tests["iid"], "new@0.5": tests["iid"]}), ("few: 4 pairs", "few is too small", "no test", "'new@0.5'")):
+    for asked, words in zip((*few, {"new": tests["iid"], "new@0.5": tests["iid"]}),
+                            ("few: 4 pairs", "few is too small", "no test", "'new@0.5'")):
         with pytest.raises(DataError, match=words):
             compared(encoder, (train, asked))
 
 
 @pytest.mark.slow
 def test_numbers_do_not_depend_on_how_many_train_at_a_time(pairs, own_module, monkeypatch):
-    model = SentenceTransformer(str(bert(own_module.parent)), device="cpu", prompts={"query": "why ", "document": "how "})
+    model = SentenceTransformer(str(bert(own_module.parent)), device="cpu",
+                                prompts={"query": "why ", "document": "how "})
     asked = {"methods": f"base,wise-ft,itvreg,lora:2,{own_module.stem}.Still", "epochs": .2}
     alone = compared(model, pairs, **asked)
     monkeypatch.setattr(trying, "WORTH_WORKERS", 0)
@@ -235,7 +248,8 @@ def test_a_training_that_diverges_is_named(encoder, pairs):
 # ---- prompts
 
 @pytest.mark.parametrize("asked, left, right", [
-    ({"prompts": {"query": "why 'how' {what} "}, "default_prompt_name": "query"}, "why 'how' {what} ", "why 'how' {what} "),
+    ({"prompts": {"query": "why 'how' {what} "}, "default_prompt_name": "query"}, "why 'how' {what} ",
+     "why 'how' {what} "),
     ({"prompts": {"query": "why ", "document": "how "}}, "why ", "how "),
 ])
 def test_an_encoder_with_prompts_of_its_own_is_trained_behind_them(tmp_path, monkeypatch, asked, left, right):
@@ -250,7 +264,8 @@ def test_an_encoder_with_prompts_of_its_own_is_trained_behind_them(tmp_path, mon
         return forward(module, features, **options)
 
     monkeypatch.setattr(type(model[0]), "forward", watched)
-    found = compare(model, some_pairs(), {"new": some_pairs(seed=1)}, **asked_of(methods="plain,outreg", seeds=2, epochs=.2, batch_size=30))
+    found = compare(model, some_pairs(), {"new": some_pairs(seed=1)},
+                    **asked_of(methods="plain,outreg", seeds=2, epochs=.2, batch_size=30))
     assert read == {left.split()[0], right.split()[0]}
     prompt = left if left == right else {"left": left, "right": right}
     assert f"prompts={prompt!r}," in found.snippet() and any(left.strip() in note for note in found.facts["notes"])
@@ -266,7 +281,8 @@ def test_words_of_a_prompt_are_none_of_a_text(kind, tmp_path):
     assert pairs.right.ordinary.sum(1).tolist() == alone.ordinary.sum(1).tolist()
     assert (pairs.right.mask.sum(1) - alone.mask.sum(1) == 2).all()
     column = columns_of(PairCollator(pairs)([{"row": 3}, {"row": 0}]))[1]
-    assert torch.equal(from_features(base.model, column).ordinary, pairs.right[[3, 0]].ordinary), "as a regularizer sees them"
+    assert torch.equal(from_features(base.model, column).ordinary,
+                       pairs.right[[3, 0]].ordinary), "as a regularizer sees them"
     tuned = tune(base, train, read_method("plain"), settings_for(base.kind, epochs=.1, batch_size=30), 0)
     assert tuned.prefixes == mixed_scorer(base, tuned, .5).prefixes == ("why red ", "how old ")
 
@@ -285,11 +301,13 @@ def of_values(values, spread=.001, seeds=3, in_ap=None, offsets=None):
             if offsets is not None:
                 by_seed = offsets[name][seed]
             reached = {"auc05": level + by_seed, "ap": (in_ap or values)[name] + by_seed}
-            rows += [result(name, seed, "new", metric, value, value + (name != "plain") * noise) for metric, value in reached.items()]
+            rows += [result(name, seed, "new", metric, value, value + (name != "plain") * noise)
+                     for metric, value in reached.items()]
     return Comparison(pd.DataFrame(rows), [read_method(name) for name in values], settings_for("static"))
 
 
-@pytest.mark.parametrize("level, word", [(.5, "better"), (.3, "worse"), (.4, "within the margin"), (.41, "cannot tell")])
+@pytest.mark.parametrize("level, word",
+                         [(.5, "better"), (.3, "worse"), (.4, "within the margin"), (.41, "cannot tell")])
 def test_words_say_what_the_numbers_say(level, word):
     found = of_values({"plain": .4, "outreg": level}, spread=.01 if word == "cannot tell" else .001)
     (row,) = found.differences().to_dict("records")
@@ -301,7 +319,8 @@ def test_intervals_end_where_nothing_can_be():
     assert -100 <= row["low"] <= row["difference"] <= row["high"] == 100
 
 
-CALM = {"plain": (0, 0, 0), "outreg": (0, 0, 0), "simcse": (.02, -.02, 0), "itvreg": (-.02, .02, 0), "l2sp": (.02, .02, -.04)}
+CALM = {"plain": (0, 0, 0), "outreg": (0, 0, 0), "simcse": (.02, -.02, 0), "itvreg": (-.02, .02, 0),
+        "l2sp": (.02, .02, -.04)}
 
 
 def test_a_method_whose_seeds_agree_is_judged_with_the_others():
@@ -309,7 +328,8 @@ def test_a_method_whose_seeds_agree_is_judged_with_the_others():
     alone = of_values(values, offsets=CALM).differences().set_index("method").loc["outreg"]
     together = of_values(dict.fromkeys(CALM, .4) | values, offsets=CALM).differences().set_index("method").loc["outreg"]
     assert alone.word == "better" and together.word == "cannot tell"
-    assert together.difference == pytest.approx(alone.difference) and together.high - together.low > 2 * (alone.high - alone.low)
+    assert together.difference == pytest.approx(alone.difference)
+    assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
 def test_what_few_seeds_do_not_find_is_told():
@@ -318,7 +338,8 @@ def test_what_few_seeds_do_not_find_is_told():
     rows = {found.seeds: found.differences() for found in (two, three, four)}
     assert rows[2].found.min() > rows[3].found.max() > rows[3]["found at best"].max() > 0
     assert rows[3].found.min() > rows[4].found.max()
-    assert f"(80% power) is {rows[2].found.min():.1f}" in two.found()["new"] and "than these 2 would" in two.found()["new"]
+    assert f"(80% power) is {rows[2].found.min():.1f}" in two.found()["new"]
+    assert "than these 2 would" in two.found()["new"]
     assert "than these 3 would" in three.found()["new"] and "More seeds" not in four.found()["new"]
     said = [found.warnings() for found in (two, three, four)]
     assert said[0][0].startswith("Provisional: 2 seeds say too little") and said[1:] == [[], []]
@@ -329,7 +350,8 @@ def test_what_few_seeds_do_not_find_is_told():
 
 def is_recommended(rows) -> bool: # rows: the differences from the base
     "Tell whether a method is recommended, as `Comparison.recommendation` does."
-    return bool({*rows.method[rows.word == "better"]} & {*rows.method[rows.groupby("method").bound.transform("min") > -1]})
+    return bool({*rows.method[rows.word == "better"]}
+                & {*rows.method[rows.groupby("method").bound.transform("min") > -1]})
 
 
 def tried_methods(rng, count, new, shared):
@@ -377,10 +399,12 @@ def test_two_methods_are_recommended_about_as_often_as_before():
 def test_near_equal_methods_do_not_make_each_other_undecidable():
     together = tried_methods(np.random.default_rng(0), 5, 2.2, .98)
     results = together.results
-    alone = [replace(together, methods=[together.methods[0], method], results=results[results.method.isin(["base", method.name])]) for method in together.methods[1:]]
+    alone = [replace(together, methods=[together.methods[0], method],
+                     results=results[results.method.isin(["base", method.name])]) for method in together.methods[1:]]
     ps = together.differences("base").query("test == 'new'").p.tolist()
     ps_alone = [found.differences("base").query("test == 'new'").p.item() for found in alone]
-    assert min(ps) < 4 * min(ps_alone) and min(ps_alone) > .0002, "by Holm five times, and ten times with another test that does not tell"
+    assert min(ps) < 4 * min(ps_alone) and min(
+        ps_alone) > .0002, "by Holm five times, and ten times with another test that does not tell"
 
 
 # ---- page
@@ -430,12 +454,15 @@ def test_page_twin_and_tables_are_written(reported, files):
     assert written_in(out) == WRITTEN
     page = (out / "index.html").read_text("utf-8")
     read_page(page)
-    assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 4 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
+    assert len(re.findall(r'<h2 id="[a-z]+">[^<]+\?</h2>', page)) == 4
+    assert page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "<i>" not in page and "&lt;i&gt;new" in page and "Verdict: " in page
     told = read_card(reported._repr_html_())
-    assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told and "&lt;i&gt;new&lt;/i&gt;" in told
+    assert f"{reported.recommendation.heading} {escape(reported.recommendation.reason)}".replace("`", "") in told
+    assert "&lt;i&gt;new&lt;/i&gt;" in told
     twin = json.loads((out / "report.json").read_text("utf-8"))
-    parts = {"schema", "verdict", "recommendation", "warnings", "found", "levels", "differences", "tried", "next", "facts"}
+    parts = {"schema", "verdict", "recommendation", "warnings", "found", "levels", "differences", "tried",
+             "next", "facts"}
     assert set(twin) == parts | {"made by"} and coded(twin["recommendation"]["heading"]) in page
     assert "was chosen on these tests" in page
     told = pd.DataFrame(twin["differences"])
@@ -453,7 +480,8 @@ def test_page_twin_and_tables_are_written(reported, files):
 
 
 LINE = re.compile(
-    r"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=auc05 \| base=(.*) \| tuned=(.*) \| change=(.*) \[(.*), (.*)\] \| test=(.*) \| method=(.*)")
+    r"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=auc05 \| base=(.*) \| tuned=(.*) \| change=(.*) "
+    r"\[(.*), (.*)\] \| test=(.*) \| method=(.*)")
 
 
 def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported, files):
@@ -467,9 +495,11 @@ def test_the_last_line_is_the_verdict_on_the_method_that_is_recommended(reported
     assert row["word"].replace("within the", "within").replace(" ", "-") == word
     shown = [100 * float(number) for number in (change, low, high)]
     assert shown == pytest.approx([row["difference"], row["low"], row["high"]], abs=.01)
-    means = reported.scores.query("part == @part and metric == 'auc05' and test == @name").groupby("method").value.mean()
+    means = reported.scores.query("part == @part and metric == 'auc05' and test == @name").groupby(
+        "method").value.mean()
     assert (float(base), float(tuned)) == pytest.approx((means["base"], means[method]), abs=1e-4)
-    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={tuned} \| baseline={base} \|.*\| method={method}$", reported.verdict(words=True))
+    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={tuned} \| baseline={base} \|.*\| method={method}$",
+                    reported.verdict(words=True))
 
 
 def of_base(found, **changes):
@@ -483,14 +513,17 @@ POTION = "minishlab/potion-base-2M"
 @pytest.mark.parametrize("call, source, kind, words", [
     ("cannot tell", POTION, "sentences", "on sentences, one training changes AUC(0.05) on a new kind of sentences by"),
     ("cannot tell", f"{POTION}@86db09", "sentences:offers", "on a new kind of offers by"),
-    ("cannot tell", POTION, None, "No prior: name the kind of training, --kind sentences or offers"), ("cannot tell", "base", None, "No prior: our"),
+    ("cannot tell", POTION, None, "No prior: name the kind of training, --kind sentences or offers"),
+    ("cannot tell", "base", None, "No prior: our"),
     ("cannot tell", "base", "offers", "No prior: "), ("your call", POTION, "sentences", None)])
 def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, call, source, kind, words):
     found = replace(with_changes(of_base(reported, source=source), *CALLS[call]), kind=kind)
     answer = found.recommendation
-    assert answer.call == call and (words or "prior") in answer.reason or words is None and "prior" not in answer.reason.lower()
+    assert (answer.call == call and (words or "prior") in answer.reason or words is None
+            and "prior" not in answer.reason.lower())
     if words:
-        assert found.prior.sentence in repr(found) and json.loads(found.json())["recommendation"]["reason"] == answer.reason
+        assert found.prior.sentence in repr(found)
+        assert json.loads(found.json())["recommendation"]["reason"] == answer.reason
         by_ap = replace(found, deciding=dict.fromkeys(found.tests, "ap"), results=found.results.assign(metric="ap"))
         assert by_ap.prior.sentence.startswith("No prior: ")
     if words and words.startswith("on "):
@@ -501,7 +534,8 @@ def test_where_it_cannot_tell_a_prior_says_what_records_make_likely(reported, ca
 def test_a_prior_stands_at_the_base_and_the_error_of_the_new_tests(reported):
     found = replace(with_changes(of_base(reported, source=POTION), *CALLS["cannot tell"]), kind="sentences")
     records = pd.read_csv(package_file("diagnosis/prior.csv")).query(
-        "encoder == 'potion-base-2M' and loss == 'CosineSimilarityLoss' and trained_on == texts == 'sentences'").set_index("method")
+        "encoder == 'potion-base-2M' and loss == 'CosineSimilarityLoss' and trained_on == texts == "
+        "'sentences'").set_index("method")
     low, high = range_at(50, records["mean"], records.low, records.high)
     shown = re.search(r"new kind of sentences by (\S+) to (\S+) points", found.prior.sentence)
     ends = [float(end.replace("−", "-")) for end in shown.groups()]
@@ -514,7 +548,8 @@ def test_records_advise_what_was_run_and_is_not_measured_to_lose(reported):
     "Own texts are no general ones; another method that gains, or a loss that is measured, comes before records."
     cannot_tell = replace(with_changes(of_base(reported, source=POTION), *CALLS["cannot tell"]), kind="sentences")
     texts = HeldTexts(["a lamp"], "0", "own.txt")
-    own = replace(cannot_tell, facts=cannot_tell.facts | {"texts": texts.facts()}, methods=[read_method(one.name, texts) for one in cannot_tell.methods])
+    own = replace(cannot_tell, facts=cannot_tell.facts | {"texts": texts.facts()},
+                  methods=[read_method(one.name, texts) for one in cannot_tell.methods])
     lost = replace(with_changes(of_base(reported, source=POTION), .003, -.02), kind="sentences")
     for found in (own, lost):
         answer = found.recommendation
@@ -524,7 +559,8 @@ def test_records_advise_what_was_run_and_is_not_measured_to_lose(reported):
 
 def test_what_is_short_is_counted(reported):
     found = with_changes(reported, *CALLS["cannot tell"])
-    assert found.short == "More test data may tell; more seeds would change little." and found.short in found.recommendation.reason
+    assert found.short == "More test data may tell; more seeds would change little."
+    assert found.short in found.recommendation.reason
     rng = np.random.default_rng(0)
     seeds = {key: rng.normal(0, .04) for key in product(found.results.method.unique(), range(3), found.tests)}
     moved = [0 if row.method == "base" else seeds[row.method, row.seed, row.test] for row in found.results.itertuples()]
@@ -552,7 +588,8 @@ def test_general_texts_are_among_the_methods_where_they_can_be_had(files, tmp_pa
     monkeypatch.setattr("debias_nb.data.registry.cache_dir", lambda _: tmp_path / "cache")
     options = ("--test", "like=iid.csv", *QUICK[:-2], "--out", tmp_path)
     done = shell(files, *options)
-    lines = [line for line in done.stdout.splitlines() if "was left out: nli/qnli-dev.tsv is missing: the download failed. " in line]
+    lines = [line for line in done.stdout.splitlines() if "was left out: nli/qnli-dev.tsv is missing: the download "
+                                                          "failed. " in line]
     assert done.exit_code == 0 and "general_texts()'` gets them." in lines[0], done.output
     twin = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert lines[0] in twin["warnings"] and coded(lines[0]) in (tmp_path / "index.html").read_text("utf-8")
@@ -580,7 +617,8 @@ def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, t
     records = [json.loads(path.read_text()) for path in records_in(tmp_path)]
     trained = {record["id"]: record["data"]["train"] for record in records if record["config"]["method"]["trained"]}
     drawn = {tuple(own.values()) for own in trained.values()}
-    assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(drawn) == 2, "two seeds, two draws"
+    assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(
+        drawn) == 2, "two seeds, two draws"
     assert all(90 <= own["pairs"] <= 100 for own in trained.values()), "of 200"
     assert any("random sample of its own, 50%" in note for note in found.notes)
     on_all = compared(encoder, pairs, methods="base,plain,outreg")
@@ -605,7 +643,8 @@ def won_by(best, found):
 
 
 CALLS = { # answer -> what all methods change on both tests, and what outreg-texts:1 does on the new one
-    "use a method": (.1, .2), "keep the base": (-.1, -.1), "your call": (.1, -.1), "either": (0., 0.), "cannot tell": (.003, .003)}
+    "use a method": (.1, .2), "keep the base": (-.1, -.1), "your call": (.1, -.1), "either": (0., 0.),
+    "cannot tell": (.003, .003)}
 
 
 def with_changes(found, like, new):
@@ -613,9 +652,11 @@ def with_changes(found, like, new):
     rows = []
     rng = np.random.default_rng(0)
     noise = {test: rng.normal(0, .015 if like == .003 else .0005, 200) for test in ("like", "<i>new</i>")}
-    for name, seed, (test, far) in product(("base", "plain", "outreg-texts:1"), range(3), (("like", like), ("<i>new</i>", new))):
+    for name, seed, (test, far) in product(("base", "plain", "outreg-texts:1"), range(3),
+                                           (("like", like), ("<i>new</i>", new))):
         far = 0. if name == "base" else far - (.0001 * (name == "plain"))
-        rows.append(result(name, seed, test, "auc05", .5 + far + rng.normal(0, 1e-4), .5 + far + noise[test] * (1 + (name != "base"))))
+        rows.append(result(name, seed, test, "auc05", .5 + far + rng.normal(0, 1e-4),
+                           .5 + far + noise[test] * (1 + (name != "base"))))
     texts = HeldTexts(["a lamp"], "0", "general")
     methods = [read_method(name, texts) for name in ("base", "plain", "outreg-texts:1")]
     facts = found.facts | {"texts": texts.facts(), "methods": [method.facts() for method in methods], "cases": {}}
@@ -647,7 +688,8 @@ def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of e
         exec(program, {})
     model = load_model(folder)
     measured = {name: as_test(name, read_pairs_file(path, match="same")) for name, path in tests.items()}
-    return {name: test.measured(test.score({"it": model})["it"], test.metric, slice(None)).value for name, test in measured.items()}
+    return {name: test.measured(test.score({"it": model})["it"], test.metric, slice(None)).value
+            for name, test in measured.items()}
 
 
 @pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])
@@ -664,12 +706,14 @@ def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
         read = {name: read_pairs_file(path, match="same") for name, path in tests.items()}
         settings = TrainingSettings(.02, epochs=3, batch_size=20, loss=loss)
         found = compare(
-            "base", read_pairs_file("train words.csv", match="same"), read, ["base", *methods], seeds=2, training=settings, folder="kept",
+            "base", read_pairs_file("train words.csv", match="same"), read, ["base", *methods], seeds=2,
+            training=settings, folder="kept",
             texts="texts.txt", seed=1)
         seeds = found.best.sort_values("method").set_index(["method", "test", "seed"]).value
         for method, folder in methods.items():
             program = won_by(method, found).snippet()
-            assert level_of(program, folder, tests) == pytest.approx({test: seeds[method, test, 1] for test in tests}, abs=1e-6), method
+            assert level_of(program, folder, tests) == pytest.approx({test: seeds[method, test, 1] for test in tests},
+                abs=1e-6), method
         falling = won_by("plain", found).snippet().replace('lr_scheduler_type="constant"', 'lr_scheduler_type="linear"')
         lower = level_of(falling, methods["plain"], tests)
         assert any(lower[test] < seeds["plain", test].min() for test in tests)
@@ -681,7 +725,9 @@ def test_what_is_in_memory_has_no_name_in_program_and_command(encoder, pairs, fi
     program = won_by("wise-ft", found).snippet()
     assert "model = ... # the encoder before fine-tuning\n" in program and "base = ... #" in program
     assert "frame = ... # the pairs to train on, a data frame\npairs = read_pairs_file(frame, columns=" in program
-    assert "tuned = load_model('mine-wise-ft/model').model" in program and "in memory" not in program and ".csv" not in program
+    assert "tuned = load_model('mine-wise-ft/model').model" in program
+    assert "in memory" not in program
+    assert ".csv" not in program
     assert found.facts["command"] is None and "debias-nb compare" not in found.html()
     compile(program, "program", "exec")
     named = compared(encoder, (str(files / "train.csv"), {"new": str(files / "unseen.csv")}), **asked)
@@ -700,12 +746,15 @@ def test_after_an_interruption_the_same_command_goes_on(files, tmp_path, monkeyp
     monkeypatch.setattr(trying, "fine_tune", interrupted_at_the_second)
     command = ("--test", "new=unseen.csv", *QUICK, "--workers", 1, "--out", tmp_path)
     stopped = shell(files, *command)
-    assert stopped.exit_code == 130 and f"kept in {tmp_path}, and the same command goes on" in stopped.stderr.splitlines()[-1]
+    assert stopped.exit_code == 130
+    assert f"kept in {tmp_path}, and the same command goes on" in stopped.stderr.splitlines()[-1]
     kept = bytes_in(tmp_path / "runs")
     assert len(records_in(tmp_path)) == 2, "of the base, and of the first seed"
     done = shell(files, *command)
     assert done.exit_code == 0 and trained == [0, 1, 1], done.output
-    assert len(records_in(tmp_path)) == 3 and kept.items() <= bytes_in(tmp_path / "runs").items() and written_in(tmp_path) == WRITTEN
+    assert len(records_in(tmp_path)) == 3
+    assert kept.items() <= bytes_in(tmp_path / "runs").items()
+    assert written_in(tmp_path) == WRITTEN
 
 
 def test_without_a_folder_finished_trials_are_kept_until_all_are_done(encoder, pairs, tmp_path, monkeypatch, capsys):
@@ -731,7 +780,8 @@ def test_without_a_folder_finished_trials_are_kept_until_all_are_done(encoder, p
 # ---- strengths that are chosen
 
 @pytest.mark.slow
-def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path, monkeypatch):
+def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path,
+        monkeypatch):
     "With all labels turned round, what is worst is best."
     kept = str(tmp_path / "kept.csv")
     held_out["kept"].to_csv(kept, index=False)
@@ -779,7 +829,8 @@ def new_kind():
     words = ["[UNK]", *(f"{kind}{number}" for kind in vectors for number in range(count))]
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    weights = .1 * np.vstack([np.zeros((1, 32)), *vectors.values()]).astype("float32") # short, so that training turns them
+    # short, so that training turns them
+    weights = .1 * np.vstack([np.zeros((1, 32)), *vectors.values()]).astype("float32")
     encoder = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
     rows = []
     for _ in range(300):
@@ -821,8 +872,10 @@ def test_methods_on_texts_are_of_regularizers_and_have_texts():
         "base", "plain", "wise-ft", "outreg", "outreg-texts", "itvreg"]
     assert [method.name for method in read_methods(None)] == list(DEFAULTS)
     for name, given, said in (
-        ("l2sp-texts", texts, "no method called 'l2sp-texts'"), ("worddropout-texts:0.2", texts, "no method"), ("plain-texts", texts, "no method"),
-        ("outreg-texts-texts", texts, "'outreg-texts'"), ("outregg-texts", texts, "'outreg"), ("outreg-text", texts, "'outreg-texts'"),
+        ("l2sp-texts", texts, "no method called 'l2sp-texts'"), ("worddropout-texts:0.2", texts, "no method"),
+        ("plain-texts", texts, "no method"),
+        ("outreg-texts-texts", texts, "'outreg-texts'"), ("outregg-texts", texts, "'outreg"),
+        ("outreg-text", texts, "'outreg-texts'"),
         ("outreg-texts", None, r"give texts \(--texts\)"), ("base,outreg", texts, r"^texts \(--texts\): no method"),
         ("outreg-texts:-1", texts, "lambda"),
     ):
@@ -837,7 +890,8 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
         ([*texts, "A11, A0"], {}, r"^texts: 1 of \d+ also occur in the test new \(the first is 'A11, A0'\)"),
         ([*texts, "b11 b0", "a1  a0"], {}, "^texts: 2 of .* the test new "),
         ([*texts, kept.right[0]], {"validation": {"kept": kept}}, "^texts: 1 of .* validation kept "),
-        (["one"], {}, "two or more"), ([*texts, "half \ud83d"], {}, f"number {len(texts)} has nothing to be seen in it, or NUL or half"),
+        (["one"], {}, "two or more"),
+        ([*texts, "half \ud83d"], {}, f"number {len(texts)} has nothing to be seen in it, or NUL or half"),
         (tmp_path / "none.txt", {}, "none.txt"), (pd.DataFrame({"text": texts}), {}, "one of them"),
     ):
         with pytest.raises(DataError, match=said):
@@ -847,7 +901,8 @@ def test_texts_that_are_none_or_tested_are_refused_before_training(new_kind, hel
 def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
     pytest.importorskip("peft")
     base = SentenceTransformer(str(bert(tmp_path)), device="cpu")
-    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2, training=TrainingSettings(epochs=.5), folder=tmp_path)
+    found = compare(base, some_pairs(), {"new": some_pairs(seed=1)}, methods="plain,lora:2", seeds=2,
+                    training=TrainingSettings(epochs=.5), folder=tmp_path)
     assert "trained_part(model, seed=0, rank=2)" in won_by("lora:2", found).snippet()
     configs = [json.loads(path.read_text())["config"]["method"] for path in records_in(tmp_path)]
     assert [config["lora"]["rank"] for config in configs if config["lora"]] == [2, 2]
@@ -859,7 +914,8 @@ def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
 def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, nothing_trained, tmp_path, monkeypatch, name, why):
     if "peft" in why:
         monkeypatch.setitem(sys.modules, "peft", None)
-        encoder, pairs = SentenceTransformer(str(bert(tmp_path)), device="cpu"), (some_pairs(), {"new": some_pairs(seed=1)})
+        encoder, pairs = SentenceTransformer(str(bert(tmp_path)), device="cpu"), (some_pairs(),
+            {"new": some_pairs(seed=1)})
     with pytest.raises(ConfigError, match=f"methods: .*{why}"):
         compared(encoder, pairs, methods=f"base,plain,{name}")
 
@@ -868,7 +924,8 @@ def test_the_method_is_picked_on_validation_pairs_and_the_base_may_stay(reported
     def judged(**values): # of each method its level on the test and on the validation pairs
         own = reported.results[reported.results.method.isin(values)]
         parts = [own.assign(value=own.method.map(lambda name: values[name][0]))]
-        parts.append(own[own.test == "like"].assign(test="validation kept", value=own.method.map(lambda name: values[name][1])))
+        parts.append(own[own.test == "like"].assign(test="validation kept",
+                                                    value=own.method.map(lambda name: values[name][1])))
         methods = [method for method in reported.methods if method.name in values]
         return replace(reported, results=pd.concat(parts, ignore_index=True), methods=methods)
 
@@ -886,7 +943,8 @@ def test_what_to_know_of_a_test_is_told(reported, encoder, pairs):
     provisional, = reported.warnings()
     assert provisional.startswith("Provisional: 2 seeds")
     results = reported.results
-    dead = replace(reported, results=results.assign(**{"one score": (results.test == "like") & (results.method == "plain")}))
+    dead = replace(reported,
+                   results=results.assign(**{"one score": (results.test == "like") & (results.method == "plain")}))
     assert dead.warnings() == ["like: all pairs have the same score in a trial of plain.", provisional]
     assert dead.warnings()[0] in dead.html()
     zero = without_a_vector_for_the_unknown()
@@ -928,7 +986,9 @@ def test_matches_alone_are_learned_from_where_a_loss_takes_no_labels(encoder, pa
     assert rows.column_names == ["left", "right"] and len(rows) == file.labels.sum()
     assert training_rows(file, "CoSENTLoss").column_names == ["left", "right", "label"]
     tokens = file_tokens(load_model(encoder), file, OF_MATCHES[0])
-    assert tokens.matches[:] == rows[:] and len(tokens) == len(rows) and file_tokens(load_model(encoder), file, LOSSES[0]).matches is None
+    assert tokens.matches[:] == rows[:]
+    assert len(tokens) == len(rows)
+    assert file_tokens(load_model(encoder), file, LOSSES[0]).matches is None
     with pytest.raises(ConfigError, match="did you mean 'CoSENTLoss'"):
         settings_for("static", loss="CoSENTLos")
 
@@ -954,7 +1014,8 @@ def test_no_batch_of_a_ranking_loss_has_a_match_as_a_negative():
         sampler.set_epoch(epoch)
         batches = list(sampler)
         assert not any(map(falsely_negative, batches))
-        assert sorted(row for batch in batches for row in batch) == list(range(len(MATCHES))) and len(batches) == len(sampler) == 10
+        assert sorted(row for batch in batches for row in batch) == list(range(len(MATCHES)))
+        assert len(batches) == len(sampler) == 10
         epochs.append(batches)
     assert epochs[0] != epochs[1] and sum(map(sampler.shares, range(len(sampler.left)))) == 26
     by_chance = DefaultBatchSampler(RandomSampler(data, generator=torch.Generator()), **settings, seed=0)
@@ -1013,7 +1074,8 @@ def test_a_loss_and_a_regularizer_of_ones_own_stand_beside_ours(encoder, pairs, 
 
 
 @pytest.mark.parametrize("name, why", [
-    ("Nowhere", "has no attribute 'Nowhere'"), ("number", "no class of a loss"), ("Two", "temperature"), ("more.Mine", "No module named")])
+    ("Nowhere", "has no attribute 'Nowhere'"), ("number", "no class of a loss"), ("Two", "temperature"),
+    ("more.Mine", "No module named")])
 def test_what_is_no_loss_of_ones_own_is_refused_before_training(encoder, pairs, own_module, nothing_trained, name, why):
     with pytest.raises(ConfigError, match=f"{own_module.stem}.{name}.*{why}"):
         compared(encoder, pairs, methods=f"base,{own_module.stem}.{name}")

@@ -44,7 +44,8 @@ from debias_nb.diagnosis.trials import origin_of
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
-from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs, words_of
+from debias_nb.diagnosis.words import (WORD, _key, _stretches, replace_words, word_importance, word_owners,
+                                       word_pairs, words_of)
 from debias_nb.encoders.interventions import intervene
 from debias_nb.commands.cli import app
 
@@ -98,7 +99,8 @@ def test_each_long_part_of_a_diagnosis_has_a_bar(folders, files, capsys, monkeyp
     what = {"train": str(files / "train.csv"), "tests": {"new": str(files / "new.csv")}}
     diagnose(folders["table"], folders["other table"], **what, progress=True)
     bars = capsys.readouterr().err
-    for name in ("reading", "overlap with training", "new: scores", "resamples", "word overlap", "flaws of the data", "thresholds"):
+    for name in ("reading", "overlap with training", "new: scores", "resamples", "word overlap", "flaws of the data",
+                 "thresholds"):
         assert f"{name}:   0%|" in bars
     diagnose(folders["table"], folders["other table"], **what)
     assert capsys.readouterr().err == ""
@@ -168,7 +170,8 @@ def test_average_precision_has_a_verdict_of_its_own():
     test.metric = "ap"
     both = [*noise_tests(1), test]
     found = verdicts(both)
-    assert found[found.decides].p.tolist() == pytest.approx(holm([verdicts([one]).p[0] for one in both])), "whatever the metric"
+    assert found[found.decides].p.tolist() == pytest.approx(
+        holm([verdicts([one]).p[0] for one in both])), "whatever the metric"
     test.metric = "auc05"
     beside = rows_of([test, *noise_tests(4)])[0]
     assert beside[1]["p"] == pytest.approx(min(1, 5 * alone[1]["p"])), "corrected over the tests, as what decides is"
@@ -192,16 +195,20 @@ def test_a_shortcut_is_what_the_tuned_model_alone_is_better_without(monkeypatch,
     monkeypatch.setattr(evidence, "_rescore", lambda *_: now)
     pairs = word_pairs(test.left, test.right, test.labels)
     (row,) = evidence.shortcuts([test], {"base": None, "tuned": None}, pairs, {"others": ["red"]}).to_dict("records")
-    assert row["goes with"] == "others" and row["low"] > 0 and row["more"] == pytest.approx(row["change"] - row["base change"])
+    assert row["goes with"] == "others"
+    assert row["low"] > 0
+    assert row["more"] == pytest.approx(row["change"] - row["base change"])
     assert row["shortcut"] == named == (row["more low"] > 0)
 
 
 def test_pairs_whose_texts_changed_are_scored_again(monkeypatch):
     test = distinct("new", np.arange(20) < 5, {"base": np.zeros(20), "tuned": np.ones(20)})
     left = ["another text" if place == 3 else text for place, text in enumerate(test.left)]
-    monkeypatch.setattr(evidence, "pair_scores", lambda scorers, left, *_: {name: np.full(len(left), 9.) for name in scorers})
+    monkeypatch.setattr(evidence, "pair_scores",
+                        lambda scorers, left, *_: {name: np.full(len(left), 9.) for name in scorers})
     scores = evidence._rescore(test, {"base": None, "tuned": None}, left, test.right, False)
-    assert {name: own.tolist() for name, own in scores.items()} == {"base": [0] * 3 + [9] + [0] * 16, "tuned": [1] * 3 + [9] + [1] * 16}
+    assert {name: own.tolist() for name, own in scores.items()} == {"base": [0] * 3 + [9] + [0] * 16,
+        "tuned": [1] * 3 + [9] + [1] * 16}
 
 
 def queries(number, seed):
@@ -210,7 +217,8 @@ def queries(number, seed):
     query = np.arange(number).repeat(40)
     labels = np.tile([1] * 10 + [0] * 30, number)
     pairs = pair_file("t", [f"query {i}" for i in query], [f"answer {i}" for i in range(len(query))], labels)
-    scores = {model: labels * rng.normal(1.5, 1, number)[query] + rng.normal(size=len(query)) for model in ("base", "tuned")}
+    scores = {model: labels * rng.normal(1.5, 1, number)[query] + rng.normal(size=len(query))
+              for model in ("base", "tuned")}
     return as_test("t", pairs, scores)
 
 
@@ -234,7 +242,8 @@ def test_intervals_stay_where_metrics_can_be():
     high = np.append([9.] * 4, np.zeros(60))
     found = score_table([distinct("t", [1] * 4 + [0] * 60, {"low": low, "high": high})])
     assert (found.low >= 0).all() and (found.high <= 1).all() and found.low[0] == 0
-    assert found[["scorer", "metric"]].values.tolist() == [[one, of] for one in ("low", "high") for of in ("auc05", "ap")]
+    assert found[["scorer", "metric"]].values.tolist() == [[one, of] for one in ("low", "high")
+        for of in ("auc05", "ap")]
 
 
 @pytest.mark.parametrize("at_once", [1, 2_500, 20_000])
@@ -263,12 +272,16 @@ def test_flaws_are_counted():
 
 
 SAID = "texts are nearly the same as a match or their left text (except for case and spaces), and count as"
-COPIES = { # form -> rows, the last of which copies a match except for case and spaces, what is said, and the texts that match "red 0"
-    "pairs": ([{"left": f"red {i}", "right": f"old {i}", "label": i % 2} for i in range(41)] + [{"left": "red 1", "right": " Old  1", "label": 0}],
+# form -> rows, the last of which copies a match except for case and spaces, what is said, and the texts that match "red
+# 0"
+COPIES = {
+    "pairs": ([{"left": f"red {i}", "right": f"old {i}", "label": i % 2} for i in range(41)]
+              + [{"left": "red 1", "right": " Old  1", "label": 0}],
               f"1 {SAID} no match", ["old 1"]),
     "candidates": ([{"anchor": f"red {i}", "positive": f"old {i}", "negative": ["new", " OLD  1"]} for i in range(20)],
                    f"1 {SAID} a match where that is one", ["old 1", " OLD  1"]),
-    "retrieval": ([{"anchor": f"red {i}", "positive": f"old {i}"} for i in range(20)] + [{"anchor": "blue", "positive": "OLD  1"}],
+    "retrieval": ([{"anchor": f"red {i}", "positive": f"old {i}"} for i in range(20)]
+                  + [{"anchor": "blue", "positive": "OLD  1"}],
                   f"2 {SAID} a match where that is one", ["old 1", "OLD  1"]),
 }
 
@@ -293,10 +306,12 @@ def test_texts_of_pairs_without_a_vector_are_counted():
     model, other = made.without_a_vector_for_the_unknown(), made.without_a_vector_for_the_unknown()
     with torch.no_grad():
         other[0].embedding.weight[1:] = torch.tensor([[2., 1], [1., 2]])
-    pairs = pd.DataFrame([(f"red shoe {'red ' * i}", f"shoe {'red ' * (i * i % 61)}", i % 2) for i in range(60)], columns=["left", "right", "label"])
+    pairs = pd.DataFrame([(f"red shoe {'red ' * i}", f"shoe {'red ' * (i * i % 61)}", i % 2) for i in range(60)],
+                         columns=["left", "right", "label"])
     pairs.loc[:4, "right"] = [f"boot{number}" for number in range(5)]
     warnings = diagnose(model, other, tests={"new": pairs}).warnings
-    assert [text for text in warnings if "no vector" in text] == [f"new: 5 pairs of 60 with a text that has no vector in the {name} model." for name in ("base", "tuned")]
+    assert [text for text in warnings if "no vector" in text] == ["new: 5 pairs of 60 with a text that has no vector "
+                                                                  f"in the {name} model." for name in ("base", "tuned")]
 
 
 def test_texts_of_a_corpus_without_a_vector_are_counted():
@@ -305,7 +320,8 @@ def test_texts_of_a_corpus_without_a_vector_are_counted():
     with torch.no_grad():
         other[0].embedding.weight[1] *= -1
     corpus = {f"d{i}": "red shoe" if i < 40 else f"strange{i}" for i in range(60)}
-    test = {"queries": {f"q{i}": f"red {i}" for i in range(20)}, "corpus": {one: f"{text} {one}" if text == "red shoe" else text for one, text in corpus.items()},
+    test = {"queries": {f"q{i}": f"red {i}" for i in range(20)},
+            "corpus": {one: f"{text} {one}" if text == "red shoe" else text for one, text in corpus.items()},
             "relevant_docs": {f"q{i}": [f"d{i}"] for i in range(20)}}
     found = diagnose(model, other, None, {"new": test})
     assert [text for text in found.warnings if "no vector" in text] == [
@@ -316,14 +332,20 @@ def test_settings_that_differ_are_named_on_the_first_screen(folders, files):
     other = SentenceTransformer(folders["other bert"], device="cpu")
     other[1] = Pooling(32, pooling_mode="cls")
     found = found_with(folders | {"it": other}, files, "bert", "it", tests=("new",))
-    said = "The two models differ in settings, and a part of each change may come from that (Pooling, pooling_mode: 'mean' before, 'cls' after)."
-    assert found.decision.reason.endswith(said) and said in found.html().partition("<nav")[0].replace("&#39;", "'") and said in repr(found)
+    said = ("The two models differ in settings, and a part of each change may come from that (Pooling, pooling_mode: "
+            "'mean' before, 'cls' after).")
+    assert found.decision.reason.endswith(said)
+    assert said in found.html().partition("<nav")[0].replace("&#39;", "'")
+    assert said in repr(found)
 
 
 def test_the_checks_that_were_made_are_named(tables):
-    made_here, said = tables.facts["checks"], "No warning. Checked: scores that order nothing, or the other way round, texts that are nearly the same as a match, "
+    made_here, said = (tables.facts["checks"], "No warning. Checked: scores that order nothing, or the other way "
+                                               "round, texts that are nearly the same as a match, ")
     quiet = replace(tables, warnings=[])
-    assert said in quiet.html() and "overlap with training.</li>" in quiet.html() and said not in replace(tables, warnings=["x"]).html()
+    assert said in quiet.html()
+    assert "overlap with training.</li>" in quiet.html()
+    assert said not in replace(tables, warnings=["x"]).html()
     pairs = made.some_pairs().assign(old=range(120), mine=[3 * i % 7 for i in range(120)])
     alone = diagnose_scores({"new": read_pairs_file(pairs, ("left", "right", "label"), scores=("old", "mine"))})
     assert alone.facts["checks"] == made_here[:2] and len(made_here) == 5
@@ -371,7 +393,8 @@ def test_importance_of_a_word_is_what_its_absence_does(folders, kind, side):
     one, other = ([place for (place,) in row.nonzero().tolist()] for row in tokens.ordinary)
     words = [one[:1], one[1:3], *([place] for place in one[4:7])] # a comma between
     assert np.allclose(shares[0], importance_by_hand(scorer.model, tokens[[0]], words), atol=1e-5)
-    assert np.allclose(shares[1], importance_by_hand(scorer.model, tokens[[1]], [[place] for place in other]), atol=1e-5)
+    assert np.allclose(shares[1], importance_by_hand(scorer.model, tokens[[1]], [[place] for place in other]),
+                       atol=1e-5)
 
 
 def test_a_word_that_stands_next_to_itself_alone_has_a_share(folders):
@@ -382,9 +405,11 @@ def test_a_word_that_stands_next_to_itself_alone_has_a_share(folders):
 
 @pytest.mark.parametrize("text, words", [
     ("Μαΐου lamp", ("μαΐου".casefold(), "lamp")), ("İstanbul xǰy", ("İstanbul".casefold(), "xǰy".casefold())),
-    ("हिन्दी जूते खरीदें", ("हिन्दी", "जूते", "खरीदें")), ("বাংলা জুতা", ("বাংলা", "জুতা")), ("தமிழ் மொழி", ("தமிழ்", "மொழி")),
+    ("हिन्दी जूते खरीदें", ("हिन्दी", "जूते", "खरीदें")), ("বাংলা জুতা", ("বাংলা", "জুতা")),
+    ("தமிழ் மொழி", ("தமிழ்", "மொழி")),
     ("ภาษาไทย รองเท้า", ("ภาษาไทย", "รองเท้า")), ("می\u200cخواهم کفش", ("می\u200cخواهم", "کفش")),
-    ("cafe\u0301 Bru\u0302le\u0301-2", ("café", "brûlé-2")), ("\u0301 ❤\ufe0f the kettle's lid.", ("the", "kettle's", "lid")),
+    ("cafe\u0301 Bru\u0302le\u0301-2", ("café", "brûlé-2")),
+    ("\u0301 ❤\ufe0f the kettle's lid.", ("the", "kettle's", "lid")),
 ])
 def test_the_marks_of_a_word_belong_to_it(text, words):
     assert words_of(text) == words and len(WORD.findall(text)) == len(words)
@@ -449,7 +474,8 @@ def test_a_prompt_is_read_and_is_no_word(folders):
 
 def test_one_text_is_no_list_of_letters(folders):
     scorer = load_model(folders["table"])
-    for call in (lambda: interventions.importance(scorer.model, "red lamp"), lambda: word_importance(scorer, "red lamp"),
+    for call in (lambda: interventions.importance(scorer.model, "red lamp"),
+                 lambda: word_importance(scorer, "red lamp"),
                  lambda: pair_scores({"it": scorer}, "red lamp", ["red lamp"])):
         with pytest.raises(ValueError, match=r"\['red lamp'\]"):
             call()
@@ -481,7 +507,8 @@ def test_what_to_know_of_a_test_is_told_before_its_verdict(folders):
 
 def test_a_test_that_is_too_small_is_left_out_and_the_others_are_diagnosed(folders):
     train = made.some_pairs()
-    tests = {"few": train.head(4).assign(label=[0, 1, 0, 1]), "one": train.assign(label=[1] + 119 * [0]), "new": made.some_pairs(seed=1)}
+    tests = {"few": train.head(4).assign(label=[0, 1, 0, 1]), "one": train.assign(label=[1] + 119 * [0]),
+             "new": made.some_pairs(seed=1)}
     found = diagnose(folders["table"], folders["other table"], train, tests)
     assert set(found.verdicts.test) == {"new"} and found.sentences[0].startswith("new: ")
     assert [text.partition(" ")[0] for text in found.warnings[:2]] == ["few:", "one"]
@@ -556,7 +583,8 @@ def test_models_with_other_layers_are_not_the_same(folders, files):
     assert len(origins) == 4, "a trial of one is none of the other"
     assert origin_of(load_model(copy.deepcopy(mean))) in origins
     assert cutting(load_model(bare)) != cutting(load_model(mean)), "they do not share the tokens of a text"
-    assert found_with({"mean": mean, "first": first}, files, "mean", "first").verdicts.test.unique().tolist() == ["iid", "new"]
+    assert found_with({"mean": mean, "first": first}, files, "mean", "first").verdicts.test.unique().tolist() == ["iid",
+        "new"]
 
 
 def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkeypatch):
@@ -570,7 +598,8 @@ def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkey
     models["bert again"] = made.load(folders["bert"])
     for base, tuned, words in (
         ("table", "table", "are the same model"), ("bert", "bert again", "are the same model"),
-        ("table", "broken", "tuned: 120 of 120 scores"), ("GloVe", "GloVe", "WhitespaceTokenizer"), ("linear", "table", "Linear"),
+        ("table", "broken", "tuned: 120 of 120 scores"), ("GloVe", "GloVe", "WhitespaceTokenizer"),
+        ("linear", "table", "Linear"),
         ("long", "table", "9"),
     ):
         with pytest.raises(EncoderError, match=words):
@@ -593,7 +622,8 @@ def test_the_page_needs_nothing_and_escapes_all(folders):
     test = made.some_pairs(seed=1).assign(brand=['"><img src=x>', "b"] * 60)
     test["left"] = [f"{wicked} {text}" for text in test.left]
     found = diagnose(
-        folders["table"], folders["other table"], made.some_pairs(), {"<i>new</i>": read_pairs_file(test, group="brand")})
+        folders["table"], folders["other table"], made.some_pairs(),
+        {"<i>new</i>": read_pairs_file(test, group="brand")})
     page = found.html()
     made.read_page(page)
     assert "{{ 7 * 7 }}" in page and "alert" in page and "<i>" not in page
@@ -610,7 +640,8 @@ def test_a_stored_card_reads_well_where_styles_and_drawings_are_stripped(tables)
 def test_page_and_twin_have_the_same_numbers(tables):
     twin = json.loads(tables.json())
     page = tables.html()
-    assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 9 and page.count("<table") == page.count('"scroll" tabindex="0"><table')
+    assert len(re.findall(r'<h2 id="[a-z-]+">[^<]+\?</h2>', page)) == 9
+    assert page.count("<table") == page.count('"scroll" tabindex="0"><table')
     assert "&lt;b&gt;y&lt;/b&gt;" in page and "brand" in set(tables.slices.kind)
     for row in tables.verdicts.itertuples():
         assert f"{100 * row.tuned:.1f}" in page
@@ -621,7 +652,8 @@ def test_page_and_twin_have_the_same_numbers(tables):
     assert {key for row in rows for key in re.findall("`([^`]+)`", row)} == set(twin), "each key is documented"
     assert twin["facts"]["models"]["base"]["fingerprint"] != twin["facts"]["models"]["tuned"]["fingerprint"]
     assert "--seed 3" in tables.facts["command"]
-    assert all(0 <= float(place) <= 100 for place in re.findall(r'="(-?[\d.]+)%"', page)), "all stands inside of its picture"
+    assert all(0 <= float(place) <= 100
+               for place in re.findall(r'="(-?[\d.]+)%"', page)), "all stands inside of its picture"
 
 
 def test_a_threshold_that_lets_more_than_255_other_pairs_through_is_set_again_at_their_rate():
@@ -629,7 +661,8 @@ def test_a_threshold_that_lets_more_than_255_other_pairs_through_is_set_again_at
     labels = np.arange(2000) % 4 == 0
     scores = {"base": .4 + .12 * rng.normal(size=2000), "tuned": .6 + .12 * rng.normal(size=2000)}
     test = distinct("new", labels, scores)
-    rates = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])["false positives"]
+    rates = thresholds([test], {"base": "base", "tuned": "tuned"},
+                       .4).set_index(["model", "cut-off"])["false positives"]
     assert rates["base", "kept"] > .4 and rates["tuned", "set again"] == pytest.approx(rates["base", "kept"], abs=.001)
 
 
@@ -640,7 +673,8 @@ def test_rates_at_a_threshold_are_those_of_counting_the_pairs_of_each_resample()
     test = distinct("new", labels, scores)
     rows = thresholds([test], {"base": "base", "tuned": "tuned"}, .4).set_index(["model", "cut-off"])
     for model, of in scores.items():
-        passing = np.array([(weights[of >= .4] @ labels[of >= .4], weights @ labels) for weights in test.all_weights[1:].astype(int)])
+        passing = np.array([(weights[of >= .4] @ labels[of >= .4], weights @ labels)
+                            for weights in test.all_weights[1:].astype(int)])
         estimate = interval([labels[of >= .4].sum() / labels.sum()], [passing[:, 0] / passing[:, 1]], units=400)
         assert (rows.recall[model, "kept"], rows["recall low"][model, "kept"]) == (estimate.value, estimate.low)
 
@@ -662,7 +696,8 @@ def test_short_parts_leave_no_bar_in_a_log(folders, files, capsys):
 def test_a_bar_runs_while_resamples_are_measured(folders, capsys, monkeypatch):
     monkeypatch.setattr(progress_bars, "PATIENCE", 0)
     diagnose(folders["table"], folders["other table"], None, {"new": made.some_pairs()}, progress=True)
-    assert re.search(r"resamples: .*/14 \[", capsys.readouterr().err), "six models by two metrics, and a separation of two models"
+    assert re.search(r"resamples: .*/14 \[",
+                     capsys.readouterr().err), "six models by two metrics, and a separation of two models"
 
 
 def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
@@ -670,7 +705,8 @@ def test_a_threshold_that_is_given_is_what_the_page_goes_by(folders):
     for given in (None, .3):
         found = diagnose(folders["table"], folders["other table"], made.some_pairs(), tests, threshold=given)
         kept = found.thresholds[found.thresholds["cut-off"] == "kept"].set_index("model")
-        scores = pair_scores({"base": load_model(folders["table"])}, tests["new"].left.tolist(), tests["new"].right.tolist())["base"]
+        scores = pair_scores({"base": load_model(folders["table"])}, tests["new"].left.tolist(),
+                             tests["new"].right.tolist())["base"]
         others = scores[tests["new"].label.to_numpy() == 0]
         assert kept["false positives"]["base"] == pytest.approx((others >= kept.threshold["base"]).mean())
         assert kept["false positives"]["base"] <= .05 if given is None else set(kept.threshold) == {given}
@@ -690,7 +726,8 @@ def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_p
     for _ in range(2):
         tables.to_model_card(tmp_path)
     text = card.read_text("utf-8")
-    assert text.startswith("---\ntags: [x]\n---\n\n# Mine\n\n<!-- debias-nb -->") and text.count("What fine-tuning changed") == 1
+    assert text.startswith("---\ntags: [x]\n---\n\n# Mine\n\n<!-- debias-nb -->")
+    assert text.count("What fine-tuning changed") == 1
     assert tables.decision.heading in text and tables.decision.verdict() in text
     for result in tables.decision.results:
         if result.part == "all":
@@ -699,7 +736,8 @@ def test_a_model_card_has_the_decision_once_and_the_rest_as_it_was(tables, tmp_p
 
 @pytest.mark.slow
 def test_the_snippet_runs_and_saves_what_it_trains_and_mixes(tables, tmp_path):
-    program = tables.snippet.replace('texts="general"', 'texts=["an old lamp", "red chairs"]') # which may have to be downloaded
+    # which may have to be downloaded
+    program = tables.snippet.replace('texts="general"', 'texts=["an old lamp", "red chairs"]')
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert program != tables.snippet and done.returncode == 0, done.stderr
     saved = {path.parent.name for path in tmp_path.rglob("modules.json")}
@@ -718,11 +756,14 @@ def test_models_in_memory_stay_in_their_mode_and_have_no_name(folders, files, ki
     assert diagnose(base, tuned, made.some_pairs(), tests).json() == found.json(), "no dropout in scores"
     assert "base = ... # the encoder before fine-tuning\ntuned = ... # the encoder after fine-tuning\n" in found.snippet
     assert "pairs = read_pairs_file(frame, columns=" in found.snippet and "model = ... #" in found.snippet
-    assert found.facts["command"] is None and "in memory" not in found.snippet and "debias-nb diagnose" not in found.html()
+    assert found.facts["command"] is None
+    assert "in memory" not in found.snippet
+    assert "debias-nb diagnose" not in found.html()
     compile(found.snippet, "program", "exec")
     assert (NO_HARM in found.snippet) != found.verdicts.filter(like="verdict").eq("worse").any(axis=None)
     saved = found_with(folders | {"it": tuned}, files, kind, "it")
-    assert f"base = load_model({folders[kind]!r}).model\ntuned = ... #" in saved.snippet and saved.facts["command"] is None
+    assert f"base = load_model({folders[kind]!r}).model\ntuned = ... #" in saved.snippet
+    assert saved.facts["command"] is None
 
 
 # ---------------------------------------------------------------- command line
@@ -739,12 +780,14 @@ def asked(command="diagnose", **given): # option -> value, or several; no option
 
 def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monkeypatch):
     arguments = dict(
-        base=folders["table"], tuned=folders["other table"], train=files / "train.csv", test=[f"new={files / 'new.csv'}"],
+        base=folders["table"], tuned=folders["other table"], train=files / "train.csv",
+        test=[f"new={files / 'new.csv'}"],
         out=tmp_path / "report")
     done = asked(**arguments)
     assert done.exit_code == 0 and "\nnew: " in done.stdout
     for on in ("worse", "unsure"):
-        monkeypatch.setattr(Diagnosis, "failing", lambda self, on, margin=None: ["new"] if (on, self.decision.margin) == ("unsure", .02) else [])
+        monkeypatch.setattr(Diagnosis, "failing", lambda self, on, margin=None: ["new"]
+                            if (on, self.decision.margin) == ("unsure", .02) else [])
         done = asked(fail_on=on, margin=2, overwrite=True, **arguments)
         assert done.exit_code == (on == "unsure") and ("--fail-on unsure: new" in done.stdout) == (on == "unsure")
     assert {path.name for path in (tmp_path / "report").iterdir()} == set(FILES)
@@ -755,7 +798,8 @@ def test_the_command_writes_page_twin_and_tables(folders, files, tmp_path, monke
 
 
 @pytest.mark.parametrize("verdict, low, failing_on", [
-    ("worse", -.02, ("worse", "unsure")), ("cannot tell", -.02, ("unsure",)), ("cannot tell", np.nan, ("unsure",)), ("cannot tell", -.005, ()),
+    ("worse", -.02, ("worse", "unsure")), ("cannot tell", -.02, ("unsure",)), ("cannot tell", np.nan, ("unsure",)),
+    ("cannot tell", -.005, ()),
     ("better", .01, ()),
 ])
 def test_a_build_fails_on_what_got_worse_or_may_have(tables, verdict, low, failing_on):
@@ -801,9 +845,11 @@ TRANSFORMER = '[{"type": "sentence_transformers.models.Transformer", "path": ""}
 ROOM = '{"added_tokens": [{"id": 1000000000, "content": "x"}]}'
 UNUSABLE = { # what is in the folder of a model, what is said of it
     "pickles": ({"modules.json": TRANSFORMER, "pytorch_model.bin": "x"}, "which are pickles"),
-    "another runtime": ({"modules.json": TRANSFORMER, "onnx/model.onnx": "x"}, "only onnx/model.onnx, which are weights of another runtime"),
+    "another runtime": ({"modules.json": TRANSFORMER, "onnx/model.onnx": "x"},
+                        "only onnx/model.onnx, which are weights of another runtime"),
     "foreign": ({"modules.json": '[{"type": "mine.Model", "path": ""}]'}, "'mine.Model': no module of an encoder"),
-    "a token far out": ({"modules.json": TRANSFORMER, "tokenizer.json": ROOM}, "tokenizer.json: added_tokens: 0: id: Input should be less than 16777216"),
+    "a token far out": ({"modules.json": TRANSFORMER, "tokenizer.json": ROOM},
+                        "tokenizer.json: added_tokens: 0: id: Input should be less than 16777216"),
     "remote": ({"config.json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "names code of the repository"),
 }
 

@@ -51,14 +51,16 @@ def test_all_formats_give_the_same_pairs(tmp_path, kind):
     found = read_pairs_file(written(tmp_path, kind, frame))
     assert rows_of(found) == list(frame.itertuples(index=False, name=None))
     assert found.name == "pairs" and len(found.sha256) == 64 and not found.note
-    named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2], more=1).astype({"brand": "Int64"})
+    named = frame.rename(columns={"left": "q", "label": "y"}).assign(brand=[1, None, 2],
+        more=1).astype({"brand": "Int64"})
     found = read_pairs_file(written(tmp_path, kind, named), ("q", "right", "y"), "brand")
     assert found.left[0] == "a red lamp" and found.frame.group.tolist() == ["1", "(none)", "2"]
 
 
 def test_rows_are_told_by_what_was_read():
     frame = FRAME.assign(label2=1 - FRAME.label)
-    asked = [(("left", "right", "label"), None), (("right", "left", "label"), None), (("left", "right", "label2"), None),
+    asked = [(("left", "right", "label"), None), (("right", "left", "label"), None),
+             (("left", "right", "label2"), None),
              (("left", "right", "label"), "label2")]
     assert len({read_pairs_file(frame, columns, group).rows_sha256 for columns, group in asked}) == 4
 
@@ -80,7 +82,8 @@ ODD = { # name of a file, its content, the texts on the left: what looks wrong a
     "a line of JSON ends at a line feed": ("a.jsonl", JSON.replace('"a"', '"a\u2028b"'), ["a\u2028b"] * 2),
     "a line of CSV ends there too": ("a.csv", HEAD + "a\u2028b,b,1\nc\x85\x0bd,e,0\n", ["a\u2028b", "c\x85\x0bd"]),
     "quotation marks between tabs": (
-        "a.tsv", 'left\tright\tlabel\n"a\tb\t1\nc\td"\t0\n"e ""f"""\tg\t0\n"h" i\tj\t0\n', ['"a', "c", 'e "f"', '"h" i']),
+        "a.tsv", 'left\tright\tlabel\n"a\tb\t1\nc\td"\t0\n"e ""f"""\tg\t0\n"h" i\tj\t0\n',
+        ['"a', "c", 'e "f"', '"h" i']),
     "semicolons": ("a.csv", '"left";"right";"label"\n"a, b";"NA";"1"\nNA;b;0\n', ["a, b", "NA"]),
     "tabs in a .csv": ("a.csv", "left\tright\tlabel\na, b\tc\t1\nd\te\t0\n", ["a, b", "d"]),
     "a long cell": ("a.csv", HEAD + f"{'x' * 10**6},b,1\nc,d,0\n", ["x" * 10**6, "c"]),
@@ -111,10 +114,12 @@ BAD = { # name of a file, its content, words of the message
     "bad quote": ("a.csv", HEAD + GOOD + '"a"x,b,1\n', "a.csv:4: "),
     "a cell of two lines between tabs": (
         "a.tsv", 'left\tright\tlabel\na\tb\t1\n"c\nd"\te\t0\n', "a.tsv:3: 1 cell ", "Between tabs", "CSV or JSONL"),
-    "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', "a.tsv:2: 4 cells", "Between tabs"),
+    "a tab between quotation marks": ("a.tsv", 'left\tright\tlabel\n"a\tb"\tc\t1\n', "a.tsv:2: 4 cells",
+                                      "Between tabs"),
     "nearly 0": ("a.csv", HEAD + GOOD + "a,b,1e-400\n", "a.csv:4: ", "'1e-400'"),
     "digits of another script": ("a.csv", HEAD + GOOD + "a,b,١\n", "a.csv:4: "),
-    "another encoding": ("a.csv", (HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"), "a.csv:3: not UTF-8"),
+    "another encoding": ("a.csv", (HEAD + "größe,b,1\n").encode() + "größe,b,0\n".encode("latin1"),
+                         "a.csv:3: not UTF-8"),
     "UTF-16": ("a.csv", (HEAD + GOOD).encode("utf-16"), "a.csv:1: "),
     "no JSON": ("a.jsonl", JSON + "{", "a.jsonl:3: "),
     "no object": ("a.jsonl", JSON + "[1]", "a.jsonl:3: ", "list"),
@@ -128,7 +133,8 @@ BAD = { # name of a file, its content, words of the message
 }
 
 
-@pytest.mark.parametrize("name, content, words", [(name, content, words) for name, content, *words in BAD.values()], ids=BAD)
+@pytest.mark.parametrize("name, content, words", [(name, content, words) for name, content, *words in BAD.values()],
+                         ids=BAD)
 def test_what_cannot_be_read_is_named(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError) as e:
@@ -157,7 +163,8 @@ def texts_of(folder, name, content):
 FIVE = pd.DataFrame({"id": range(5), "text": ["a lamp, boxed", "a chair", "NA", "two desks", "a rug"]})
 TABLES = { # of five texts: the ending, how a frame is written
     "csv": lambda path: FIVE.to_csv(path, index=False), "tsv": lambda path: FIVE.to_csv(path, sep="\t", index=False),
-    "jsonl": lambda path: FIVE.to_json(path, orient="records", lines=True), "parquet": lambda path: FIVE.to_parquet(path),
+    "jsonl": lambda path: FIVE.to_json(path, orient="records", lines=True),
+    "parquet": lambda path: FIVE.to_parquet(path),
 }
 
 
@@ -187,12 +194,14 @@ def test_parquet_is_read_with_its_checksums(tmp_path):
 def test_a_text_ends_where_a_line_does(tmp_path):
     lines = ["a\u2028b", "c\x0cd", "e\x85f\x1cg"]
     for end in ("\n", "\r\n", "\r"):
-        assert read_texts(texts_of(tmp_path, "new.txt", "\ufeff" + end.join([*lines, " ", "\u200b\u2060", ""]))) == lines
+        assert read_texts(texts_of(tmp_path, "new.txt",
+                                   "\ufeff" + end.join([*lines, " ", "\u200b\u2060", ""]))) == lines
 
 
 @pytest.mark.parametrize("name, content, said", [
     ("new.csv", HEAD + GOOD, "no column 'text' .*'left', 'right', 'label'"), ("new.tsv", "a\nb\n", "no column 'text'"),
-    ("new.csv", "text\n", "no texts"), ("new.csv", "text\na\n\u200b\n", "new.csv:3: "), ("new.txt", b"a\nb\n\xff\n", "txt:3: not UTF-8"),
+    ("new.csv", "text\n", "no texts"), ("new.csv", "text\na\n\u200b\n", "new.csv:3: "),
+    ("new.txt", b"a\nb\n\xff\n", "txt:3: not UTF-8"),
     ("new.txt", "a\nb\0\n", "NUL"),
 ])
 def test_texts_that_are_none_are_refused(tmp_path, name, content, said):
@@ -227,8 +236,10 @@ HALF = "x\udfff"
 HALVES = { # a table in which half of a character stands, how it is read, what is said of it
     "a label": ({"left": ["a", "b"], "right": ["c", "d"], "label": ["1", HALF]}, "'label'.*found"),
     "a match": ({"anchor": ["a", "b"], "positive": ["c", HALF]}, "'positive'"),
-    "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]}, "'negative'"),
-    "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}}, "query 'q' is not in .*has nothing to read"),
+    "a list of negatives": ({"anchor": ["a", "b"], "positive": ["c", "d"], "negative": [["e"], ["f", HALF]]},
+                            "'negative'"),
+    "a query": ({"queries": {"q": HALF}, "corpus": {"d": "x"}, "relevant_docs": {"q": ["d"]}},
+                "query 'q' is not in .*has nothing to read"),
     "an id": ({"queries": {"q": "a"}, "corpus": {"d": "x"}, "relevant_docs": {"q": [HALF]}}, "is not in"),
 }
 
@@ -305,19 +316,22 @@ def test_headers_and_folders_are_refused_before_pandas_is_loaded(tmp_path):
     path.write_text("one,two,three\nan egg,eggs,1\na mole,planes,0\n")
     page.write_text("mine")
     question = f"diagnose --base none --tuned none --test new={path}"
-    commands = [f"{question} {words}" for words in HEADERS] + [f"{question} --out {tmp_path}", f"label --base a --tuned b --pool {path} --out {path}"]
+    commands = [f"{question} {words}" for words in HEADERS] + [f"{question} --out {tmp_path}",
+        f"label --base a --tuned b --pool {path} --out {path}"]
     done = subprocess.run([sys.executable, "-c", BEFORE_PANDAS, *commands], capture_output=True, text=True)
     assert done.stdout.split() == ["2"] * len(commands) + ["False"], done.stderr
     *headers, out, table = done.stderr.splitlines()
     assert all(said in line for said, line in zip(HEADERS.values(), headers, strict=True))
-    assert "index.html: the file exists, and is no page of debias-nb" in out and "labels that are there are never overwritten" in table
+    assert "index.html: the file exists, and is no page of debias-nb" in out
+    assert "labels that are there are never overwritten" in table
 
 
 BROKEN_AT_ONCE = '"left"s,right,label\n' + "a,b,1\n" * (FIRST_CHARACTERS // 6) # and larger than what is looked at first
 
 
 @pytest.mark.parametrize("text", [
-    "one,two,three\na,b,c\n", "a,b,a\n1,2,3\n", "left,right,label\na,b\n", "left,right,label\na,b,1\nc,d,0\n", "left\tright\n", "",
+    "one,two,three\na,b,c\n", "a,b,a\n1,2,3\n", "left,right,label\na,b\n", "left,right,label\na,b,1\nc,d,0\n",
+    "left\tright\n", "",
     pytest.param(BROKEN_AT_ONCE, id="broken at once"),
 ])
 def test_a_header_is_refused_as_its_file_is(text, tmp_path):
@@ -336,7 +350,8 @@ def test_a_header_is_refused_as_its_file_is(text, tmp_path):
 
 
 def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
-    file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"], "label": [1, 0]}))
+    file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"],
+                                         "label": [1, 0]}))
     texts = ["lamps red", "old chairs", "kettles"]
     with pytest.raises(DataError, match="1 of 3 also occur in new"):
         without_tests(HeldTexts(texts, "0", "new.txt"), {"new": file})
@@ -349,7 +364,8 @@ def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
 
 
 def test_general_texts_are_questions_with_answers_and_sundry_sentences(monkeypatch, tmp_path):
-    asked = texts_of(tmp_path, "qnli-dev.tsv", "index\tquestion\tsentence\tlabel\n0\twhy?\tso\tentailment\n1\thow?\tthus\tentailment\n")
+    asked = texts_of(tmp_path, "qnli-dev.tsv",
+                     "index\tquestion\tsentence\tlabel\n0\twhy?\tso\tentailment\n1\thow?\tthus\tentailment\n")
     monkeypatch.setattr("debias_nb.data.sentences.locate", lambda dataset, file, download: asked)
     monkeypatch.setattr("debias_nb.data.sentences._left_over", lambda kind, download: ["a man", "so", "a word"])
     assert read_texts("general") == ["why?", "how?", "so", "thus", "a man", "a word"]

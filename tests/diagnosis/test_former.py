@@ -42,7 +42,8 @@ def test_texts_have_a_door():
 
 
 def test_results_have_a_door():
-    with pytest.warns(FutureWarning, match="diagnose_results"), pytest.raises(Exception, match="nowhere: results of one model are expected"):
+    with pytest.warns(FutureWarning, match="diagnose_results"), pytest.raises(Exception,
+            match="nowhere: results of one model are expected"):
         diagnose(results={"base": "nowhere", "tuned": "nowhere"}, trained=["NQ"])
 
 
@@ -51,7 +52,8 @@ def test_results_have_a_door():
     ({**MODELS, "scores": {}}, "base and tuned, or scores: one of them is expected"),
     ({"tests": {"new": SCORED}, "prompts": ("", "")}, "prompts: these need both models"),
     ({"results": {"before": "a"}}, "results: folders called base and tuned are expected"),
-    ({"results": {"base": "a", "tuned": "b"}, "tests": {}, "metric": "ap"}, "tests, metric: diagnose_results has no such arguments"),
+    ({"results": {"base": "a", "tuned": "b"}, "tests": {}, "metric": "ap"},
+     "tests, metric: diagnose_results has no such arguments"),
     ({"texts": SCORED, "threshold": .5}, "threshold: diagnose_texts has no such argument"),
 ])
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -63,9 +65,11 @@ def test_what_did_nothing_is_refused(asked, message):
 def test_settings_of_a_training_are_one_object(tmp_path):
     asked = {"methods": "base", "seeds": 2, "folder": tmp_path, "workers": 1}
     with pytest.warns(FutureWarning, match=r"training=TrainingSettings\(epochs=...\)"):
-        found = compare(MODELS["base"], PAIRS, {"new": PAIRS}, epochs=1, validation={"held": offers(200, 5, 1, 0)}, progress=False, **asked)
+        found = compare(MODELS["base"], PAIRS, {"new": PAIRS}, epochs=1, validation={"held": offers(200, 5, 1, 0)},
+                        progress=False, **asked)
     now = compare(
-        MODELS["base"], PAIRS, {"new": PAIRS}, training=TrainingSettings(epochs=1), validation={"held": offers(200, 5, 1, 0)}, **asked)
+        MODELS["base"], PAIRS, {"new": PAIRS}, training=TrainingSettings(epochs=1),
+        validation={"held": offers(200, 5, 1, 0)}, **asked)
     assert found.json() == now.json()
 
 

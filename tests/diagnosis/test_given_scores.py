@@ -38,22 +38,26 @@ def folder(models, tmp_path_factory):
     "Forty queries on eighty texts; what either model says, as each program writes it: every text of each query, or the first twenty."
     folder = tmp_path_factory.mktemp("runs")
     pairs = offers(120, 5, .5, .5).query("label == 1").drop_duplicates("left").reset_index(drop=True)
-    corpus = {f"d{place}": text for place, text in enumerate(dict.fromkeys([*pairs.right, *offers(60, 6, .5, .5).right]))}
+    corpus = {f"d{place}": text
+              for place, text in enumerate(dict.fromkeys([*pairs.right, *offers(60, 6, .5, .5).right]))}
     places = {text: one for one, text in corpus.items()}
     queries = {f"q{number}": text for number, text in enumerate(pairs.left)}
     relevant = {query: {places[text]} for query, text in zip(queries, pairs.right)}
     corpus["q0"] = queries["q0"] # a query that is searched for is no answer to itself
     (folder / "new/qrels").mkdir(parents=True)
     for name, texts in (("queries", queries), ("corpus", corpus)):
-        (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n" for one, text in texts.items()))
+        (folder / f"new/{name}.jsonl").write_text("".join(json.dumps({"_id": one, "text": text}) + "\n"
+            for one, text in texts.items()))
     (folder / "new/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(
         f"{query}\t{text}\t1\n" for query, texts in relevant.items() for text in texts))
     for name, model in models.items():
-        evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, map_at_k=[len(corpus)], write_csv=False, write_predictions=True)
+        evaluator = InformationRetrievalEvaluator(queries, corpus, relevant, map_at_k=[len(corpus)], write_csv=False,
+                                                  write_predictions=True)
         evaluator(model, output_path=str(folder / name))
         found = cos_sim(model.encode([*queries.values()]), model.encode([*corpus.values()])).double().numpy().round(6)
         scores = {query: dict(zip(corpus, row.tolist())) for query, row in zip(queries, found)}
-        (folder / f"{name}.json").write_text(json.dumps({"mteb_model_meta": {"revision": None}, "default": {"test": scores}}))
+        (folder / f"{name}.json").write_text(
+            json.dumps({"mteb_model_meta": {"revision": None}, "default": {"test": scores}}))
         for depth, tag in ((len(corpus), "trec"), (20, "20.trec")):
             (folder / f"{name}.{tag}").write_text("".join(
                 f"{query} Q0 {text} {rank} {score} {name}\n" for query, own in scores.items()
@@ -64,16 +68,22 @@ def folder(models, tmp_path_factory):
 def run_of(folder, model, depth, queries=40):
     "A run of the first queries, cut to a depth, as a dict."
     scores = json.loads((folder / f"{model}.json").read_text())["default"]["test"]
-    return {query: dict(sorted(own.items(), key=lambda item: -item[1])[:depth]) for query, own in [*scores.items()][:queries]}
+    return {query: dict(sorted(own.items(), key=lambda item: -item[1])[:depth])
+            for query, own in [*scores.items()][:queries]}
 
 
 @pytest.mark.parametrize("base, tuned", [(60, 10), (10, 60), (25, 20)])
 def test_runs_of_two_depths_are_read_to_one(folder, base, tuned):
-    cut = diagnose_scores(tests={"new": folder / "new"}, scores={"base": run_of(folder, "base", base), "tuned": run_of(folder, "tuned", tuned)})
-    same = diagnose_scores(tests={"new": folder / "new"}, scores={model: run_of(folder, model, min(base, tuned)) for model in ("base", "tuned")})
-    assert cut.verdicts[NUMBERS].equals(same.verdicts[NUMBERS]) and not any("different depths" in text for text in same.warnings)
+    cut = diagnose_scores(tests={"new": folder / "new"},
+                          scores={"base": run_of(folder, "base", base), "tuned": run_of(folder, "tuned", tuned)})
+    same = diagnose_scores(tests={"new": folder / "new"},
+                           scores={model: run_of(folder, model, min(base, tuned)) for model in ("base", "tuned")})
+    assert cut.verdicts[NUMBERS].equals(same.verdicts[NUMBERS])
+    assert not any("different depths" in text for text in same.warnings)
     (warning,) = [text for text in cut.warnings if "different depths" in text]
-    assert f"up to {base}" in warning and f"cut to the first {min(base, tuned)}" in warning and repr(cut).splitlines()[1] == warning
+    assert f"up to {base}" in warning
+    assert f"cut to the first {min(base, tuned)}" in warning
+    assert repr(cut).splitlines()[1] == warning
 
 
 @pytest.mark.parametrize("answered, void", [(15, True), (30, False), (40, False)])
@@ -81,7 +91,8 @@ def test_queries_that_neither_run_answers_decide_nothing(folder, answered, void)
     "A zero that nobody searched for shortens an interval."
     runs = {model: run_of(folder, model, 20, answered) for model in ("base", "tuned")}
     found = diagnose_scores(tests={"new": folder / "new"}, scores=runs)
-    assert found.decision.is_void == void and any("no text in either run" in text for text in [found.decision.heading, *found.warnings]) == (answered < 40)
+    assert found.decision.is_void == void
+    assert any("no text in either run" in text for text in [found.decision.heading, *found.warnings]) == (answered < 40)
     assert void or set(found.verdicts.cases) == {answered}
     whole = diagnose_scores(tests={"new": folder / "new"}, scores={model: run_of(folder, model, 20) for model in runs})
     width, of_all = ((one.verdicts.high - one.verdicts.low).iloc[0] for one in (found, whole))
@@ -97,14 +108,16 @@ def test_pairs_with_both_labels_decide_nothing_and_come_first(seed):
     turned = frame.iloc[: 20 + seed].assign(label=lambda rows: 1 - rows.label, base=9., tuned=-9.)
     both, rest = (diagnose_scores({"new": scored_file(rows)})
                   for rows in (pd.concat([frame, turned]), frame.iloc[20 + seed:]))
-    assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(both).splitlines()[1]
+    assert f"new: {2 * len(turned)} pairs whose texts stand there with both labels decide nothing." == repr(
+        both).splitlines()[1]
     assert both.verdicts[["cases", "base", "tuned"]].equals(rest.verdicts[["cases", "base", "tuned"]])
 
 
 @pytest.mark.parametrize("given", [None, 3., "high", {"a": 1}])
 def test_what_is_no_list_of_scores_is_refused(given):
     with pytest.raises(DataError, match="base gives .*, and a list of 60 scores is expected"):
-        score_pairs(offers(60, 1, .2, .4), {"base": lambda left, right: given, "tuned": lambda left, right: [0.] * len(left)})
+        score_pairs(offers(60, 1, .2, .4),
+                    {"base": lambda left, right: given, "tuned": lambda left, right: [0.] * len(left)})
 
 
 def given(folder, pattern):
@@ -135,23 +148,28 @@ def trec_eval(run, relevant): # run: text -> score
     best = sum(1 / np.log2(place + 1) for place in range(1, 1 + min(10, len(relevant))))
     ndcg = sum(1 / np.log2(place + 1) for place in hits if place <= 10) / best
     precisions = [number / place for number, place in enumerate(hits, 1)]
-    return ndcg, next((1 / place for place in hits if place <= 10), 0), sum(place <= 10 for place in hits) / len(relevant), sum(precisions) / len(relevant)
+    return ndcg, next((1 / place for place in hits if place <= 10), 0), sum(place <= 10
+        for place in hits) / len(relevant), sum(precisions) / len(relevant)
 
 
 def test_a_run_with_ties_has_the_mean_of_trec_eval_over_all_names_of_texts():
     rng = np.random.default_rng(0)
     texts, names = ["a", "b", "c", "d"], [f"q{number}" for number in range(12)]
     relevant = {query: rng.choice(texts, 1 + number % 2, replace=False).tolist() for number, query in enumerate(names)}
-    scores = {model: {query: {text: int(rng.integers(2)) for text in rng.choice(texts, 3, replace=False)} for query in names} for model in ("base", "tuned")}
-    test = {"queries": {query: f"asked {query}" for query in names}, "corpus": {text: f"text {text}" for text in texts}, "relevant_docs": relevant}
+    scores = {model: {query: {text: int(rng.integers(2)) for text in rng.choice(texts, 3, replace=False)}
+                      for query in names} for model in ("base", "tuned")}
+    test = {"queries": {query: f"asked {query}" for query in names}, "corpus": {text: f"text {text}" for text in texts},
+            "relevant_docs": relevant}
     found = diagnose_scores(tests={"new": test}, scores=scores)
     assert sum("another text has the score of a relevant one" in note for note in found.notes) == 2
     for model, run in scores.items():
         values = []
         for order in permutations(texts):
             other = dict(zip(texts, order))
-            values += [trec_eval({other[text]: score for text, score in run[query].items()}, {other[text] for text in relevant[query]}) for query in names]
-        assert found.verdicts.set_index("metric").loc[["ndcg10", "mrr10", "recall10", "map"], model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
+            values += [trec_eval({other[text]: score for text, score in run[query].items()},
+                                 {other[text] for text in relevant[query]}) for query in names]
+        assert found.verdicts.set_index("metric").loc[["ndcg10", "mrr10", "recall10", "map"],
+            model].tolist() == pytest.approx(np.mean(values, axis=0), abs=1e-9)
 
 
 def test_depth_ties_and_what_is_not_ranked_are_said(folder):
@@ -160,13 +178,15 @@ def test_depth_ties_and_what_is_not_ranked_are_said(folder):
     lines = runs["tuned"].read_text().splitlines(True)
     changed = folder / "changed.trec" # without the first query, with one that nobody asked and a text that is not there
     changed.write_text("".join(["other Q0 d1 1 .5 x\n", *lines[20:-1], re.sub(" d[0-9]+ ", " strange ", lines[-1])]))
-    with pytest.raises(DataError, match=r"changed.trec ranks nothing for 1 queries that .*base.20.trec answers, such as 'q0'"):
+    with pytest.raises(DataError, match=r"changed.trec ranks nothing for 1 queries that .*base.20.trec answers, such "
+                                        r"as 'q0'"):
         diagnose_scores(tests={"new": folder / "new"}, scores=runs | {"tuned": changed})
     both = folder / "both.trec"
     both.write_text("".join(runs["base"].read_text().splitlines(True)[20:]))
     found = diagnose_scores(tests={"new": folder / "new"}, scores={"base": both, "tuned": changed})
     assert [text.partition(" (")[0] for text in found.warnings if "changed" in text] == [
-        f"new: 1 texts that {changed} ranks are not in the corpus.", f"new: 1 queries of {changed} have no relevant text there, and are left out."]
+        f"new: 1 texts that {changed} ranks are not in the corpus.",
+        f"new: 1 queries of {changed} have no relevant text there, and are left out."]
     assert "new: 1 of 40 queries have no text in either run, and are left out." in found.warnings
     assert sum(found.ranks["new"]["moves"].values()) == 39
     shallow = diagnose_scores(tests={"new": folder / "new"}, scores=runs)
@@ -183,8 +203,10 @@ def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
     by_columns = diagnose_scores({"new": scored_file(tmp_path / "scored.csv", "old", "mine")})
     by_models = diagnose(**models, tests={"new": pairs})
     assert np.allclose(by_columns.verdicts[NUMBERS], by_models.verdicts[NUMBERS], atol=1e-9)
-    pd.testing.assert_frame_equal(by_columns.thresholds, by_models.thresholds[by_models.thresholds.model.isin(["base", "tuned"])])
-    assert by_columns.facts["command"].startswith("debias-nb diagnose-scores --test new=") and by_columns.facts["models"]["tuned"]["name"] == "mine"
+    pd.testing.assert_frame_equal(by_columns.thresholds,
+                                  by_models.thresholds[by_models.thresholds.model.isin(["base", "tuned"])])
+    assert by_columns.facts["command"].startswith("debias-nb diagnose-scores --test new=")
+    assert by_columns.facts["models"]["tuned"]["name"] == "mine"
     (tmp_path / "scored.csv").write_text((tmp_path / "scored.csv").read_text().rpartition(",")[0] + ",nan\n")
     with pytest.raises(DataError, match=r"scored.csv:301: column 'mine': a finite score is expected, found 'nan'"):
         diagnose_scores({"new": scored_file(tmp_path / "scored.csv", "old", "mine")})
@@ -196,7 +218,8 @@ def test_columns_of_scores_give_the_numbers_of_their_models(models, tmp_path):
     ("q0 Q0 d1 1\n", r":1: five or six cells are expected"),
     ("q0 Q0 d1 1 nan x\nq0 Q0 d2 2 inf x\n", r":1: a finite score is expected, found 'nan'; .*:2: .* found 'inf'"),
     ("q0 Q0 d1 1 .5 x\n\nq0 Q0 d1 2 .4 x\n", r":3: query 'q0' ranks text 'd1' twice"),
-    ("q0 Q0 d1 1 .5 x\nq1 Q0 d1 1 .9 x\nq0 Q0 d2 2 .6 x\n", r":3: rank 2 of query 'q0' scores higher than the rank before; if scores are distances"),
+    ("q0 Q0 d1 1 .5 x\nq1 Q0 d1 1 .9 x\nq0 Q0 d2 2 .6 x\n",
+     r":3: rank 2 of query 'q0' scores higher than the rank before; if scores are distances"),
     ("q0 Q0 d1 first .5 x\n", r":1: a finite rank is expected, found 'first'"),
     ("other Q0 d1 1 .5 x\n", r":1: query 'other' is not in new, and no other of the run is"),
     ("q0 Q0 D1 1 .5 x\n", r":1: text 'D1' is not in the corpus of new; 1 of 1 are not"),
@@ -214,35 +237,46 @@ def test_what_lacks_or_contradicts_is_refused(folder):
     for error, why, asked in [
         (DataError, "new: base and tuned have the same scores", {"scores": {"base": run, "tuned": run}}),
         (DataError, "no such file", {"scores": {"base": run, "tuned": folder / "none.trec"}}),
-        (DataError, "one run is expected.*; found 2", {"scores": {"base": run, "tuned": {"a": {"test": {"q": {"d": 1}}}, "b": {"test": {"q": {"d": 1}}}}}}),
+        (DataError, "one run is expected.*; found 2",
+         {"scores": {"base": run, "tuned": {"a": {"test": {"q": {"d": 1}}}, "b": {"test": {"q": {"d": 1}}}}}}),
         (ConfigError, "two models are expected, or a run of each: --scores tuned=FILE", {"scores": {"base": run}}),
         (ConfigError, "no model of scores 'bse'; did you mean 'base'", {"scores": {"bse": run, "tuned": run}}),
-        (ConfigError, "no test with queries, corpus and qrels that is called 'nwe'; did you mean 'new'", {"scores": {"base": {"nwe": run}, "tuned": run}}),
+        (ConfigError, "no test with queries, corpus and qrels that is called 'nwe'; did you mean 'new'",
+         {"scores": {"base": {"nwe": run}, "tuned": run}}),
         (ConfigError, "more: two models are expected, or a run of each: --scores base=FILE, or base:more=FILE", {
             "scores": {"base": {"new": run}, "tuned": run}, "tests": tests | {"more": folder / "new"}}),
-        (ConfigError, "like: two models are expected, or labeled pairs with two columns of scores", {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
+        (ConfigError, "like: two models are expected, or labeled pairs with two columns of scores",
+         {"scores": given(folder, "{}.20.trec"), "tests": {"like": offers(60, 1, 1, 0)}}),
     ]:
         with pytest.raises(error, match=why):
             diagnose_scores(**{"tests": tests} | asked)
 
 
 def test_the_last_line_is_the_verdict(folder, tmp_path):
-    asked = [f"--scores={name}:new={folder / name}.20.trec" for name in ("base", "tuned")] + [f"--test=new={folder / 'new'}"]
+    asked = [f"--scores={name}:new={folder / name}.20.trec"
+             for name in ("base", "tuned")] + [f"--test=new={folder / 'new'}"]
     done = CliRunner().invoke(app, ["diagnose-scores", *asked, f"--out={tmp_path / 'page'}", "--fail-on=unsure"])
     report = json.loads((tmp_path / "page/report.json").read_text())
     line = done.output.splitlines()[-1]
     assert line == report["verdict"]
     number = r"[-+]?[01]\.\d{4}"
-    found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| tuned=({number}) \| change=({number}) "
+    found = re.fullmatch(rf"VERDICT: (better|worse|within-margin|cannot-tell) \| metric=ndcg10 \| base=({number}) \| "
+                         rf"tuned=({number}) \| change=({number}) "
                          rf"\[({number}), ({number})\] \| test=new", line)
-    assert [float(one) for one in found.groups()[1:]] == pytest.approx([report["verdicts"][0][name] for name in NUMBERS[:5]], abs=6e-5)
+    assert [float(one) for one in found.groups()[1:]] == pytest.approx([report["verdicts"][0][name]
+        for name in NUMBERS[:5]], abs=6e-5)
     words = CliRunner().invoke(app, ["diagnose-scores", *asked, "--verdict-words"]).output.splitlines()[-1]
-    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| delta={re.escape(found[4])} \|", words)
-    assert CliRunner().invoke(app, ["diagnose-scores", "--scores=bse=x", f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
+    assert re.match(rf"VERDICT: (WIN|MARGINAL|REGRESSION) \| score={found[3]} \| baseline={found[2]} \| "
+                    rf"delta={re.escape(found[4])} \|", words)
+    assert CliRunner().invoke(app,
+                              ["diagnose-scores", "--scores=bse=x",
+                               f"--test=new={folder / 'new'}"]).output.strip().endswith("did you mean 'base'?")
 
 
 def test_a_significant_change_that_does_not_matter_is_no_reason_to_ship():
-    "Of 6,000 pairs each match scores a trace higher: AUC(0.05) rises, significantly, by less than a hundredth of a point."
+    """Of 6,000 pairs each match scores a trace higher:
+
+    AUC(0.05) rises, significantly, by less than a hundredth of a point."""
     rng = np.random.default_rng(0)
     labels = np.arange(6000) % 3 == 0
     base = rng.normal(.8 * labels, 1).round(4)
@@ -251,8 +285,10 @@ def test_a_significant_change_that_does_not_matter_is_no_reason_to_ship():
     found = diagnose_scores({"new": scored_file(pairs)})
     row = found.verdicts.iloc[0]
     assert row.p < .05 and 0 < row.low < row.high < .0005 and row.verdict == "within the margin"
-    assert found.decision.heading == "Ship either: fine-tuning changed nothing that matters." and found.decision.call == "either"
-    assert "better" not in found.decision.reason and "which leaves out zero and lies within the margin" in found.sentences[0]
+    assert found.decision.heading == "Ship either: fine-tuning changed nothing that matters."
+    assert found.decision.call == "either"
+    assert "better" not in found.decision.reason
+    assert "which leaves out zero and lies within the margin" in found.sentences[0]
     strict = diagnose_scores({"new": scored_file(pairs)}, margin=.001)
     assert strict.verdicts.verdict[0] == "better", "where so little matters"
 
@@ -272,15 +308,19 @@ def test_a_run_whose_texts_all_have_one_score_goes_by_its_ranks(folder):
         run.setdefault(query, {})[text] = 0
     found = diagnose_scores(tests=tests, scores=runs | {"tuned": run})
     assert found.decision.heading == "Do not ship. new: all scores of a query are the same in the tuned model."
-    with pytest.raises(DataError, match="run:q0: a finite score is expected, found True|a run of the tuned model:q0: .* found True"):
+    with pytest.raises(DataError, match="run:q0: a finite score is expected, found True|a run of the tuned model:q0: "
+                                        ".* found True"):
         diagnose_scores(tests=tests, scores=runs | {"tuned": {"q0": {"d1": True, "d2": False}}})
 
 
 @pytest.mark.parametrize("asked, why", [
-    (["--scores=base={run}", "--scores=base:new={run}", "--scores=tuned={run}"], "--scores takes .* each once, got 'base:new="),
-    (["--scores=base:new={run}", "--scores=base={run}", "--scores=tuned={run}"], "--scores takes .* each once, got 'base="),
+    (["--scores=base={run}", "--scores=base:new={run}", "--scores=tuned={run}"],
+     "--scores takes .* each once, got 'base:new="),
+    (["--scores=base:new={run}", "--scores=base={run}", "--scores=tuned={run}"],
+     "--scores takes .* each once, got 'base="),
     (["--scores=base:zzz={run}", "--scores=tuned={run}"], r"that is called 'zzz' \(known: 'new'\)"),
-    (["--scores=base={run}", "--test=new={pairs}", "--columns=left,right,label,old,mine"], "the scores of pairs are their columns old, mine"),
+    (["--scores=base={run}", "--test=new={pairs}", "--columns=left,right,label,old,mine"],
+     "the scores of pairs are their columns old, mine"),
 ])
 def test_no_run_is_ignored(folder, tmp_path, asked, why):
     pairs = tmp_path / "pairs.csv"
@@ -314,14 +354,17 @@ def test_any_two_functions_score_a_test():
     pd.testing.assert_frame_equal(found.verdicts, expected.verdicts)
     assert found.facts["command"] is None and NO_WEIGHTS in found.notes
     rows = [{"anchor": f"q {i}", "positive": f"q {i} a", "negative": f"z {i}"} for i in range(40)]
-    ranked = diagnose_scores(tests={"new": score_pairs(rows, {"base": words, "tuned": lambda left, right: -words(left, right)})})
-    assert ranked.verdicts[["base", "tuned"]].iloc[0].tolist() == [1, 0] and ranked.warnings[0].startswith("new: by tuned relevant texts score below")
+    ranked = diagnose_scores(
+        tests={"new": score_pairs(rows, {"base": words, "tuned": lambda left, right: -words(left, right)})})
+    assert ranked.verdicts[["base", "tuned"]].iloc[0].tolist() == [1, 0]
+    assert ranked.warnings[0].startswith("new: by tuned relevant texts score below")
 
 
 @pytest.mark.parametrize("scorers, error, why", [
     ({"base": words}, ConfigError, "functions called base and tuned are expected, got 'base'"),
     ({"base": words, "tuned": lambda left, right: [1]}, DataError, "tuned gives 1 scores for 60 pairs"),
-    ({"base": words, "tuned": lambda left, right: [one == other for one, other in zip(left, right)]}, DataError, ":1: column 'tuned': a finite score"),
+    ({"base": words, "tuned": lambda left, right: [one == other for one, other in zip(left, right)]}, DataError,
+     ":1: column 'tuned': a finite score"),
     ({"base": words, "tuned": lambda left, right: np.zeros((60, 2))}, DataError, ":1: column 'tuned': a finite score"),
 ])
 def test_what_scores_no_pairs_is_refused(scorers, error, why):

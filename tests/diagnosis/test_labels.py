@@ -22,7 +22,8 @@ from debias_nb.diagnosis.test_sets import as_test, average_precision
 from debias_nb.files import project_root
 from debias_nb.measures.metrics import auc_at
 from debias_nb.measures.stats import paired
-from debias_nb.measures.strata import FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of, stratified_weights
+from debias_nb.measures.strata import (FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of,
+                                       stratified_weights)
 from debias_nb.commands.cli import app
 
 LABELS = 200
@@ -58,7 +59,9 @@ def test_weights_are_what_pairs_stand_for():
     strata = np.array([0, 0, 4, 4, 4, 2])
     weights = stratified_weights(strata, np.array([100, 0, 7, 0, 30]), 4000)
     assert weights[0].tolist() == [50, 50, 10, 10, 10, 7]
-    assert np.allclose(weights[:, :2].sum(1), 100) and np.allclose(weights[:, 2:5].sum(1), 30) and (weights[:, 5] == 7).all()
+    assert np.allclose(weights[:, :2].sum(1), 100)
+    assert np.allclose(weights[:, 2:5].sum(1), 30)
+    assert (weights[:, 5] == 7).all()
     values = np.array([0., 1, 2, 4, 9, 5])
     expected = 100**2 * values[:2].var(ddof=1) / 2 + 30**2 * values[2:5].var(ddof=1) / 3 # of a stratified total
     assert (weights[1:] @ values).var() == pytest.approx(expected, rel=.05)
@@ -205,7 +208,8 @@ def added(frame):
 
 
 @pytest.mark.parametrize("change, message", [
-    (edited("left", "another lamp"), r"to_label.csv:4: column 'sample_id': a row as it was drawn is expected, once and with its two texts"),
+    (edited("left", "another lamp"), r"to_label.csv:4: column 'sample_id': a row as it was drawn is expected, once and "
+                                     r"with its two texts"),
     (added, r"to_label.csv:102: column 'sample_id': a row as it was drawn"),
     (doubled, r"to_label.csv:102: column 'sample_id': a row as it was drawn"),
     (edited("label", "yes"), r"to_label.csv:4: column 'label': labels are 0 or 1, found 'yes'.*--match WORD"),
@@ -225,7 +229,8 @@ def test_what_is_harmless_is_counted(models, table):
     words = pd.read_csv(table, dtype=str, keep_default_na=False).replace({"label": {"0": "no", "1": "yes"}})
     words.to_csv(table, index=False)
     diagnosis = diagnose(models["base"], small_encoder(3), tests={"new": read_pairs_file(table, match="yes")})
-    assert diagnosis.facts["files"]["new"]["left_out"] == {"rows without a label": 12, "rows above the last label without one": 2}
+    assert diagnosis.facts["files"]["new"]["left_out"] == {"rows without a label": 12,
+        "rows above the last label without one": 2}
     assert "it was drawn for other models, for which it is worth more" in repr(diagnosis)
 
 
@@ -242,7 +247,8 @@ def test_too_few_labels_are_told_to_go_on(models, table):
 
 @pytest.mark.parametrize("harm, problem", [
     (lambda file: file.unlink(), "is not there"),
-    (lambda file: file.write_text(file.read_text("utf-8").replace('"stratum": 0', '"stratum": 4', 1), "utf-8"), "was changed"),
+    (lambda file: file.write_text(file.read_text("utf-8").replace('"stratum": 0', '"stratum": 4', 1), "utf-8"),
+     "was changed"),
     (lambda file: file.write_text("{", "utf-8"), "was changed"),
     (lambda file: file.write_text("[]", "utf-8"), "was changed"),
     (lambda file: file.write_text("[" * 100_000, "utf-8"), "was changed"),
@@ -262,7 +268,8 @@ def test_a_labeled_table_of_another_format_is_read(models, table, form):
     frame = pd.read_csv(table, dtype={"sample_id": str}, keep_default_na=False)
     frame["label"] = [int(label) if label else None for label in frame.label.astype(str)]
     other = table.with_suffix(f".{form}")
-    {"csv": frame.to_csv, "jsonl": lambda path, **_: frame.to_json(path, orient="records", lines=True), "parquet": frame.to_parquet}[form](other, index=False)
+    {"csv": frame.to_csv, "jsonl": lambda path, **_: frame.to_json(path, orient="records", lines=True),
+     "parquet": frame.to_parquet}[form](other, index=False)
     if other != table:
         sidecar_of(table).rename(sidecar_of(other))
     assert np.allclose(diagnose(**models, tests={"new": other}).verdicts[["base", "tuned"]], before[["base", "tuned"]])
@@ -289,7 +296,8 @@ def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
 
 def test_a_label_that_says_nothing_counts_in_no_weight(models, table):
     fill(table, 80)
-    without, unsure = pd.read_csv(table, dtype=str, keep_default_na=False), pd.read_csv(table, dtype=str, keep_default_na=False)
+    without, unsure = pd.read_csv(table, dtype=str, keep_default_na=False), pd.read_csv(table, dtype=str,
+        keep_default_na=False)
     rows = [3, 20, 41]
     unsure.loc[rows, "label"], without.loc[rows, "label"] = "none", ""
     for frame in (unsure, without):
@@ -308,9 +316,11 @@ def test_texts_that_a_spreadsheet_or_a_reader_would_change_come_back(models, tmp
     pool["left"] = [f"{HARD[rng.integers(len(HARD))]} {text} {number}" for number, text in enumerate(pool.left)]
     label(**models, pool=pool, n=60, out=tmp_path / "hard.csv")
     frame = pd.read_csv(tmp_path / "hard.csv", dtype=str, keep_default_na=False, lineterminator="\n")
-    assert not frame.left.str.startswith(("=", "@", "+", "-")).any() and not pd.to_numeric(frame.sample_id, errors="coerce").notna().any()
+    assert not frame.left.str.startswith(("=", "@", "+", "-")).any()
+    assert not pd.to_numeric(frame.sample_id, errors="coerce").notna().any()
     frame["label"] = np.arange(len(frame)) % 2
-    frame.to_csv(tmp_path / "hard.csv", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n") # as a spreadsheet keeps a break in a cell
+    # as a spreadsheet keeps a break in a cell
+    frame.to_csv(tmp_path / "hard.csv", index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
     found = read_pairs_file(tmp_path / "hard.csv")
     assert {*found.left} <= {*pool.left} and len(found) == len(frame)
 
@@ -318,7 +328,8 @@ def test_texts_that_a_spreadsheet_or_a_reader_would_change_come_back(models, tmp
 def test_a_sidecar_of_another_pool(models, table, tmp_path):
     label(**models, pool=POOL[:600], n=100, out=tmp_path / "other.csv")
     sidecar_of(tmp_path / "other.csv").replace(sidecar_of(table))
-    with pytest.raises(DataError, match=r"to_label.csv:2: column 'sample_id': a row as it was drawn is expected.*and 97 more of 100 rows"):
+    with pytest.raises(DataError, match=r"to_label.csv:2: column 'sample_id': a row as it was drawn is expected.*and "
+                                        r"97 more of 100 rows"):
         diagnose(**models, tests={"new": fill(table, 100)})
 
 
@@ -327,7 +338,8 @@ def test_a_sidecar_of_another_pool(models, table, tmp_path):
 def test_labels_are_never_overwritten(models, table):
     fill(table, 5)
     before = table.read_bytes()
-    with pytest.raises(ConfigError, match="a new file that ends in .csv is expected; labels that are there are never overwritten"):
+    with pytest.raises(ConfigError, match="a new file that ends in .csv is expected; labels that are there are never "
+                                          "overwritten"):
         label(**models, pool=POOL, out=table)
     assert table.read_bytes() == before
     table.unlink() # what says how they were drawn is still there
@@ -341,9 +353,12 @@ def test_a_pool_with_pairs_twice_and_both_ways(models, tmp_path):
     path = tmp_path / "pool.csv"
     pool.drop(columns="label").to_csv(path, index=False)
     written = label(**models, pool=path, n=500, out=tmp_path / "to_label.csv")
-    assert written.rows == 200 and repr(written).startswith(
-        "200 pairs to label, out of 200 pairs (55 that repeat another, also the other way round, or one text, are left out), are in ")
-    assert repr(written).endswith(f"debias-nb diagnose --base {models['base']} --tuned {models['tuned']} --test new={tmp_path / 'to_label.csv'}")
+    assert written.rows == 200
+    assert repr(written).startswith(
+"200 pairs to label, out of 200 pairs (55 that repeat another, also the other way round, or one text, are left "
+"out), are in ")
+    assert repr(written).endswith(f"debias-nb diagnose --base {models['base']} --tuned {models['tuned']} --test "
+                                  f"new={tmp_path / 'to_label.csv'}")
 
 
 @pytest.mark.parametrize("sources, message", [
@@ -400,7 +415,8 @@ def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_pa
             first[name] = rows.label.to_numpy()[np.argsort(-scores, kind="stable")[:10]].mean()
         changes.append(first["tuned"] - first["base"])
     assert table.loc["p10", "change"] == pytest.approx(sum(changes) / 80, abs=.005) # but for ties at place 10
-    assert f"{differing} queries out of {differing} whose first texts differ; of all 80 the others have the same" in diagnosis.cards[0]["foot"]
+    assert (f"{differing} queries out of {differing} whose first texts differ; of all 80 the others have the "
+            "same" in diagnosis.cards[0]["foot"])
     assert written.rows == len(frame) and table.loc["ndcg10", "cases"] == differing
     frame.loc[0, "label"] = None
     frame.astype({"label": "Int64"}).to_csv(path, index=False)
@@ -436,17 +452,20 @@ def test_whole_queries_are_drawn_and_of_other_models_refused(models, folder, tmp
 def test_the_command(models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     POOL.rename(columns={"left": "name a", "right": "offer"})[["name a", "offer"]].to_csv("pool.csv", index=False)
-    arguments = ["label", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--pool", "pool.csv", "--n", "50"]
+    arguments = ["label", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--pool", "pool.csv",
+                 "--n", "50"]
     refused = CliRunner().invoke(app, arguments)
     assert refused.exit_code == 2 and "name the columns" in refused.output
     done = CliRunner().invoke(app, [*arguments, "--columns", "name a,offer"])
     assert done.exit_code == 0, done.output
-    assert len(pd.read_csv("to_label.csv")) == 50 and "50 pairs to label, out of 1,200 pairs, are in to_label.csv." in done.output
+    assert len(pd.read_csv("to_label.csv")) == 50
+    assert "50 pairs to label, out of 1,200 pairs, are in to_label.csv." in done.output
 
 
 def test_a_chosen_label_is_worth_what_sentences_count_on():
     "In three of four pools of the trial, of all sizes of a sample, where it is measured by the error of AUC(0.05)."
     labelings = pd.read_csv(project_root() / "experiments/labels.csv.xz")
-    errors = labelings.pivot_table(index=["encoder", "training", "test", "rate", "labels"], columns="way", values="squared_error")
+    errors = labelings.pivot_table(index=["encoder", "training", "test", "rate", "labels"], columns="way",
+                                   values="squared_error")
     worth = errors.random / errors.chosen
     assert worth.quantile(.25) >= WORTH > worth.quantile(.05)

@@ -1,7 +1,8 @@
 """Nothing is remembered between calls: the values of a module are constants.
 
-A call that fills a table of a module, or sets a switch of it, changes what a later call gives. A function whose results are cached
-(`lru_cache`, `once_per_state`) is a constant too, also without a bound: what it returns hangs on its arguments and on files alone.
+A call that fills a table of a module, or sets a switch of it, changes what a later call gives. A function whose results
+are cached (`lru_cache`, `once_per_state`) is a constant too, also without a bound: what it returns hangs on its
+arguments and on files alone.
 """
 import ast
 from pathlib import Path
@@ -26,7 +27,8 @@ ALLOWED = {
 
 
 def names_stored(code: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))}
+    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)
+            and isinstance(node.ctx, (ast.Store, ast.Del))}
 
 
 def arguments(function: ast.AST) -> set[str]:
@@ -62,7 +64,8 @@ def changed_by(node: ast.AST) -> ast.AST | None:
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return node.func.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr", "next"):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr",
+            "delattr", "next"):
         return node.args[0]
     return None
 
@@ -74,7 +77,8 @@ def memory_of(text: str) -> list[str]:
     ways = []
     for function in (node for node in ast.walk(module) if isinstance(node, FUNCTIONS)):
         own = arguments(function) | names_stored(function)
-        ways += [f"{ast.unparse(default)} as a default" for default in [*function.args.defaults, *function.args.kw_defaults]
+        ways += [f"{ast.unparse(default)} as a default"
+                 for default in [*function.args.defaults, *function.args.kw_defaults]
                  if isinstance(default, MUTABLE[:-1])]
         for node in ast.walk(function):
             if isinstance(node, ast.Global):
@@ -82,7 +86,8 @@ def memory_of(text: str) -> list[str]:
             changed = changed_by(node)
             if changed is None or ast.unparse(changed) in PROCESS:
                 continue
-            is_value = owner(changed) in values - own or owner(changed) in modules - own and not isinstance(changed, ast.Name)
+            is_value = owner(changed) in values - own or owner(changed) in modules - own and not isinstance(changed,
+                ast.Name)
             if is_value or owner(changed) == "cls" or ast.unparse(changed) == "globals()":
                 ways.append(ast.unparse(node) + (" =" if not isinstance(node, ast.Call) else ""))
     return sorted(set(ways))
@@ -134,7 +139,8 @@ def frame(pairs) -> pd.DataFrame:
 def files_of(comparisons: list, encoder, train: pd.DataFrame, tests: dict) -> dict:
     "Return what each comparison writes, in their order."
     how = {"seeds": 2, "epochs": 1, "batch_size": 32, "learning_rate": 2e-2}
-    return {str(settings): compare(encoder, train, tests, **asked_of(**how, **settings)).files() for settings in comparisons}
+    return {str(settings): compare(encoder, train, tests, **asked_of(**how, **settings)).files()
+            for settings in comparisons}
 
 
 @pytest.mark.slow

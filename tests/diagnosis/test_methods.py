@@ -8,7 +8,8 @@ from debias_nb.data.texts import read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.methods import (
-    DEFAULTS, METHODS, Method, check_strength, fitting, read_method, read_methods, settings_for, strengths_of, training_rows, tune,
+    DEFAULTS, METHODS, Method, check_strength, fitting, read_method, read_methods, settings_for, strengths_of,
+    training_rows, tune,
     without_tests)
 from debias_nb.diagnosis.models import load_model
 from debias_nb.diagnosis.programs import usual_loss
@@ -23,7 +24,8 @@ def texts():
 
 
 def test_a_text_that_also_occurs_in_a_test_is_refused(texts):
-    pairs = read_pairs_file(pd.DataFrame({"left": ["Another one!", "a lamp"], "right": ["one", "a chair"], "label": [1, 0]}))
+    pairs = read_pairs_file(pd.DataFrame({"left": ["Another one!", "a lamp"], "right": ["one", "a chair"],
+                                          "label": [1, 0]}))
     with pytest.raises(DataError, match="1 of 2 also occur in the test new"):
         without_tests(texts, {"the test new": pairs})
 
@@ -61,7 +63,9 @@ def test_triplets_give_a_ranking_loss_a_negative_with_each_match():
     triplets = PairFile("triplets", rows, "", form="candidates")
     assert usual_loss(triplets) == RANKING
     made = training_rows(triplets, RANKING).to_pandas()
-    assert made.iloc[:, 1].tolist() == ["lamps", "chairs"] and made.iloc[:, 2].tolist() == ["tables", "sofas"] and made.shape[1] == 3
+    assert made.iloc[:, 1].tolist() == ["lamps", "chairs"]
+    assert made.iloc[:, 2].tolist() == ["tables", "sofas"]
+    assert made.shape[1] == 3
 
 
 def test_outreg_gains_less_on_offers_like_those_of_training_and_more_on_new_ones():

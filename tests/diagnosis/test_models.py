@@ -10,7 +10,8 @@ from sentence_transformers.base.modules import Router
 
 from debias_nb.diagnosis.demo import BRANDS, offers, small_encoder
 from debias_nb.diagnosis.models import (
-    Scorer, cutting, kind_of, limit, load_model, mixed_scorer, pair_scores, reading_warnings, round_scores, search_corpus, vectors_of)
+    Scorer, cutting, kind_of, limit, load_model, mixed_scorer, pair_scores, reading_warnings, round_scores,
+    search_corpus, vectors_of)
 from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.tokens import EncoderError
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig
@@ -105,7 +106,8 @@ def test_a_text_and_itself_score_one_and_so_do_its_words_in_another_order(scorer
 
 class Corpus:
     corpus = ["kettle of things", "lamp of things", "lamp", "table"]
-    frame = pd.DataFrame({"query": [0, 1, 1], "left": ["kettle of things", "lamp", "lamp"], "document": [0, 1, 2], "label": 1})
+    frame = pd.DataFrame({"query": [0, 1, 1], "left": ["kettle of things", "lamp", "lamp"], "document": [0, 1, 2],
+                          "label": 1})
 
 
 def test_a_text_that_is_the_query_itself_is_found_first(scorers):

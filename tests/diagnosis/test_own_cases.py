@@ -83,7 +83,9 @@ def cosine(one, other):
 
 
 def of_models(change, encode, similarity=cosine, **options):
-    "What `diagnose` gives, and the right numbers; change: of both models; encode: (model, texts, whether they stand on the left)."
+    """What `diagnose` gives, and the right numbers; change: of both models; encode:
+
+    (model, texts, whether they stand on the left)."""
     def run(folder):
         base, tuned = pair_of_models(folder)
         change(base, tuned)
@@ -150,14 +152,18 @@ CASES = { # what is done with the input, what must come of it
     "the test as texts": (held_test(""), [True, False]),
     "a column of the test as texts": (held_test(":left"), [False, True]),
     "dot products": (of_models(dotted, plain, lambda one, other: (one * other).sum(1)), "dot for the base model"),
-    "prompts of two sides": (of_models(prompted, behind_prompts), "left texts behind 'why the ' and right texts behind 'table of '"),
+    "prompts of two sides": (of_models(prompted, behind_prompts),
+                             "left texts behind 'why the ' and right texts behind 'table of '"),
     "prompts that are asked for": (
-        of_models(named, behind_asked, prompts=("search", "table of ")), "left texts behind 'why the ' and right texts behind 'table of '"),
+        of_models(named, behind_asked, prompts=("search", "table of ")),
+        "left texts behind 'why the ' and right texts behind 'table of '"),
     "prompts by names that one model has": (
-        of_models(prompted, behind_prompts, prompts=(" query", "passage ")), "left texts behind 'why the ' and right texts behind 'table of '"),
+        of_models(prompted, behind_prompts, prompts=(" query", "passage ")),
+        "left texts behind 'why the ' and right texts behind 'table of '"),
     "numbers that are not kept": (of_models(truncated, plain), "differ in settings"),
     "texts that are cut": (cut, [
-        "new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: its end is not read."]),
+        "new: 50 of 60 pairs have a text of more than 8 tokens, the limit of the base model and the tuned model: its "
+        "end is not read."]),
 }
 
 

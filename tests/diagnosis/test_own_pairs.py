@@ -39,7 +39,8 @@ def test_it_runs_on_files_and_writes_pages(tmp_path, monkeypatch):
     Path("kind.txt").write_text("blue kettle\nsmall chair for the table\n")
     base = str(made.table(tmp_path / "models"))
     parameters = dict(
-        base=base, train="train.csv", tests={"new": "new.csv"}, columns=["q", "d", "y"], methods="base,plain,outreg-texts",
+        base=base, train="train.csv", tests={"new": "new.csv"}, columns=["q", "d", "y"],
+        methods="base,plain,outreg-texts",
         texts="kind.txt", seeds=2, epochs=.5, folder="records")
     for _ in range(2): # pages of ours are written over
         known = run(**parameters)

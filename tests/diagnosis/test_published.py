@@ -30,7 +30,8 @@ def entry(score, subset="default", language="eng-Latn"):
 def put(folder, task, scores, revision="a", **also):
     "A result file as mteb writes it."
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"task_name": task, "mteb_version": "2.0.0", "dataset_revision": revision, "evaluation_time": 1., "scores": scores} | also
+    content = {"task_name": task, "mteb_version": "2.0.0", "dataset_revision": revision, "evaluation_time": 1.,
+               "scores": scores} | also
     (folder / f"{task}.json").write_text(json.dumps(content))
 
 
@@ -54,9 +55,11 @@ def diagnosis_of(folders, **options):
 def test_kinds_have_verdicts_of_both_tests_after_holm(folders):
     diagnosis = diagnosis_of(folders)
     rows = diagnosis.verdicts.set_index("test")
-    assert rows.verdict.to_dict() == {"all tasks": "worse", "STS": "worse", "retrieval": "cannot tell"} and diagnosis.decision.call == "do not ship"
+    assert rows.verdict.to_dict() == {"all tasks": "worse", "STS": "worse", "retrieval": "cannot tell"}
+    assert diagnosis.decision.call == "do not ship"
     tasks = diagnosis.scores.set_index("task")
-    assert rows.p["all tasks"] == pytest.approx(wilcoxon(tasks.change).pvalue) and rows.decides.tolist() == [True, False, False]
+    assert rows.p["all tasks"] == pytest.approx(wilcoxon(tasks.change).pvalue)
+    assert rows.decides.tolist() == [True, False, False]
     ps = []
     for own in (tasks.loc[STS], tasks.loc[RETRIEVAL]):
         by_t = ttest_rel(own.tuned, own.base).pvalue
@@ -65,11 +68,13 @@ def test_kinds_have_verdicts_of_both_tests_after_holm(folders):
     assert rows.p.tolist()[1:] == pytest.approx(np.max([holm(family) for family in zip(*ps)], axis=0), abs=1e-12)
     assert rows.loc["STS", ["cases", "rose", "fell", "lost"]].tolist() == [8, 0, 8, 8]
     assert rows.change["STS"] == pytest.approx(tasks.change[STS].mean()) and rows.high["STS"] < -.015
-    assert json.loads(diagnosis.json())["verdict"].startswith("VERDICT: worse | metric=main_score | base=0.6000 | tuned=0.59")
+    assert json.loads(diagnosis.json())["verdict"].startswith("VERDICT: worse | metric=main_score | base=0.6000 | "
+                                                              "tuned=0.59")
 
 
 def test_within_the_margin_is_a_kind_of_which_no_task_moved_by_it(folders):
-    assert "retrieval: cannot tell." in " ".join(diagnosis_of(folders).sentences), "half of its tasks rose by a point, half fell by one"
+    assert "retrieval: cannot tell." in " ".join(
+        diagnosis_of(folders).sentences), "half of its tasks rose by a point, half fell by one"
     for number, task in enumerate(RETRIEVAL):
         put(folders["tuned"], task, {"test": [entry(.6 + .004 * (-1) ** number)]})
     assert diagnosis_of(folders).verdicts.verdict.tolist()[1:] == ["worse", "within the margin"]
@@ -101,8 +106,9 @@ def test_where_it_stands_is_what_published_fine_tunes_did_on_such_tasks(folders)
     lost = (diagnosis_of(folders).scores.change <= -.01).sum()
     sentence = diagnosis_of(folders).sentences[0]
     assert sentence == (
-        f"Of 18 tasks that are not known to be trained on, {lost} lost a point or more ({lost / 18:.0%}); {len(losses)} published fine-tunes lose one on "
-        f"{losses.mean():.0%} of such tasks on average, {(losses < lost / 18).sum()} of them on a smaller share.")
+        f"Of 18 tasks that are not known to be trained on, {lost} lost a point or more ({lost / 18:.0%}); "
+        f"{len(losses)} published fine-tunes lose one on {losses.mean():.0%} of such tasks on average, "
+        f"{(losses < lost / 18).sum()} of them on a smaller share.")
     other = FACTS.index[(FACTS.kind == "STS") & ~FACTS.english][0]
     for name, score in (("base", .6), ("tuned", .7)):
         put(folders[name], other, {"test": [entry(score)]})
@@ -112,11 +118,13 @@ def test_where_it_stands_is_what_published_fine_tunes_did_on_such_tasks(folders)
 def test_items_bound_the_error_of_a_mean(folders):
     tasks = diagnosis_of(folders).scores.set_index("task")
     row = tasks.loc[RETRIEVAL[0]]
-    assert row.error == pytest.approx(((row.base * (1 - row.base) + row.tuned * (1 - row.tuned)) / FACTS["items"][RETRIEVAL[0]]) ** .5)
+    assert row.error == pytest.approx(
+        ((row.base * (1 - row.base) + row.tuned * (1 - row.tuned)) / FACTS["items"][RETRIEVAL[0]]) ** .5)
     assert tasks.error[STS].isna().all(), "a correlation is no mean over items"
     put(folders["tuned"], RETRIEVAL[0], {"test": [entry(.4)]})
     [sentence] = [text for text in diagnosis_of(folders).sentences if "number of items" in text]
-    assert sentence.startswith("10 of 18 tasks have a score that is a mean") and f": {RETRIEVAL[0]} −20.0. Of the others" in sentence
+    assert sentence.startswith("10 of 18 tasks have a score that is a mean")
+    assert f": {RETRIEVAL[0]} −20.0. Of the others" in sentence
 
 
 def test_what_was_trained_on_counts_by_itself(folders):
@@ -127,7 +135,8 @@ def test_what_was_trained_on_counts_by_itself(folders):
     assert diagnosis.sentences[-1] == f"Trained on: {', '.join(STS[:6])}. That is 6 of the tasks."
     declared = {"name": "me/tuned", "training_datasets": {STS[0]: ["train"]}}
     (folders["tuned"] / "model_meta.json").write_text(json.dumps(declared))
-    assert diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 of the tasks."
+    assert (diagnosis_of(folders).sentences[-1] == f"Trained on, as its model_meta.json declares: {STS[0]}. That is 1 "
+                                                   "of the tasks.")
     assert f"Without a verdict, since it takes five tasks of a kind: {STS[0]}." in diagnosis_of(folders).sentences
     (folders["tuned"] / "model_meta.json").unlink()
     assert diagnosis_of(folders).sentences[-1] == "Nothing is declared to be trained on: --trained names what was."
@@ -139,11 +148,13 @@ def test_better_on_trained_tasks_alone_is_no_reason_to_ship(folders):
         put(folders["tuned"], task, {"test": [entry(.65 + .001 * len(task))]})
     for task in RETRIEVAL:
         (folders["tuned"] / f"{task}.json").unlink()
-    assert diagnosis_of(folders, trained=STS).decision.heading == "Better on data like training; new data were not tested."
+    assert diagnosis_of(folders,
+                        trained=STS).decision.heading == "Better on data like training; new data were not tested."
     assert diagnosis_of(folders).decision.call == "ship"
 
 
-@pytest.mark.parametrize("fell, of, call", [(19, 21, "do not ship"), (7, 7, "do not ship"), (4, 4, "cannot tell"), (10, 20, "cannot tell")])
+@pytest.mark.parametrize("fell, of, call", [(19, 21, "do not ship"), (7, 7, "do not ship"), (4, 4, "cannot tell"),
+                                            (10, 20, "cannot tell")])
 @pytest.mark.parametrize("seed", range(3))
 def test_all_tasks_have_one_verdict_by_signed_ranks(tmp_path, fell, of, call, seed):
     "Whatever kinds they are of; a kind of few tasks has none, and is named."
@@ -154,7 +165,9 @@ def test_all_tasks_have_one_verdict_by_signed_ranks(tmp_path, fell, of, call, se
         for model, score in (("base", .6), ("tuned", .6 + by)):
             put(tmp_path / model / "lab/1", task, {"test": [entry(score)]})
     found = diagnose_results(tmp_path / "base", tmp_path / "tuned")
-    assert found.decision.call == call and found.verdicts.test[0] == "all tasks" and "test=all tasks" in found.decision.verdict()
+    assert found.decision.call == call
+    assert found.verdicts.test[0] == "all tasks"
+    assert "test=all tasks" in found.decision.verdict()
     kinds = FACTS.kind[names].value_counts()
     assert {*found.verdicts.test[1:]} == {*kinds[kinds >= 5].index} and "more tasks" not in found.decision.reason
     assert "debias-nb label" not in found.html()
@@ -169,7 +182,8 @@ def test_an_unknown_version_of_the_data_is_that_of_the_other_folder(folders, unk
         if "scores" in content:
             path.write_text(json.dumps(content | {"dataset_revision": unknown}))
     found = diagnosis_of(folders)
-    assert found.verdicts.equals(before) and any("18 scores of an unknown version of the data" in text for text in found.warnings)
+    assert found.verdicts.equals(before)
+    assert any("18 scores of an unknown version of the data" in text for text in found.warnings)
 
 
 @pytest.mark.parametrize("score", [[.1, .2], float("nan"), None, True, "high"])
@@ -177,8 +191,8 @@ def test_a_score_that_is_no_number_is_left_out_and_named(folders, score):
     put(folders["tuned"], STS[0], {"test": [entry(score)]})
     diagnosis = diagnosis_of(folders)
     assert diagnosis.warnings == [
-        f"Left out: 1 score that one folder alone has for this split, subset and version of the data (dataset_revision), or that is no number in the other: "
-        f"{STS[0]} (test, default, a)."]
+        "Left out: 1 score that one folder alone has for this split, subset and version of the data "
+        f"(dataset_revision), or that is no number in the other: {STS[0]} (test, default, a)."]
     assert len(diagnosis.scores) == 17
 
 
@@ -190,7 +204,8 @@ def test_splits_subsets_tasks_and_versions_of_data_of_one_folder_alone_are_left_
     put(folders["tuned"], STS[4], None)
     diagnosis = diagnosis_of(folders)
     [warning] = diagnosis.warnings
-    parts = [(STS[0], "test, de, a"), (STS[1], "dev, default, a"), (STS[1], "test, default, a"), (STS[2], "test, default, a"), (STS[2], "test, default, b"),
+    parts = [(STS[0], "test, de, a"), (STS[1], "dev, default, a"), (STS[1], "test, default, a"),
+             (STS[2], "test, default, a"), (STS[2], "test, default, b"),
              (STS[3], "test, default, a"), (STS[4], "test, default, a")]
     assert warning.startswith("Left out: 7 scores") and all(f"{task} ({place})" in warning for task, place in parts)
     assert diagnosis.scores.set_index("task").tuned[STS[0]] == .5 and len(diagnosis.scores) == 14
@@ -265,7 +280,8 @@ def without_subset(folders):
 
 
 @pytest.mark.parametrize("bad, message", [
-    (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"), r"nowhere: results of one model are expected, .* found 0"),
+    (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"),
+     r"nowhere: results of one model are expected, .* found 0"),
     (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
     (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
     (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
@@ -273,7 +289,8 @@ def without_subset(folders):
     (one_in_common, f"other: two tasks in common are expected, .*; found {STS[0]}"),
     (in_percent, rf"{STS[0]}.json: a main score is a fraction, from -1 to 1, found 58.0"),
     (two_scores_of_a_subset, rf"{STS[0]}.json: test has two scores of the subset 'default', 0.5 and 0.6"),
-    *((a_description(content), "model_meta.json: an object is expected") for content in ('"a"', "3", "null", "[1]", '{"training_datasets": 3}', '{"training_datasets": [3]}')),
+    *((a_description(content), "model_meta.json: an object is expected")
+      for content in ('"a"', "3", "null", "[1]", '{"training_datasets": 3}', '{"training_datasets": [3]}')),
     (of_mteb_1, rf"{STS[0]}.json: no result of mteb: .* it is a result of mteb 1"),
     (of_an_evaluator, "found 0; similarity_evaluation_results.csv and 0 other files"),
     (damaged, rf"{STS[0]}.json:1: "),
@@ -298,10 +315,14 @@ def test_the_command_prints_the_verdict_and_writes_the_page(folders, tmp_path):
     run = shell(*given(folders), "--trained", "MSMARCO", "--out", out, "--fail-on", "worse", "--overwrite")
     assert run.exit_code == 1, run.output
     lines = run.output.splitlines()
-    assert lines[0].startswith("Do not ship. `all tasks` got worse.") and lines[-2] == "--fail-on worse: all tasks" and lines[-1].startswith("VERDICT: worse | metric=main_score")
+    assert lines[0].startswith("Do not ship. `all tasks` got worse.")
+    assert lines[-2] == "--fail-on worse: all tasks"
+    assert lines[-1].startswith("VERDICT: worse | metric=main_score")
     page = (out / "index.html").read_text()
     made.read_page(page)
-    assert "All tasks together decide" in page and "over resamples that both models share" not in page and "--scores gives intervals" in run.output
+    assert "All tasks together decide" in page
+    assert "over resamples that both models share" not in page
+    assert "--scores gives intervals" in run.output
     again = shell(*given(folders), "--out", out, "--overwrite", "--verdict-words")
     assert again.exit_code == 0 and again.output.splitlines()[-1].startswith("VERDICT: REGRESSION | score=0.59")
     assert re.search(r"debias-nb diagnose-results --base \S+ --tuned \S+ --trained MSMARCO --margin 1(.0)?", page)

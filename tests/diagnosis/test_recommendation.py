@@ -8,7 +8,8 @@ from debias_nb.diagnosis.recommendation import recommend, trade_points
 def made(**changes):
     "Results of one method: a change with an interval of a point on either side, by test."
     words = {True: "better", False: "worse"}
-    return [Result(test, words[change > 0] if abs(change) > .01 else "within the margin" if abs(change) < 1e-9 else "cannot tell",
+    return [Result(test, words[change > 0] if abs(change) > .01 else "within the margin" if abs(change) < 1e-9
+                   else "cannot tell",
                    change, change - .01, change + .01, like=test == "like") for test, change in changes.items()]
 
 
@@ -20,8 +21,10 @@ THREE = {"plain": PLAIN, "wise-ft": made(like=.04, new=.02), "outreg": made(like
     pytest.param(THREE, "use a method", "wise-ft", id="one fits"),
     pytest.param({"plain": PLAIN, "outreg": THREE["outreg"]}, "your call", "outreg", id="a trade"),
     pytest.param({"plain": PLAIN, "outreg": made(like=.06, new=-.005)}, "cannot tell", "outreg", id="one may lose"),
-    pytest.param({"plain": made(like=0., new=-.12), "outreg": made(like=0., new=-.03)}, "keep the base", "outreg", id="all lose"),
-    pytest.param({"plain": made(like=0., new=-.12), "outreg": made(like=0., new=-.005)}, "cannot tell", "outreg", id="one loses"),
+    pytest.param({"plain": made(like=0., new=-.12), "outreg": made(like=0., new=-.03)}, "keep the base", "outreg",
+                 id="all lose"),
+    pytest.param({"plain": made(like=0., new=-.12), "outreg": made(like=0., new=-.005)}, "cannot tell", "outreg",
+                 id="one loses"),
     pytest.param({"plain": made(like=.005, new=-.005)}, "cannot tell", "plain", id="nothing"),
     pytest.param({"plain": made(like=0., new=0.)}, "either", "plain", id="within the margin"),
 ])
@@ -45,6 +48,8 @@ def test_what_is_measured_comes_before_records(measured):
 
 def test_methods_that_no_other_beats_in_both_are_joined():
     assert [one["name"] for one in trade_points(THREE) if one["joined"]] == ["wise-ft", "outreg", "plain"]
-    equal = trade_points({"plain": made(like=.06, new=-.12), "outreg": made(like=.06, new=-.02), "itvreg": made(like=.05, new=-.02)})
-    assert [one["name"] for one in equal if one["joined"]] == ["base", "outreg"], "as good in one and better in the other is beaten"
+    equal = trade_points({"plain": made(like=.06, new=-.12), "outreg": made(like=.06, new=-.02),
+                          "itvreg": made(like=.05, new=-.02)})
+    assert [one["name"] for one in equal if one["joined"]] == ["base",
+        "outreg"], "as good in one and better in the other is beaten"
     assert not trade_points({"plain": made(new=.1)})

@@ -9,7 +9,8 @@ from tqdm import tqdm
 from harness import AFTER_A_TEST
 
 tqdm.set_lock(threading.RLock()) # the first: all kinds of bars take it from here
-# By default a lock for all forks: one that is killed while it has it would stop the others, which users' processes do not share.
+# By default a lock for all forks: one that is killed while it has it would stop the others, which users' processes do
+# not share.
 os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 
 

@@ -239,7 +239,8 @@ def test_a_hub_that_answers_wrongly(mode, site, hub, monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setenv("DEBIAS_NB_MODELS", str(tmp_path / "own"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("time.sleep", lambda seconds: None) # it asks again and again, and waits up to eight seconds between
+    # it asks again and again, and waits up to eight seconds between
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     site.mode = mode
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", site.address)

@@ -41,7 +41,8 @@ def text_of(rng, number, side):
     return f"{rng.choice(('red', 'blue', 'old'))} {rng.choice(('lamp', 'chair', 'rug'))} {number} {side}"
 
 
-SIDES = [("text1", "text2"), ("text_a", "text_b"), ("ltable_title", "rtable_title"), ("name_l", "name_r"), ("question1", "question2"), ("left", "right")]
+SIDES = [("text1", "text2"), ("text_a", "text_b"), ("ltable_title", "rtable_title"), ("name_l", "name_r"),
+         ("question1", "question2"), ("left", "right")]
 WORDS = [("Same", "Different"), ("accept", "reject"), ("equivalent", "apart"), ("near", "far"), ("x1", "x2")]
 
 
@@ -63,8 +64,10 @@ def saved(rng, folder, rows):
     path = folder / f"a.{kind}"
     frame = pd.DataFrame(rows)
     write = {
-        "jsonl": lambda: frame.to_json(path, orient="records", lines=True), "json": lambda: frame.to_json(path, orient="records"),
-        "csv": lambda: frame.to_csv(path, index=False), "tsv": lambda: frame.to_csv(path, index=False, sep="\t"), "parquet": lambda: frame.to_parquet(path)}
+        "jsonl": lambda: frame.to_json(path, orient="records", lines=True),
+        "json": lambda: frame.to_json(path, orient="records"),
+        "csv": lambda: frame.to_csv(path, index=False), "tsv": lambda: frame.to_csv(path, index=False, sep="\t"),
+        "parquet": lambda: frame.to_parquet(path)}
     write[kind]()
     return path
 
@@ -82,8 +85,10 @@ def labels_in_words(rng, folder, is_wrong):
     path = saved(rng, folder, rows)
     both = {("pairs", labels.count(one), labels.count(other)) for one, other in (values, values[::-1])}
     if is_wrong:
-        return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD", then=lambda: {counts(file) for _, file in pasted(path, names)} == both)
-    return Draw(lambda: read_pairs_file(path), lambda file: counts(file) == ("pairs", labels.count(values[0]), labels.count(values[1])))
+        return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD",
+                    then=lambda: {counts(file) for _, file in pasted(path, names)} == both)
+    return Draw(lambda: read_pairs_file(path), lambda file: counts(file) == ("pairs", labels.count(values[0]),
+        labels.count(values[1])))
 
 
 def classes(rng, folder, is_wrong):
@@ -110,7 +115,8 @@ def decimal_commas(rng, folder, is_wrong):
     path = folder / "a.tsv"
     pd.DataFrame(rows).to_csv(path, index=False, sep="\t")
     right = sum(grade >= 250 for grade in grades)
-    return Draw(lambda: read_pairs_file(path, match_from=2.5), None if is_wrong else lambda file: counts(file)[1] == right, "a grade is expected")
+    return Draw(lambda: read_pairs_file(path, match_from=2.5),
+                None if is_wrong else lambda file: counts(file)[1] == right, "a grade is expected")
 
 
 def names_of_classes(rng, folder, is_wrong):
@@ -118,13 +124,17 @@ def names_of_classes(rng, folder, is_wrong):
     told, turned = ["no", "yes"], rng.choice((["equivalent", "not_equivalent"], ["alpha", "beta"], ["same", "other"]))
     names = turned if is_wrong else rng.choice((told, ["not_duplicate", "duplicate"], ["false", "true"]))
     values = [rng.randrange(2) for _ in range(30)] + [0, 1]
-    columns = {"sentence1": [text_of(rng, i, "a") for i in range(32)], "sentence2": [text_of(rng, i, "b") for i in range(32)], "label": values}
-    table = Dataset.from_dict(columns, features=Features({"sentence1": Value("string"), "sentence2": Value("string"), "label": ClassLabel(names=names)}))
+    columns = {"sentence1": [text_of(rng, i, "a") for i in range(32)],
+               "sentence2": [text_of(rng, i, "b") for i in range(32)], "label": values}
+    table = Dataset.from_dict(columns,
+                              features=Features({"sentence1": Value("string"), "sentence2": Value("string"),
+                                                 "label": ClassLabel(names=names)}))
     if rng.random() < .5:
         table.to_parquet(folder / "a.parquet")
         table = folder / "a.parquet"
     if is_wrong:
-        return Draw(lambda: read_pairs_file(table), words="--match WORD", then=lambda: counts(read_pairs_file(table, match=names[0]))[1] == values.count(0))
+        return Draw(lambda: read_pairs_file(table), words="--match WORD",
+                    then=lambda: counts(read_pairs_file(table, match=names[0]))[1] == values.count(0))
     return Draw(lambda: read_pairs_file(table), lambda file: file.labels.tolist() == values)
 
 
@@ -134,17 +144,21 @@ def columns_of_sides(rng, folder, is_wrong):
     kind = rng.choice(("numbers", "few values") if is_wrong else ("numbers", "few values", "the answer"))
     rows = []
     for i, label in enumerate(labels):
-        extra = {"numbers": (str(rng.randrange(9)), "5"), "few values": (rng.choice(("web", "shop")), "shop"), "the answer": (f"c{i}", f"c{i}" if label else f"d{i}")}[kind]
+        extra = {"numbers": (str(rng.randrange(9)), "5"), "few values": (rng.choice(("web", "shop")), "shop"),
+                 "the answer": (f"c{i}", f"c{i}" if label else f"d{i}")}[kind]
         texts = (str(i), str(i + 1)) if is_wrong else (text_of(rng, i, "a"), text_of(rng, i, "b"))
-        rows.append(dict(zip((one.format("name"), other.format("name"), one.format("more"), other.format("more"), "label"), (*texts, *extra, label))))
+        rows.append(dict(zip((one.format("name"), other.format("name"), one.format("more"), other.format("more"),
+                              "label"), (*texts, *extra, label))))
     path = folder / "a.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
     own = [row[one.format("name")] for row in rows]
-    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: file.left == own and one.format("more") in file.note, "")
+    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: file.left == own
+                and one.format("more") in file.note, "")
 
 
 def candidates(rng, folder, is_wrong):
-    names = rng.choice((("query", "pos", "neg"), ("question", "positive_ctxs", "hard_negative_ctxs"), ("query", "positive_passages", "negative_passages"), ("query", "positive", "negatives")))
+    names = rng.choice((("query", "pos", "neg"), ("question", "positive_ctxs", "hard_negative_ctxs"),
+                        ("query", "positive_passages", "negative_passages"), ("query", "positive", "negatives")))
     numbers = [(rng.randrange(1, 3), rng.randrange(1, 4)) for _ in range(20)]
     kind = rng.choice(("ids", "names", "instructions")) if is_wrong else ""
 
@@ -152,7 +166,8 @@ def candidates(rng, folder, is_wrong):
         if kind == "ids":
             return [100 * i + j for j in range(n)]
         own = [f"d{i}{j}{side}7" if kind == "names" else text_of(rng, 10 * i + j, side) for j in range(n)]
-        return [{"title": "t", "text": text} for text in own] if names[1].endswith(("ctxs", "passages")) and not kind else own
+        return ([{"title": "t", "text": text} for text in own] if names[1].endswith(("ctxs", "passages"))
+                and not kind else own)
 
     rows = [dict(zip(names, (f"q {i}", texts(i, n, "p"), texts(i, m, "n")))) for i, (n, m) in enumerate(numbers)]
     if kind == "instructions":
@@ -160,7 +175,8 @@ def candidates(rng, folder, is_wrong):
     path = folder / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     right = ("candidates", sum(n for n, _ in numbers), sum(m for _, m in numbers))
-    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: counts(file) == right, "holds lists" if kind == "instructions" else "ids of documents")
+    return Draw(lambda: read_pairs_file(path), None if is_wrong else lambda file: counts(file) == right,
+                "holds lists" if kind == "instructions" else "ids of documents")
 
 
 # Results, label tables, texts and runs
@@ -176,10 +192,12 @@ def results(rng, folder, is_wrong):
         if is_wrong and task == wrong:
             bad = {"percent": 1.5 + 98 * score, "inf": float("inf"), "below": -3, "huge": 1e300}.get(how, score)
             rows = [rows[0] | {"main_score": bad}] + [rows[0] | {"main_score": score / 2 + .4}] * (how == "twice")
-        content = {"dataset_revision": rng.choice(("a", None)), "scores": {"test": "none" if is_wrong and task == wrong and how == "no rows" else rows}}
+        content = {"dataset_revision": rng.choice(("a", None)),
+                   "scores": {"test": "none" if is_wrong and task == wrong and how == "no rows" else rows}}
         (place / f"{task}.json").write_text(json.dumps(content))
     declared = rng.choice((7, "text", None, ["a", 1])) if is_wrong and how == "names" else ["A ", ""]
-    (place / "model_meta.json").write_text(json.dumps([declared] if declared is None else {"training_datasets": declared}))
+    (place / "model_meta.json").write_text(json.dumps([declared] if declared is None
+        else {"training_datasets": declared}))
 
     def read():
         return read_results(folder), declared_sets(folder)
@@ -192,13 +210,17 @@ def results(rng, folder, is_wrong):
 
 def label_tables(rng, folder, is_wrong):
     sizes = [rng.randrange(3, 30) for _ in range(rng.randrange(2, 5))]
-    pairs = pd.DataFrame([{"left": text_of(rng, 100 * s + i, "a"), "right": rng.choice(("", "=", "@", "-")) + text_of(rng, 100 * s + i, "b"), "stratum": s} for s, n in enumerate(sizes) for i in range(n)])
+    pairs = pd.DataFrame([{"left": text_of(rng, 100 * s + i, "a"),
+                           "right": rng.choice(("", "=", "@", "-")) + text_of(rng, 100 * s + i, "b"), "stratum": s}
+                           for s, n in enumerate(sizes) for i in range(n)])
     pairs = pairs.sample(frac=1, random_state=rng.randrange(2**32)).reset_index(drop=True)
     path = folder / "to_label.csv"
-    for file, content in sample_files(path, pairs, {"size": 10 * sum(sizes), "strata": [10 * n for n in sizes], "looks": 1}).items():
+    for file, content in sample_files(path, pairs, {"size": 10 * sum(sizes), "strata": [10 * n for n in sizes],
+                                                    "looks": 1}).items():
         file.write_text(content)
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    assert not any(pd.to_numeric(table.sample_id, errors="coerce").notna()), "what a spreadsheet takes for a number it rounds"
+    assert not any(pd.to_numeric(table.sample_id, errors="coerce")
+                   .notna()), "what a spreadsheet takes for a number it rounds"
     labels = ["1", "0"] + [rng.choice(("1", "0", "")) for _ in range(len(table) - 2)]
     table["label"] = labels
     table = table.sample(frac=1, random_state=rng.randrange(2**32))
@@ -211,18 +233,21 @@ def label_tables(rng, folder, is_wrong):
     if is_wrong and how == "twice":
         table = pd.concat([table, table[table.label != ""][:1]])
     if is_wrong and how == "sidecar":
-        sidecar_of(path).write_text(rng.choice(("[" * 5000, "{}", sidecar_of(path).read_text().replace('"looks": 1', '"looks": 2'))))
+        sidecar_of(path).write_text(
+            rng.choice(("[" * 5000, "{}", sidecar_of(path).read_text().replace('"looks": 1', '"looks": 2'))))
     if is_wrong and how == "gone":
         sidecar_of(path).unlink()
     kind = rng.choice(("csv", "jsonl", "parquet"))
     other = path.with_suffix(f".{kind}")
-    {"csv": lambda: table.to_csv(other, index=False), "jsonl": lambda: table.to_json(other, orient="records", lines=True), "parquet": lambda: table.to_parquet(other)}[kind]()
+    {"csv": lambda: table.to_csv(other, index=False), "jsonl": lambda: table.to_json(other, orient="records",
+        lines=True), "parquet": lambda: table.to_parquet(other)}[kind]()
     if other != path and sidecar_of(path).exists():
         sidecar_of(path).rename(sidecar_of(other))
     strata = pairs.stratum[[label != "" for label in labels]]
 
     def is_right(file):
-        return file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))] and counts(file)[1:] == (labels.count("1"), labels.count("0"))
+        return file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))] and counts(file)[
+            1:] == (labels.count("1"), labels.count("0"))
 
     return Draw(lambda: read_pairs_file(other), None if is_wrong else is_right)
 
@@ -233,25 +258,30 @@ def texts(rng, folder, is_wrong):
         kind = rng.choice(("txt", "csv", "jsonl"))
         path = folder / f"t.{kind}"
         frame = pd.DataFrame({"text": own, "n": range(len(own))})
-        {"txt": lambda: path.write_text("\n".join(own) + "\n\n"), "csv": lambda: frame.to_csv(path, index=False), "jsonl": lambda: frame.to_json(path, orient="records", lines=True)}[kind]()
+        {"txt": lambda: path.write_text("\n".join(own) + "\n\n"), "csv": lambda: frame.to_csv(path, index=False),
+         "jsonl": lambda: frame.to_json(path, orient="records", lines=True)}[kind]()
         return Draw(lambda: read_texts_file(path), lambda found: found == own)
     name, content = rng.choice((
-        ("t.json", "{}"), ("t.json", json.dumps({"corpus": {"1": own[0]}, "queries": {}})), ("t.csv", "text,text\na,b\n"), ("t.csv", "word\n" + own[0] + "\n"),
-        ("t.jsonl", json.dumps({"text": 7}) + "\n"), ("t.jsonl", json.dumps({"text": {"a": own[0]}}) + "\n"), ("t.csv", "")))
+        ("t.json", "{}"), ("t.json", json.dumps({"corpus": {"1": own[0]}, "queries": {}})),
+        ("t.csv", "text,text\na,b\n"), ("t.csv", "word\n" + own[0] + "\n"),
+        ("t.jsonl", json.dumps({"text": 7}) + "\n"), ("t.jsonl", json.dumps({"text": {"a": own[0]}}) + "\n"),
+        ("t.csv", "")))
     path = folder / name
     path.write_text(content)
     return Draw(lambda: read_texts_file(path), words="t.")
 
 
 def runs(rng, folder, is_wrong):
-    run = {f"q{i}": {f"d{j}": 1 - rng.random() / 9 - j / 4 for j in range(rng.randrange(1, 5))} for i in range(rng.randrange(1, 6))}
+    run = {f"q{i}": {f"d{j}": 1 - rng.random() / 9 - j / 4 for j in range(rng.randrange(1, 5))}
+           for i in range(rng.randrange(1, 6))}
     rows = [(query, text, score) for query, own in run.items() for text, score in own.items()]
     if is_wrong:
         how = rng.choice(("ids", "ColBERT", "twice", "nan", "rising"))
         twice = [f"{q},{t},{s}" for q, t, s in rows] + ["q0,d0,.5"]
         content = {
             "ids": ("r.json", json.dumps({query: [*own] for query, own in run.items()}), "write ranks as scores"),
-            "ColBERT": ("r.tsv", "".join(f"{i}\t{rng.randrange(10, 99)}\t{i + 1}\n" for i in range(5)), "as ColBERT writes them"),
+            "ColBERT": ("r.tsv", "".join(f"{i}\t{rng.randrange(10, 99)}\t{i + 1}\n" for i in range(5)),
+                        "as ColBERT writes them"),
             "twice": ("r.csv", "\n".join(["query_id,doc_id,score", *twice]), "ranks text 'd0' twice"),
             "nan": ("r.csv", "query_id,doc_id,score\nq,d,nan\n", "a finite score is expected"),
             "rising": ("r.csv", "query_id,doc_id,rank,score\nq,d,1,.1\nq,e,2,.4\n", "with a minus sign")}[how]
@@ -262,7 +292,8 @@ def runs(rng, folder, is_wrong):
     if kind == "json":
         path.write_text(json.dumps(run))
     if kind == "trec":
-        path.write_text("".join(f"{query} Q0 {text} {rank} {score!r} me\n" for rank, (query, text, score) in enumerate(rows, 1)))
+        path.write_text("".join(f"{query} Q0 {text} {rank} {score!r} me\n"
+                                for rank, (query, text, score) in enumerate(rows, 1)))
     if kind == "csv":
         pd.DataFrame(rows, columns=["qid", "docno", "score"]).to_csv(path, index=False)
     source = run if kind == "dict" else path
@@ -283,7 +314,8 @@ def parameters(rng, folder, is_wrong):
     name = rng.choice(names)
     place = rng.randrange(1, len(name))
     slip = rng.choice((name[:place] + name[place + 1:], name[:place] + "x" + name[place:], name.upper()))
-    cells = ["import os", "\n".join(f"{one}: str = None" for one in names), f"# Parameters\n{slip if is_wrong else name} = 3\n", "%pylab"]
+    cells = ["import os", "\n".join(f"{one}: str = None" for one in names),
+             f"# Parameters\n{slip if is_wrong else name} = 3\n", "%pylab"]
 
     def check():
         before = getattr(__main__, "In", None)
@@ -295,10 +327,12 @@ def parameters(rng, folder, is_wrong):
             if before is not None:
                 __main__.In = before
 
-    return Draw(check, None if is_wrong else lambda found: found is None, f"no parameter called {slip!r}; did you mean {name!r}?", RunnerError)
+    return Draw(check, None if is_wrong else lambda found: found is None,
+                f"no parameter called {slip!r}; did you mean {name!r}?", RunnerError)
 
 
-FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results, label_tables, texts, runs, parameters]
+FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results,
+            label_tables, texts, runs, parameters]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
@@ -337,6 +371,7 @@ def test_equivalence_comes_before_significance():
         found = paired(other + size + rng.normal(0, spread, 8), other)
         words.append(verdict(found))
         is_inside = -.01 < found.low and found.high < .01
-        expected = "within the margin" if is_inside else "cannot tell" if found.p >= .05 else "better" if found.difference > 0 else "worse"
+        expected = ("within the margin" if is_inside else "cannot tell" if found.p >= .05 else "better"
+                    if found.difference > 0 else "worse")
         assert words[-1] == expected, (SEED, found)
     assert {*words} == {"within the margin", "cannot tell", "better", "worse"}, "each is drawn"

@@ -8,7 +8,8 @@ import pytest
 from tqdm.auto import tqdm
 
 from harness import (
-    at_work, batch, children, events_of, files_of, make_project, note_events, records_of, steps_of, wait_until, workers_of,
+    at_work, batch, children, events_of, files_of, make_project, note_events, records_of, steps_of, wait_until,
+    workers_of,
 )
 
 RUNS = 7 # of the project: an encoder that is not trained, and three methods with two seeds
@@ -69,7 +70,8 @@ STOPS = { # kind -> how a batch is stopped, workers of each trial
 }
 
 
-@pytest.mark.parametrize("kind, seed", [(kind, seed) for kind, (_, workers) in STOPS.items() for seed in range(len(workers))])
+@pytest.mark.parametrize("kind, seed",
+                         [(kind, seed) for kind, (_, workers) in STOPS.items() for seed in range(len(workers))])
 def test_stopped(reference, tmp_path, kind, seed):
     stop, workers = STOPS[kind][0], STOPS[kind][1][seed]
     project, child = begun(reference, tmp_path, workers, seed)

@@ -92,7 +92,8 @@ def by_configuration(folder):
 
 def by_settings_of_the_configuration(folder):
     place_spy(folder, "adapter_model.bin")
-    put(folder / SETTINGS, model_args={"weights_only": False}, config_args={"transformers_weights": "adapter_model.bin"})
+    put(folder / SETTINGS, model_args={"weights_only": False},
+        config_args={"transformers_weights": "adapter_model.bin"})
 
 
 def by_variant(folder):
@@ -185,7 +186,8 @@ def with_template(text):
     def damage(folder):
         put(folder / "tokenizer_config.json", chat_template=text)
         way = {"method": "forward", "method_output_name": "last_hidden_state"}
-        put(folder / SETTINGS, modality_config={"text": way, "message": way | {"format": "flat"}}, module_output_name="token_embeddings")
+        put(folder / SETTINGS, modality_config={"text": way, "message": way | {"format": "flat"}},
+            module_output_name="token_embeddings")
     return damage
 
 
@@ -226,7 +228,8 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "pickles of one module": (dense(pickled_module), "2_Dense", "pytorch_model.bin"),
     **{json.dumps(asked): (fields(SETTINGS, **asked), f"{SETTINGS}: {next(iter(asked))}") for asked in ASKED},
     **{kind: (module({"type": kind}), "modules.json", kind) for kind in (
-        "foreign.Module", "os.system", "sentence_transformersx.Transformer", "custom.sentence_transformers.Transformer")},
+        "foreign.Module", "os.system", "sentence_transformersx.Transformer",
+        "custom.sentence_transformers.Transformer")},
     "no module of an encoder": (module({"type": "sentence_transformers.base.model.torch"}), "modules.json", "torch"),
     "a module above": (module({"path": "../1_Pooling"}), "modules.json", "../1_Pooling"),
     "a module elsewhere": (module({"path": "/1_Pooling"}), "modules.json", "/1_Pooling"),
@@ -234,7 +237,8 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "a kernel": (fields(CONFIG, **KERNEL), CONFIG, "attn_implementation"),
     "a kernel in settings": (fields(SETTINGS, model_args=KERNEL), SETTINGS, "attn_implementation"),
     "quantized": (fields(CONFIG, quantization_config={"quant_method": "x"}), CONFIG, "quantization_config"),
-    **{name: (dense(fields(CONFIG, activation_function=name)), "2_Dense/config.json: activation_function", name) for name in (
+    **{name: (dense(fields(CONFIG, activation_function=name)), "2_Dense/config.json: activation_function", name)
+       for name in (
         "os.getcwd", "torch.initial_seed", "sentence_transformers.util.fullname")},
     "a prompt that is a number": (fields(TOLD, prompts={"query": 7}), f"{TOLD}: prompts: query"),
     "another family": (fields(TOLD, model_type="SparseEncoder"), f"{TOLD}: model_type"),
@@ -250,21 +254,26 @@ BERT = { # what is done -> the damage, and the file and the field that an error 
     "a link to a module elsewhere": (linked, "modules.json", "'1_Pooling' lies outside of the folder, or is a link"),
     "what is neither file nor folder": (waiting, "README.md: neither"),
     **{f"{count} layers": (fields(CONFIG, num_hidden_layers=count), why) for count, why in {
-        0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.", 2: "lacks 16 weights (encoder.layer.1.",
+        0: "the number of layers in config.json leaves out 16 weights (encoder.layer.0.",
+        2: "lacks 16 weights (encoder.layer.1.",
         10**6: f"{CONFIG}: num_hidden_layers: Input should be less than or equal to 1000, found 1000000"}.items()},
-    "a kernel in another spelling": (fields(CONFIG, _attn_implementation="somebody/kernel"), f"{CONFIG}: _attn_implementation", "code"),
+    "a kernel in another spelling": (fields(CONFIG, _attn_implementation="somebody/kernel"),
+                                     f"{CONFIG}: _attn_implementation", "code"),
     "no module with weights": (lambda folder: (folder / "modules.json").write_text(json.dumps(
         json.loads((folder / "modules.json").read_text())[1:])), "bert"),
     "a number in place of a class": (fields(CONFIG, architectures=5), f"{CONFIG}: architectures"),
     "the number of a class": (fields(CONFIG, architectures=[1]), f"{CONFIG}: architectures: 0"),
     "whole numbers": (weights(quantized), f"{QUERY} is quantized (I8)"),
     "eight bits": (weights(eighth), f"{QUERY} is quantized (F8_E4M3)"),
-    "no number": (weights(lambda kept: kept | {QUERY: kept[QUERY] * float("nan")}), f"{QUERY} has values that are not finite"),
+    "no number": (weights(lambda kept: kept | {QUERY: kept[QUERY] * float("nan")}),
+                  f"{QUERY} has values that are not finite"),
 }
 SENTENCES = { # damage to what makes a vector of a text, which no cross-encoder asks
-    **{f"{count} tokens": (fields(SETTINGS, max_seq_length=count), f"reads {count} tokens of a text") for count in (-1, 0, 2)},
+    **{f"{count} tokens": (fields(SETTINGS, max_seq_length=count), f"reads {count} tokens of a text")
+       for count in (-1, 0, 2)},
     "one vector for all texts": (
-        fields(SETTINGS, modality_config={"text": {"method": "forward", "method_output_name": "pooler_output"}}), "bert"),
+        fields(SETTINGS, modality_config={"text": {"method": "forward", "method_output_name": "pooler_output"}}),
+        "bert"),
     "a template that leaves its sandbox": (with_template(ESCAPE), "SecurityError"),
 }
 TABLE = {
@@ -293,7 +302,8 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("model, name", [("bert", name) for name in BERT | SENTENCES] + [("table", name) for name in TABLE])
+@pytest.mark.parametrize("model, name",
+                         [("bert", name) for name in BERT | SENTENCES] + [("table", name) for name in TABLE])
 def test_no_folder_runs_code_opens_a_pickle_or_loads_in_part(models, monkeypatch, model, name):
     folder = models / model
     monkeypatch.syspath_prepend(str(models))
@@ -337,7 +347,8 @@ def test_a_cross_encoder_is_no_encoder_and_is_diagnosed_by_its_scores(models, lo
     from sentence_transformers import CrossEncoder
     reader = CrossEncoder(str(models / "bert"), num_labels=1, device="cpu")
     reader.save(str(models / "cross"))
-    with pytest.raises(EncoderError, match="cross: a cross-encoder, .*; to diagnose another model, give its scores .`debias-nb diagnose-scores`, with --scores or --columns"):
+    with pytest.raises(EncoderError, match="cross: a cross-encoder, .*; to diagnose another model, give its scores "
+                                           ".`debias-nb diagnose-scores`, with --scores or --columns"):
         load(models / "cross")
     with pytest.raises(EncoderError, match="got CrossEncoder; .* give its scores"):
         load_model(reader)
@@ -345,7 +356,8 @@ def test_a_cross_encoder_is_no_encoder_and_is_diagnosed_by_its_scores(models, lo
 
 def test_layers_may_share_their_weights(models):
     shape = AlbertConfig(
-        vocab_size=len(VOCABULARY), embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64)
+        vocab_size=len(VOCABULARY), embedding_size=16, hidden_size=32, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=64)
     AlbertModel(shape).save_pretrained(models / "bert")
     assert as_encoder(models / "bert").encode("red lamp").shape == (32,)
 

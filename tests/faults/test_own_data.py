@@ -55,7 +55,8 @@ def shell(*words):
 
 def diagnosed(models, *further):
     return shell(
-        "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--train", "train.csv", "--test", "new=new.csv", *further)
+        "diagnose", "--base", models["base"], "--tuned", models["tuned"], "--train", "train.csv", "--test",
+        "new=new.csv", *further)
 
 
 def refused(done, *words):
@@ -75,8 +76,10 @@ def test_no_cell_of_a_table_is_a_formula(here, models):
     "A spreadsheet runs what begins like one."
     pairs = made.some_pairs(seed=1)
     pairs["kind"] = [["@lamp", "-lamp", "a lamp"][i // 3 % 3] for i in range(len(pairs))]
-    found = diagnosing.diagnose(models["base"], models["tuned"], tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
-    tables = {name: list(csv.reader(text.splitlines())) for name, text in found.files().items() if name.endswith(".csv")}
+    found = diagnosing.diagnose(models["base"], models["tuned"],
+                                tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
+    tables = {name: list(csv.reader(text.splitlines())) for name, text in found.files().items()
+              if name.endswith(".csv")}
     cells = {cell for rows in tables.values() for row in rows for cell in row}
     assert {"'=cmd|x", "new", "'@lamp", "'-lamp", "a lamp"} <= cells
     with_sign = {cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\t")}
@@ -91,7 +94,8 @@ def test_a_test_has_a_name_that_can_be_written(here, models, name):
     assert (long.save(here / "out").exists())
 
 
-@pytest.mark.parametrize("error, said", [(MemoryError(), "there is not enough memory"), (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
+@pytest.mark.parametrize("error, said", [(MemoryError(), "there is not enough memory"),
+                                         (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
 def test_memory_that_is_not_enough_is_told_in_a_sentence(here, models, monkeypatch, error, said):
     def too_large(*_, **__):
         raise error
@@ -158,7 +162,8 @@ def test_pages_of_ours_may_be_written_over_and_links_stay(here, models):
     for _ in range(2):
         done = diagnosed(models, "--out", "out", "--overwrite")
         assert done.exit_code == 0, done.output
-        assert (here / "out/index.html").is_symlink() and 'id="verdicts"' in (here / "kept/page.html").read_text("utf-8")
+        assert (here / "out/index.html").is_symlink()
+        assert 'id="verdicts"' in (here / "kept/page.html").read_text("utf-8")
         assert "verdicts" in json.loads((here / "out/report.json").read_text("utf-8"))
         assert {path.name for path in (here / "out").iterdir()} == set(FILES)
 
@@ -198,7 +203,8 @@ def test_a_comparison_spares_files_that_are_not_its_own(here, models):
     (here / "out").mkdir()
     (here / "out/scores.csv").write_text("my,scores\n1,2\n")
     done = shell(
-        "compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out", "--overwrite")
+        "compare", "--base", models["base"], "--train", "train.csv", "--test", "new=new.csv", "--out", "out",
+        "--overwrite")
     refused(done, "out/scores.csv: the file exists, and is no page of debias-nb")
     assert contents(here / "out") == {"scores.csv": b"my,scores\n1,2\n"}
 
@@ -207,7 +213,8 @@ def test_a_comparison_spares_files_that_are_not_its_own(here, models):
 
 def test_records_with_a_resample_without_a_match_serve_again(tmp_path, models, monkeypatch):
     asked = dict(
-        base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)}, methods="base,plain", seeds=2,
+        base=str(models["base"]), train=made.some_pairs(), tests={"new": made.some_pairs(seed=1)},
+        methods="base,plain", seeds=2,
         folder=tmp_path, progress=False)
     trained = []
     monkeypatch.setattr(trying, "fine_tune", lambda *_, **__: trained.append(1) or Course(0))
@@ -217,7 +224,9 @@ def test_records_with_a_resample_without_a_match_serve_again(tmp_path, models, m
         record["replicates"]["new"]["ap"][3] = None
         del record[CHECKSUM]
         path.write_text(json.dumps(record | {CHECKSUM: fingerprint(record)}))
-    assert all(np.isnan(values[3]) for values in compare(**asked).results.query("metric == 'ap' and part == 'all'").resampled) and len(trained) == 2
+    assert all(np.isnan(values[3]) for values in compare(**asked).results.query("metric == 'ap' and part == 'all'")
+               .resampled)
+    assert len(trained) == 2
 
 
 # ---- YAML
@@ -249,7 +258,8 @@ ESCAPE = "\x1b]0;OWNED\x07"
 
 def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
     for name, text in {
-        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,lable\n{GOOD}", "c.csv": f"le{ESCAPE}ft,a,b\n",
+        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,lable\n{GOOD}",
+        "c.csv": f"le{ESCAPE}ft,a,b\n",
         "d.csv": HEAD + GOOD + f"a,b,{ESCAPE}\n", "e.csv": f"\x1b[2J\x00\x7f{HEAD}{GOOD}",
     }.items():
         Path(name).write_text(text)
@@ -276,7 +286,8 @@ main()
 def test_ctrl_c_ends_with_one_line_at_any_moment(here, models, seconds):
     "Packages are imported for some seconds, and what comes then is work."
     command = [
-        "diagnose", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--train", "train.csv", "--test", "new=new.csv"]
+        "diagnose", "--base", str(models["base"]), "--tuned", str(models["tuned"]), "--train", "train.csv", "--test",
+        "new=new.csv"]
     child = start(
         [sys.executable, "-c", BEGUN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "begun\n"
@@ -331,4 +342,5 @@ def test_ctrl_c_of_a_notebook_says_nothing_of_its_workers(tmp_path):
     assert child.returncode == 130
     *before, last = said.splitlines()
     assert last == "debias-nb: interrupted; finished runs are kept, and the same command goes on from there"
-    assert len(before) <= 2 and "Worker" not in said and "Traceback" not in said # a kernel may name a task that it drops
+    # a kernel may name a task that it drops
+    assert len(before) <= 2 and "Worker" not in said and "Traceback" not in said

@@ -163,13 +163,15 @@ def of_files(contents: dict[str, bytes], call):
 
 
 PASSAGES = (
-    {"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "p"}], "negative_passages": [{"text": "n"}, {"text": "m"}]},
+    {"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "p"}],
+     "negative_passages": [{"text": "n"}, {"text": "m"}]},
     {"query": "r", "positive_passages": [{"text": "s"}], "negative_passages": []})
 QUERIES = {
     "corpus.jsonl": b'{"_id": "1", "title": "T", "text": "x"}\n{"_id": "2", "text": "y"}\n', 
     "queries.jsonl": b'{"_id": "1", "text": "q"}\n{"_id": "2", "text": "r"}\n',
     "qrels/test.tsv": b"query-id\tcorpus-id\tscore\n1\t1\t1\n2\t2\t3\n2\t1\t0\n"}
-THREE = {"queries": {"1": "q", "2": "r"}, "corpus": {"1": "x", "2": {"title": "T", "text": "y"}}, "relevant_docs": {"1": ["2"], "2": {"1": 1}}}
+THREE = {"queries": {"1": "q", "2": "r"}, "corpus": {"1": "x", "2": {"title": "T", "text": "y"}},
+         "relevant_docs": {"1": ["2"], "2": {"1": 1}}}
 
 
 def graded(path):

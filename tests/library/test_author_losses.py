@@ -58,7 +58,8 @@ ROWS = [0, 1, 4, 5, 8, 9]
 
 
 @pytest.mark.parametrize("make", [
-    lambda model, texts, teacher: ARR(model, texts, teacher, .3), lambda model, texts, teacher: ProductOfExperts(model, texts, .2, 1.5),
+    lambda model, texts, teacher: ARR(model, texts, teacher, .3), lambda model, texts, teacher: ProductOfExperts(model,
+        texts, .2, 1.5),
     lambda model, texts, teacher: CorrectedTeacher(model, texts, teacher)], ids=["arr", "product", "corrected"])
 def test_texts_by_their_tokens_are_those_by_number(model, make):
     topics = text_rows("tfidf", TEXTS)(TEXTS)
@@ -150,7 +151,8 @@ def relation(kind, n, generator):
     "Random embeddings of n texts, or what stands between the texts."
     units = torch.nn.functional.normalize(torch.randn(n, 5, generator=generator))
     return {
-        "embeddings": torch.randn(n, n, generator=generator), "texts of their own": torch.eye(n), "cosines": units @ units.T,
+        "embeddings": torch.randn(n, n, generator=generator), "texts of their own": torch.eye(n),
+        "cosines": units @ units.T,
         "shares": (units @ units.T / .1).softmax(1)}[kind]
 
 

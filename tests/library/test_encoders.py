@@ -117,7 +117,8 @@ def pool_otherwise(folder):
     ("bert", lambda folder: (folder / "added_tokens.json").write_text("{}"), "added_tokens.json"),
     ("table", lambda folder: flip_a_bit(folder / "model.safetensors"), "model.safetensors"),
 ])
-def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(folder, monkeypatch, name, change, file):
+def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(folder, monkeypatch, name,
+        change, file):
     pin(folder, name, monkeypatch)
     for note in ("README.md", "SOURCE.json"): # which may lie beside an encoder
         (folder / name / note).write_text("{}")
@@ -203,7 +204,8 @@ def without_numbers(folder):
 
 
 def of_path(path):
-    return lambda folder: edit_json(folder / "modules.json", lambda modules: [*modules[:-1], modules[-1] | {"path": path}])
+    return lambda folder: edit_json(folder / "modules.json",
+                                    lambda modules: [*modules[:-1], modules[-1] | {"path": path}])
 
 
 def without_vocabulary(folder):
@@ -219,7 +221,8 @@ def adapted(folder):
     peft = pytest.importorskip("peft")
     base = folder.rename(folder.with_name("base"))
     model = SentenceTransformer(str(base), device="cpu")
-    model.add_adapter(peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=2, target_modules=["key"], init_lora_weights=False))
+    model.add_adapter(peft.LoraConfig(task_type="FEATURE_EXTRACTION", r=2, target_modules=["key"],
+                                      init_lora_weights=False))
     model.save(str(folder), create_model_card=False)
 
 
@@ -230,11 +233,14 @@ def load_to_diagnose(folder):
 
 @pytest.mark.parametrize("name, change, words", [
     ("table", told(similarity_fn_name="cos"), "similarity_fn_name: .*'dot'.*found 'cos'"),
-    ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"), ("table", told(truncate_dim=False), "truncate_dim"),
+    ("bert", told(truncate_dim=-8), "truncate_dim: .* greater than 0, found -8"),
+    ("table", told(truncate_dim=False), "truncate_dim"),
     ("table", told(prompts={"query": "who " * 500}), "prompts: query: .* at most 1000"),
-    ("table", without_numbers, "vectors of 0 numbers"), ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
+    ("table", without_numbers, "vectors of 0 numbers"),
+    ("bert", pooled, "vectors of 32 numbers, and its settings say 24"),
     ("bert", of_path("1_Pool\0ing"), r"modules.json: 1: path: .*found '1_Pool\\x00ing'"),
-    ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"), # the latter: transformers 4
+    # the latter: transformers 4
+    ("bert", without_vocabulary, "the tokenizer knows no word|Can't instantiate a processor, a tokenizer"),
     ("bert", adapted, r"adapter_config.json: an adapter.*PeftModel.from_pretrained\(model\[0\].auto_model, '.*bert'\)"),
 ])
 @pytest.mark.parametrize("load", [lambda folder: load_encoder(config(folder.name)), load_to_diagnose])
@@ -328,7 +334,8 @@ def test_a_transformers_own_settings_decide_what_it_reads(originals, tmp_path, s
     assert close(embed_texts(model, TEXTS), model.encode(TEXTS, normalize_embeddings=True))
     features = model.preprocess(TEXTS)
     tokens = tokenize(model, TEXTS)
-    assert torch.equal(tokens.ids, features["input_ids"]) and torch.equal(tokens.mask.long(), features["attention_mask"])
+    assert torch.equal(tokens.ids, features["input_ids"])
+    assert torch.equal(tokens.mask.long(), features["attention_mask"])
     prompted = tokenize(model, TEXTS, prompt="find: ")
     assert torch.equal(prompted.ids, model.preprocess(TEXTS, prompt="find: ")["input_ids"])
     four = ["red kettle", "how old lamps for the large table?", "chair", "why, what, how"]
@@ -344,7 +351,8 @@ def test_special_tokens_that_were_added_are_no_words(originals):
     tokenizer.add_special_tokens({"additional_special_tokens": ["<task>"]})
     assert special_ids(model) == before | {tokenizer.convert_tokens_to_ids("<task>")}
     tokens = tokenize(model, ["<task> red ☃ [MASK]"])
-    assert tokens.ordinary.tolist() == [[False, False, True, True, True, False]], "an unknown word and a masked one are words"
+    assert tokens.ordinary.tolist() == [[False, False, True, True, True,
+                                         False]], "an unknown word and a masked one are words"
 
 
 def test_a_transformer_that_packs_texts_pads_them_here(originals):
@@ -381,7 +389,8 @@ def test_each_part_is_given_back_its_own_mode(loaded):
 
 @pytest.mark.parametrize("name", ["bert", "table"])
 @pytest.mark.parametrize("setting", [
-    dict(truncate_dim=8), dict(prompts={"query": "why how : "}, default_prompt_name="query")], ids=["truncated", "prompt"])
+    dict(truncate_dim=8), dict(prompts={"query": "why how : "}, default_prompt_name="query")],
+    ids=["truncated", "prompt"])
 def test_what_an_encoder_does_by_itself_is_done(originals, name, setting):
     model = SentenceTransformer(str(originals / name), device="cpu", **setting)
     expected = model.encode(TEXTS, normalize_embeddings=True)
@@ -410,7 +419,8 @@ def test_padding_on_the_left_costs_a_batch_of_short_texts_nothing(originals, sai
 @pytest.mark.parametrize("mode", ["mean", "cls", "max"])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_prompt_that_pooling_leaves_out_is_left_out(originals, mode, side):
-    model = SentenceTransformer(str(originals / "bert"), device="cpu", prompts={"query": "why how : "}, default_prompt_name="query")
+    model = SentenceTransformer(str(originals / "bert"), device="cpu", prompts={"query": "why how : "},
+                                default_prompt_name="query")
     model.tokenizer.padding_side = side
     model[1].pooling_mode = mode
     pooled_in = embed_texts(model, TEXTS)
@@ -423,7 +433,8 @@ def test_a_prompt_that_pooling_leaves_out_is_left_out(originals, mode, side):
 def test_columns_of_a_batch_leave_out_one_prompt(originals):
     model = SentenceTransformer(str(originals / "bert"), device="cpu")
     model.set_pooling_include_prompt(False)
-    short, long = (from_features(model, model.preprocess(["red kettle"], prompt=prompt)) for prompt in ("why ", "why how "))
+    short, long = (from_features(model, model.preprocess(["red kettle"], prompt=prompt))
+                   for prompt in ("why ", "why how "))
     both = encode_tokens(model, stack(short, short)[:1]).detach()
     assert close(both, model.encode(["red kettle"], prompt="why ", normalize_embeddings=True))
     with pytest.raises(ValueError, match="these have several lengths"):
@@ -467,13 +478,15 @@ def test_a_copy_that_would_compute_with_other_weights_is_refused(originals, plac
 def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(originals):
     torch.manual_seed(0)
     behind = [Dense(16, 8), Normalize()]
-    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind], device="cpu")
+    model = SentenceTransformer(modules=[*SentenceTransformer(str(originals / "table"), device="cpu"), *behind],
+                                device="cpu")
     tokens = tokenize(model, TEXTS)
     nearly_none = encode_tokens(model, tokens, token_dropout=1e-9)
     assert close(nearly_none.detach(), encode_tokens(model, tokens).detach())
 
 
-@pytest.mark.parametrize("again", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "copy"])
+@pytest.mark.parametrize("again", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy],
+                         ids=["pickle", "copy"])
 def test_a_table_that_tells_its_prompts_can_be_copied(originals, again):
     model = SentenceTransformer(str(originals / "table"), device="cpu")
     tell_prompts(model)
@@ -505,7 +518,8 @@ def test_nothing_to_embed_gives_no_rows(loaded):
 
 
 @pytest.mark.parametrize("asked, says", [
-    ({"texts": ["red", float("nan")]}, "texts"), ({"texts": "red"}, "texts"), ({"texts": ["red"], "dtype": "fp16"}, "dtype")])
+    ({"texts": ["red", float("nan")]}, "texts"), ({"texts": "red"}, "texts"),
+    ({"texts": ["red"], "dtype": "fp16"}, "dtype")])
 def test_what_cannot_be_embedded_is_named(loaded, asked, says):
     for model in loaded.values():
         with pytest.raises(ValueError, match=says):

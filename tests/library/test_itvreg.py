@@ -66,7 +66,8 @@ ITVAUG = PairMethod(name="Ours", augmentation="itvaug", mask_share=.5)
     (lambda m: given(Hinge(m), m, [1., 0.]), "the hinge needs"),
     (lambda m: given(Hinge(m), m, [[True, False]]), "the hinge needs"),
     *((lambda m, name=name, value=value: Hinge(m, **{name: value}), name) for name, value in (
-        ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.), ("temperature", -1.))),
+        ("margin", 0), ("margin", float("nan")), ("hardest", 0), ("hardest", 1.5), ("temperature", 0.),
+        ("temperature", -1.))),
     (lambda m: make_loss(ITVAUG, m, FrozenBase(m), Course(0), HINGED), "'Ours': ITVAug"),
     (lambda m: PairMethod(name="Ours", regularizer="itvregs", weight=1., mask_share=.5), "did you mean 'itvreg'"),
     (lambda m: Regularized(m, LeastSquares(m), [OutReg()], FrozenBase(m)), "`base`"),

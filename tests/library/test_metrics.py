@@ -130,7 +130,9 @@ def test_evaluation_of_a_set_and_its_parts():
     assert again == (metrics, kept)
 
 
-@given(ranked_pairs(most=30, levels=8), st.sampled_from([list, torch.tensor, lambda x: torch.tensor(x, dtype=torch.bfloat16), lambda x: torch.tensor(x, requires_grad=True)]))
+@given(ranked_pairs(most=30, levels=8),
+       st.sampled_from([list, torch.tensor, lambda x: torch.tensor(x, dtype=torch.bfloat16),
+                        lambda x: torch.tensor(x, requires_grad=True)]))
 def test_scores_of_any_kind_of_array_are_read(pairs, kind):
     scores, labels = pairs # whole numbers, which bfloat16 holds as they are
     assert auc_at(torch.tensor(labels), kind(scores), .3) == auc_at(labels, scores, .3)

@@ -33,13 +33,15 @@ from made import cross_encoder
 from test_scan_training import ANSWERS, LABELS, QUESTIONS
 
 pytestmark = pytest.mark.slow
-TOLERANCE = 1e-5 # in any weight, after two or more steps; single precision adds up in another order, and processors differ
+# in any weight, after two or more steps; single precision adds up in another order, and processors differ
+TOLERANCE = 1e-5
 STEP = 1e-3      # what the same steps change in one weight at least
 
 
 def steps(size, **changes):
     "Settings of a training whose order of sums is all that may differ."
-    settings = dict(per_device_train_batch_size=size, num_train_epochs=1, optim="sgd", learning_rate=.1, seed=3, use_cpu=True)
+    settings = dict(per_device_train_batch_size=size, num_train_epochs=1, optim="sgd", learning_rate=.1, seed=3,
+                    use_cpu=True)
     return settings | changes
 
 
@@ -55,7 +57,8 @@ METHODS = {
     "worddropout": dict(augmentation="worddropout", mask_share=.5),
 }
 TUNED = [
-    ("plain", "bert"), ("outreg", "bert"), ("itvreg", "bert"), ("itvreg", "table"), ("maskreg", "table"), ("l2sp", "bert"),
+    ("plain", "bert"), ("outreg", "bert"), ("itvreg", "bert"), ("itvreg", "table"), ("maskreg", "table"),
+    ("l2sp", "bert"),
     ("itvaug", "bert"), ("worddropout", "table"),
 ]
 
@@ -206,11 +209,13 @@ def both(tmp_path_factory):
     made.bert(folder)
     made.table(folder)
     cross_encoder(folder / "cross", dropout=0.)
-    names = dict(tests=[str(Path(__file__).parent), str(Path(made.__file__).parent)], folder=str(folder), out=str(folder / "two"), saved=str(folder / "saved"))
+    names = dict(tests=[str(Path(__file__).parent), str(Path(made.__file__).parent)], folder=str(folder),
+                 out=str(folder / "two"), saved=str(folder / "saved"))
     script = folder / "train.py"
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+                          timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     two = [torch.load(folder / f"saved{rank}", weights_only=False) for rank in range(2)]
     return everything(folder, folder / "one", 8), *two

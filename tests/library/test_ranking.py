@@ -58,7 +58,8 @@ def over_all_orders(scores, relevant, gains):
 @pytest.mark.parametrize("size", [1, 1e-3, 2e4])
 def test_a_search_ties_what_float32_cannot_tell_apart(size):
     "Of scores up to 1 the sixth decimal is told, of others the one that is as far from the first digit."
-    asked, texts = torch.tensor([[1., 0]]) * size, torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0], [.4999977, 0]])
+    asked, texts = torch.tensor([[1., 0]]) * size, torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0],
+        [.4999977, 0]])
     found = corpus_levels(asked, texts, np.zeros(1, int), np.ones(1, int), np.ones(1, int), first=2)
     assert (found.n_better.tolist(), found.tied.tolist()) == ([2], [2])
     assert sorted(found.first[0].tolist()) == [0, 3]
@@ -67,7 +68,8 @@ def test_a_search_ties_what_float32_cannot_tell_apart(size):
 def test_a_text_that_is_the_query_is_not_ranked():
     "The first text of a corpus neither; a query that is none of the texts has all of them ranked."
     texts = torch.tensor([[1., 0], [0, 1], [.5, .5]])
-    found = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int), np.array([0, -1]), first=1)
+    found = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int),
+                          np.array([0, -1]), first=1)
     assert (found.n_better.tolist(), found.first[:, 0].tolist(), found.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
 
 

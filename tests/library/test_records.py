@@ -216,10 +216,12 @@ ODD = [ # what a file holds, and the beginning of what is said
     (text(small(3, peak_memory_bytes=10**19)), "peak_memory_bytes: "),
     (text(small(3, started="yesterday")), "started: Invalid isoformat string: 'yesterday'"),
     (text(small(3, started="2026-01-31T12:00:00")), "started: a time without its zone"),
-    (encode(metric(.5)).replace(b'"auc": 0.5', b'"auc": 0.6'), "changed since it was written: its checksum does not fit"),
+    (encode(metric(.5)).replace(b'"auc": 0.5', b'"auc": 0.6'),
+     "changed since it was written: its checksum does not fit"),
     (text(small(4)), "the record in it belongs into "),
     *((text(small(3, schema=number)), "schema: ") for number in (True, 10, 0, 1.0, "1")),
-    (text(small(3, environment={"commit": "a" * 40, "dirty": None})), "environment: `commit` and `dirty` are known together"),
+    (text(small(3, environment={"commit": "a" * 40, "dirty": None})),
+     "environment: `commit` and `dirty` are known together"),
     (text(small(3))[:-1] + b', "seconds": 3.0}', "damaged (the key 'seconds' occurs twice)"),
     (text(metric(.5)).replace(b'"auc"', b'"auc": 0.9, "auc"'), "damaged (the key 'auc' occurs twice)"),
 ]
@@ -246,7 +248,8 @@ def trial(**own):
 
 
 @pytest.mark.parametrize("change", [
-    {"metrics": {"quora": {"auc": .9}}}, {"metrics": {"quora": {"auc": None}}}, {"replicates": {"quora": {"auc": [.5]}}}, {"extra": {}}, {"seconds": 7.}])
+    {"metrics": {"quora": {"auc": .9}}}, {"metrics": {"quora": {"auc": None}}},
+    {"replicates": {"quora": {"auc": [.5]}}}, {"extra": {}}, {"seconds": 7.}])
 def test_a_trial_that_was_changed_is_left_out_whatever_its_numbers(store, change):
     "Also where its checksum was taken off."
     path = store.file(store.append(trial()))
@@ -273,7 +276,8 @@ def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
     code = "import sys\nfrom debias_nb.runs.records import Store\nstore = Store(sys.argv[1])\nstore.altered_files()\n" \
         "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
     done = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
-    assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: a file is expected\n"), done.stderr
+    assert done.stdout.startswith("1 ") and done.stdout.endswith("is left out, and stays: a file is "
+                                                                 "expected\n"), done.stderr
     assert "other.small.parquet is left out: a file is expected" in done.stderr
 
 
@@ -316,7 +320,8 @@ def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
     def diverges(config):
         raise TrainingFailed(3, "the loss is nan")
 
-    for train, error in ((interrupted, KeyboardInterrupt), (diverges, TrainingFailed), (partial(finish, auc=math.nan), TrainingFailed)):
+    for train, error in ((interrupted, KeyboardInterrupt), (diverges, TrainingFailed),
+                         (partial(finish, auc=math.nan), TrainingFailed)):
         with pytest.raises(error):
             run_or_load(CONFIG, train, store, fresh=True)
         assert store.find(CONFIG) == first[0], "the newest that finished"
@@ -326,7 +331,8 @@ def test_a_run_is_made_once_and_made_again_when_it_is_asked_for(store):
 
 
 def test_the_newest_finished_record_counts_and_a_failure_where_none_finished():
-    for stati, newest in (("finished finished failed", 1), ("failed finished", 1), ("finished failed failed", 0), ("failed failed", 1)):
+    for stati, newest in (("finished finished failed", 1), ("failed finished", 1), ("finished failed failed", 0),
+                          ("failed failed", 1)):
         found = [{"id": "a", "status": status, "n": n} for n, status in enumerate(stati.split())]
         assert latest(found) == {"a": found[newest]}, stati
 
@@ -462,8 +468,10 @@ def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
     for changed, says in (
         (table.drop_columns(["curve"]), "another schema: curve"),
         (table.replace_schema_metadata({}), "another program, or another version"),
-        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 2}'}), "another program, or another version"),
-        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 12}'}), "another program, or another version"),
+        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 2}'}),
+         "another program, or another version"),
+        (table.replace_schema_metadata({**about, b"debias-nb": b'{"schema": 12}'}),
+         "another program, or another version"),
     ):
         pq.write_table(changed, parquet)
         with pytest.warns(UserWarning, match=f"demo.small.parquet is left out: {says}"):
@@ -477,12 +485,15 @@ def test_a_file_of_another_schema_program_or_name_is_named(store, parquet):
 
 @pytest.fixture
 def clone(tmp_path):
-    """A clone in which a run was named, made and published, and a folder for its records. Its history: a commit before, that
+    """A clone in which a run was named, made and published, and a folder for its records.
+
+    Its history: a commit before, that
     of the run, and a newer one that names it, too."""
     config = tmp_path / "experiments/itvreg/demo.small.yaml"
     config.parent.mkdir(parents=True)
     one = CONFIG.model_dump(mode="json", exclude_defaults=True)
-    block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0], "evaluate": ["quora"]}
+    block = {"encoders": ["minilm"], "corpora": [one["corpus"]], "methods": ["ERM"], "seeds": [0],
+             "evaluate": ["quora"]}
     said = {"paper": "itvreg", "experiment": "demo", "profile": "small", "title": "A demonstration", "scale": "made up",
             "encoders": [one["encoder"]], "methods": [one["method"]], "blocks": [block | {"training": one["training"]}]}
     for seeds in ([1], [0], [0, 2]):
@@ -582,14 +593,16 @@ def test_a_record_says_when_its_run_began_and_with_which_code(store, monkeypatch
 
 
 def commit(folder):
-    for step in ("init", "add .", "-c user.name=x -c user.email=x@example.org commit --no-verify --no-gpg-sign -m first"):
+    for step in ("init", "add .", "-c user.name=x -c user.email=x@example.org commit --no-verify --no-gpg-sign "
+                                  "-m first"):
         origin.git(folder, *step.split())
 
 
 def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatch):
     nothing = {"commit": None, "dirty": None}
     assert origin.git_state(tmp_path) == nothing and origin.history(tmp_path) is None
-    code = ["debias_nb/a.py", "experiments/a.yaml", "experiments/printed/a.yaml", "requirements/cpu.lock", "pyproject.toml"]
+    code = ["debias_nb/a.py", "experiments/a.yaml", "experiments/printed/a.yaml", "requirements/cpu.lock",
+            "pyproject.toml"]
     names = [*code, "nbs/papers/a.ipynb", "README.md"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -597,7 +610,8 @@ def test_git_state_is_of_this_project_and_of_its_code_alone(tmp_path, monkeypatc
     commit(tmp_path)
     clean = origin.git_state(tmp_path)
     assert set(origin.history(tmp_path)) == {clean["commit"]} and clean["dirty"] is False
-    assert origin.git_state(tmp_path / "nbs") == nothing, "a repository that merely surrounds the project says nothing of it"
+    assert origin.git_state(
+        tmp_path / "nbs") == nothing, "a repository that merely surrounds the project says nothing of it"
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nbs"))
     assert origin.git_state(tmp_path) == clean, "inside a hook"
     dirty = []

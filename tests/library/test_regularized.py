@@ -18,7 +18,8 @@ from torch.optim import optimizer as optimizers
 from transformers import trainer as trainers
 
 import made
-from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE, WordDropout, wise_ft
+from debias_nb import (ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE,
+                       WordDropout, wise_ft)
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
@@ -288,9 +289,11 @@ def test_losses_of_texts_with_classes_keep_the_model_under_another_name(encoders
     assert torch.isclose(terms["outreg"], .5 * outreg_apart(model, base, rows(["anchor"], 6)["anchor"]), atol=1e-5)
 
 
-@pytest.mark.parametrize("regularizers", [[OutReg(3.)], [ITVReg(30.), MaskReg(3., columns=(0, 1))], [ITVReg(9., rows=.5)]])
+@pytest.mark.parametrize("regularizers",
+                         [[OutReg(3.)], [ITVReg(30.), MaskReg(3., columns=(0, 1))], [ITVReg(9., rows=.5)]])
 @pytest.mark.parametrize("make", [
-    cached, lambda model: losses.MatryoshkaLoss(model, cached(model), [16, 8]), lambda model: Own(model, None, cached(model))],
+    cached, lambda model: losses.MatryoshkaLoss(model, cached(model), [16, 8]),
+    lambda model: Own(model, None, cached(model))],
     ids=["cache", "within Matryoshka", "within one's own"])
 def test_gradient_cache_gives_the_gradient_of_one_pass_in_mini_batches(encoders, regularizers, make):
     gradients = []
@@ -411,7 +414,8 @@ def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
     checkpoint = str(tmp_path / "checkpoint-2")
     with_base(folders["table"], tmp_path, None, resume_from_checkpoint=checkpoint)
     with_base(checkpoint, tmp_path, folders["table"], resume_from_checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"begun with another base encoder \(sha256 \w{12}\) than it has now .*: make Regularized with"):
+    with pytest.raises(ValueError, match=r"begun with another base encoder \(sha256 \w{12}\) than it has now .*: make "
+                                         r"Regularized with"):
         with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
 
 
@@ -428,7 +432,8 @@ def test_what_draws_nothing_takes_no_number(bert):
 
 
 @pytest.mark.parametrize("name, make", [
-    ("bert", mnrl), ("bert", cached), ("bert", matryoshka), ("bert", LeastSquares), ("table", mnrl), ("table", LeastSquares)])
+    ("bert", mnrl), ("bert", cached), ("bert", matryoshka), ("bert", LeastSquares), ("table", mnrl),
+    ("table", LeastSquares)])
 def test_terms_of_other_texts_are_those_of_each_text(encoders, monkeypatch, name, make):
     base = encoders[name]
     model = moved(copy.deepcopy(base), {"bert": .05, "table": .5}[name])
@@ -488,7 +493,8 @@ def test_which_texts_are_drawn_follows_from_the_seeds_alone(encoders, monkeypatc
         changes = dict(changes)
         model = copy.deepcopy(encoders["table"])
         data = rows(PAIR, seed=changes.pop("data", 0))
-        loss = Regularized(model, mnrl(model), [OutReg(1., texts=OTHERS, seed=changes.pop("texts", 0), texts_per_batch=4)])
+        loss = Regularized(model, mnrl(model),
+                           [OutReg(1., texts=OTHERS, seed=changes.pop("texts", 0), texts_per_batch=4)])
         drawn.append([])
         trained(model, loss, data, tmp_path, **changes)
     whole, other_data, evaluated, other_training, other_texts = drawn
@@ -554,7 +560,8 @@ def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path
     first = Regularized(bert, mnrl(bert), [ITVReg(1.)])
     second = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(.1), OutReg(.2, columns=1)], base=stepped(bert))
     data = {"pairs": rows(PAIR), "scores": rows(SCORED)}
-    logged = trained(bert, {"pairs": first, "scores": second}, data, tmp_path, logging_strategy="epoch").state.log_history[0]
+    logged = trained(bert, {"pairs": first, "scores": second}, data, tmp_path,
+                     logging_strategy="epoch").state.log_history[0]
     assert {"base", "itvreg", "outreg", "outreg_2"} <= set(logged)
     assert first.watch.batches == second.watch.batches == 2
     assert furthest(first.base, start) == 0 < furthest(bert, start)
@@ -607,7 +614,8 @@ def test_both_encoders_compute_in_the_same_precision(bert, tmp_path):
     trainer = trained(bert, Regularized(bert, mnrl(bert), [OutReg(1.)]), rows(PAIR), tmp_path, **how)
     assert trainer.state.log_history[0]["outreg"] == 0
     assert torch.is_autocast_enabled("cpu") is False
-    loss = Regularized(wrapped, mnrl(wrapped), [OutReg(1.), ITVReg(1.)]) # as accelerate has it: the model alone is wrapped
+    # as accelerate has it: the model alone is wrapped
+    loss = Regularized(wrapped, mnrl(wrapped), [OutReg(1.), ITVReg(1.)])
     wrapped.forward = torch.autocast("cpu", dtype=torch.bfloat16)(wrapped.forward)
     terms = loss(*batch_of(wrapped, PAIR))
     assert terms["outreg"] == 0 == terms["itvreg"]
@@ -642,12 +650,14 @@ def warned(model, loss, data, folder, **how):
     return [str(one.message) for one in caught if "regularizes next to nothing" in str(one.message)]
 
 
-ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for dice in [random.Random(0)] for name in PAIR})
+ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] for dice in [random.Random(0)]
+                              for name in PAIR})
 
 
 @pytest.mark.parametrize("make, regularizers, data, how, words", [
     (mnrl, [OutReg(1.), L2SP(0.)], rows(PAIR), dict(max_steps=120, learning_rate=2e-2), None),
-    (mnrl, [OutReg(.06)], rows(PAIR), dict(max_steps=102), r"100 steps 'outreg' had at most 0\.\d+% of the gradient, which"),
+    (mnrl, [OutReg(.06)], rows(PAIR), dict(max_steps=102),
+     r"100 steps 'outreg' had at most 0\.\d+% of the gradient, which"),
     (mnrl, [ITVReg(1.), OutReg(1.)], ONE_WORD, dict(max_steps=102), "30 steps 'itvreg' was 0"),
 ], ids=["one that is felt, and one of no weight", "a weight that is not felt", "nothing to act on"])
 def test_a_term_that_does_nothing_is_said_once(table, tmp_path, make, regularizers, data, how, words):
@@ -691,7 +701,8 @@ def test_settings_out_of_their_place_and_a_regularizer_without_its_list_are_expl
 def test_a_gradient_cache_says_when_training_begins_that_no_shares_are_logged(bert, tmp_path):
     loss = Regularized(bert, cached(bert), [OutReg(1.)])
     with pytest.warns(UserWarning, match="gradient cache: no _gradient_share of its regularizers is logged") as seen:
-        logged = trained(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1, logging_strategy="steps").state.log_history
+        logged = trained(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1,
+                         logging_strategy="steps").state.log_history
     assert sum("gradient cache" in str(one.message) for one in seen) == 1
     assert not [name for entry in logged for name in entry if name.endswith("_gradient_share")]
 
@@ -720,7 +731,8 @@ def with_adapter(model):
 
 
 @pytest.mark.parametrize("build, error, words", [
-    (lambda m: Regularized(m, in_matryoshka(m, mnrl(copy.deepcopy(m))), [OutReg()]), ValueError, "made for another model"),
+    (lambda m: Regularized(m, in_matryoshka(m, mnrl(copy.deepcopy(m))), [OutReg()]), ValueError,
+     "made for another model"),
     (lambda m: Regularized(m, in_matryoshka(m, with_mnrl(m, OutReg())), [L2SP()]), ValueError, "base_loss"),
     (lambda m: with_mnrl(m, OutReg(), base=made.without_a_vector_for_the_unknown()), ValueError, "tokenizers"),
     (lambda m: with_mnrl(without_dropout(m), SimCSE()), ValueError, "SimCSE"),
@@ -771,12 +783,15 @@ def test_what_only_a_batch_can_show_is_refused_there(bert, table):
     for call, error, words in (
         (lambda: given(with_mnrl(bert, OutReg(columns=(0, 2)))), ValueError, "column 2"),
         (lambda: given(in_matryoshka(bert, with_mnrl(bert, OutReg()))), ValueError, "Regularized stands inside"),
-        (lambda: given(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError, "Regularized stands inside"),
-        (lambda: given(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError, "Regularized stands inside"),
+        (lambda: given(losses.MatryoshkaLoss(bert, with_mnrl(bert, OutReg()), [16, 8])), ValueError,
+         "Regularized stands inside"),
+        (lambda: given(losses.AdaptiveLayerLoss(bert, with_mnrl(bert, L2SP()))), ValueError,
+         "Regularized stands inside"),
         (lambda: .5 * with_mnrl(bert, OutReg())(*batch_of(bert, PAIR)), ValueError, "Regularized stands inside"),
         (lambda: given(with_mnrl(bert, OutReg()), features=packed), ValueError, "unpad_inputs"),
         (lambda: given(with_mnrl(bert, OutReg()), model=stepped(bert)), ValueError, "with other weights"),
-        (lambda: given(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError, "tokenizers|differ"),
+        (lambda: given(with_mnrl(bert, OutReg(), base=copy.deepcopy(bert)), model=table), ValueError,
+         "tokenizers|differ"),
         (lambda: half(batch_of(bert, PAIR)[0]), ValueError, "MultipleNegativesRankingLoss was made for another model"),
     ):
         with pytest.raises(error, match=words):

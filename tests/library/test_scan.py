@@ -369,10 +369,13 @@ def test_what_cannot_be_is_refused(name, attempt):
         attempt()
 
 
-@pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist, lambda x: torch.tensor(x, requires_grad=x.dtype.kind == "f")])
+@pytest.mark.parametrize("kind",
+                         [np.asarray, np.ndarray.tolist, lambda x: torch.tensor(x, requires_grad=x.dtype.kind == "f")])
 def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
     features, labels = np.random.default_rng(0).normal(size=(20, 3)).astype("float32"), np.arange(20) % 2
     taken = learn_weights(kind(features), kind(labels), generator=seeded(), class_mass="keep").values
-    assert torch.equal(taken, learn_weights(torch.tensor(features), torch.tensor(labels), generator=seeded(), class_mass="keep").values)
-    told = [diagnose_weights(taken, *one, generator=seeded()) for one in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
+    assert torch.equal(taken, learn_weights(torch.tensor(features), torch.tensor(labels), generator=seeded(),
+                                            class_mass="keep").values)
+    told = [diagnose_weights(taken, *one, generator=seeded())
+            for one in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
     assert told[0] == told[1]

@@ -18,7 +18,8 @@ from debias_nb.losses.scan import Memory
 from debias_nb.losses.scan_head import contrastive_loss
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
-QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how", "why red"]
+QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
+             "why red"]
 ANSWERS = ["red kettle", "a lamp", "the old chair", "blue", "new kettle for the table", "a", "large small", "lamp lamp"]
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0]
 
@@ -72,7 +73,8 @@ def test_an_adapter_around_the_last_layer_is_refused(tmp_path):
     "What such a layer is given is not its input alone: the factors of the adapter are linear layers too."
     peft = pytest.importorskip("peft")
     model = cross_encoder(tmp_path / "inside")
-    model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=1, target_modules=["query"], modules_to_save=["classifier"]))
+    model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=1, target_modules=["query"],
+                                      modules_to_save=["classifier"]))
     assert SCAN(model).debiasing.transform[0].in_features == 32
     model = cross_encoder(tmp_path / "around")
     model.add_adapter(peft.LoraConfig(task_type="SEQ_CLS", r=4, target_modules=["query", "classifier"]))
@@ -97,7 +99,8 @@ def test_weights_are_learned_in_training_alone(model):
 
 
 def test_the_memory_is_the_printed_one_by_default(model):
-    assert (SCAN(model).memory.kind, SCAN(model, memory=280).memory.size, SCAN(model, memory=0).memory) == ("ema", 280, None)
+    assert (SCAN(model).memory.kind, SCAN(model, memory=280).memory.size, SCAN(model, memory=0).memory) == ("ema",
+        280, None)
     mine = Memory("ema", .7)
     loss = SCAN(model, memory=mine)
     assert loss.memory is not mine and loss.memory.alpha == .7 and loss.get_config_dict()["memory"] == "ema, 0.7"
@@ -139,7 +142,8 @@ def test_the_trainer_trains_logs_and_saves_a_plain_cross_encoder(tmp_path):
 def test_a_last_batch_of_one_pair_is_trained_on(tmp_path, debias):
     model = cross_encoder(tmp_path / "model")
     args = CrossEncoderTrainingArguments(
-        str(tmp_path / "out"), per_device_train_batch_size=5, num_train_epochs=2, report_to="none", disable_tqdm=True, use_cpu=True)
+        str(tmp_path / "out"), per_device_train_batch_size=5, num_train_epochs=2, report_to="none", disable_tqdm=True,
+        use_cpu=True)
     trainer = CrossEncoderTrainer(model=model, args=args, train_dataset=PAIRS, loss=SCAN(model, debias=debias))
     assert len(PAIRS) % 5 == 1
     assert trainer.train().global_step == 8

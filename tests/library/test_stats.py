@@ -61,7 +61,8 @@ def test_comparisons_made_together_are_judged_together():
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda: holm({}), "ps must be a list of p-values"), (lambda: holm([[.1]]), "ps must be"), (lambda: holm("few"), "ps must be"),
+    (lambda: holm({}), "ps must be a list of p-values"), (lambda: holm([[.1]]), "ps must be"),
+    (lambda: holm("few"), "ps must be"),
     (lambda: holm([.1, 2]), "ps must be"), (lambda: holm([math.nan]), "ps must be"),
     (lambda: verdict(1), "paired must be a difference"), (lambda: verdict(None), "paired must be a difference"),
 ])

@@ -18,7 +18,8 @@ DATA = Dataset.from_dict({"left": [*PAIRS.left], "right": [*PAIRS.right], "score
 def trained(trainer, model, folder, **changes) -> torch.Tensor:
     "The weights of a copy after two epochs."
     model = copy.deepcopy(model)
-    args = training_arguments(folder, per_device_train_batch_size=16, num_train_epochs=2, learning_rate=1e-2, use_cpu=True, **changes)
+    args = training_arguments(folder, per_device_train_batch_size=16, num_train_epochs=2, learning_rate=1e-2,
+                              use_cpu=True, **changes)
     trainer(model=model, args=args, train_dataset=DATA, loss=CosineSimilarityLoss(model)).train()
     return torch.cat([weight.detach().flatten() for weight in model.parameters()])
 
@@ -28,7 +29,8 @@ def test_a_text_is_tokenized_once_and_training_is_that_of_sentence_transformers(
     model = made.load(made.table(tmp_path))
     asked = []
     preprocess = type(model[0]).preprocess
-    monkeypatch.setattr(type(model[0]), "preprocess", lambda self, texts, **how: asked.extend(texts) or preprocess(self, texts, **how))
+    monkeypatch.setattr(type(model[0]), "preprocess", lambda self, texts, **how: asked.extend(texts)
+                        or preprocess(self, texts, **how))
     mine = trained(QuietTrainer, model, tmp_path, prompts=prompts)
     once = {*PAIRS.left, *PAIRS.right} if prompts is None else {*PAIRS.right}
     assert len(asked) == len(once) + (0 if prompts is None else 2 * len(PAIRS)), "behind a prompt in each epoch"

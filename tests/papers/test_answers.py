@@ -154,7 +154,8 @@ def test_shuffled_weights_are_the_learned_ones_in_other_hands(train):
 
 
 def test_the_batch_before_stands_beside_a_batch(tokens):
-    hidden, labels, rows = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40], torch.arange(40)
+    hidden, labels, rows = (torch.randn(40, 8, generator=torch.Generator().manual_seed(0)), tokens.labels[:40],
+                            torch.arange(40))
     weigher = Weigher(ScanConfig(memory="queue"), tokens)
     weigher(hidden, labels, rows)
     alone = Weigher(ScanConfig(memory="queue"), tokens)
@@ -281,7 +282,8 @@ def test_labels_are_switched_in_training_alone_and_texts_are_perturbed_in_tests(
     assert apart == bent.counts["perturbed candidates"] == round(.3 * len(whole))
     assert whole.questions == bent.questions and (whole.labels == bent.labels).all()
     counted, _ = task.counts(CORPUS)
-    assert counted["planted #Q Train"] == WORLD.questions and counted["planted #A Test"] == WORLD.tests * WORLD.candidates
+    assert counted["planted #Q Train"] == WORLD.questions
+    assert counted["planted #A Test"] == WORLD.tests * WORLD.candidates
 
 
 def test_missing_data_and_encoders_are_told(monkeypatch, tmp_path):
@@ -320,7 +322,8 @@ def test_the_weights_have_a_learning_rate_of_their_own(tokens):
 def test_a_run_and_its_answers_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     run = made.experiment().runs()[0]
-    with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is that of one"):
+    with pytest.raises(ConfigError, match="cannot be trained in 2 processes: the batch size of its record is "
+                                          "that of one"):
         execute(run)
     training = AnswersTraining(loss="cross-entropy", learning_rate=.1, epochs=1, batch_size=4)
     run = run.model_copy(update={"training": training})

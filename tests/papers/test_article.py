@@ -27,9 +27,11 @@ sys.path.remove(str(ROOT / "tools"))
 
 
 def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
-    text = "[a page](./arr/claims.ipynb#b1) [a file](../../experiments/authors_code.json) [a reference](https://a.example/b) [here](#x)"
+    text = ("[a page](./arr/claims.ipynb#b1) [a file](../../experiments/authors_code.json) [a "
+            "reference](https://a.example/b) [here](#x)")
     output = new_output("display_data", {"text/markdown": "[findings](./findings.ipynb)"})
-    cells = [new_markdown_cell(f"# A title\n\n{text}"), new_code_cell("secret = 1", outputs=[output]), new_raw_cell("---\nskip_exec: true\n---")]
+    cells = [new_markdown_cell(f"# A title\n\n{text}"), new_code_cell("secret = 1", outputs=[output]),
+             new_raw_cell("---\nskip_exec: true\n---")]
     nbformat.write(new_notebook(cells=cells), tmp_path / "book.ipynb")
     html = tool.article(tmp_path / "book.ipynb", "https://r.example/blob/main")
     for address in ("reports/arr/claims.md#b1", "experiments/authors_code.json", "reports/FINDINGS.md"):
@@ -40,7 +42,8 @@ def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
 
 def test_names_are_taken_from_texts_and_binary_files_stay():
     own = tool.settings()
-    text = f"{own['git_url']}/blob/main by {own['author']}, {own['author_email']}; {own['doc_host']}{own['doc_baseurl']}; {own['copyright']}"
+    text = (f"{own['git_url']}/blob/main by {own['author']}, {own['author_email']}; "
+            f"{own['doc_host']}{own['doc_baseurl']}; {own['copyright']}")
     hidden = tool.without_names(text.encode()).decode()
     assert "github" not in hidden and own["author"].lower() not in hidden.lower() and hidden.count(tool.ANONYMOUS) == 2
     assert tool.without_names(b"\xff\xfe" + text.encode()) == b"\xff\xfe" + text.encode()
@@ -51,7 +54,8 @@ def test_the_artifact_has_all_files_and_no_name(tmp_path):
     own = tool.settings()
     names_of_us = [own["git_url"].removeprefix("https://"), own["doc_host"], own["author_email"]]
     tool.pack_anonymous(tmp_path / "a.tar.gz")
-    committed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True, check=True)
+    committed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True,
+                               text=True, check=True)
     with tarfile.open(tmp_path / "a.tar.gz") as files:
         names = [file.name.removeprefix("artifact/") for file in files if file.isfile()]
         assert set(committed.stdout.splitlines()) == set(names)
@@ -79,7 +83,7 @@ def test_without_a_browser_there_is_the_html_alone(tmp_path, monkeypatch, capsys
 def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "browser", lambda: "a browser")
     monkeypatch.setattr(tool, "print_pages", lambda *args: tool.MOST + 1)
-    with pytest.raises(SystemExit, match="at most 8 pages"):
+    with pytest.raises(SystemExit, match="at most 7 pages"):
         tool.main(["--out", str(tmp_path)])
 
 
@@ -99,7 +103,8 @@ def statements() -> list:
 
 def of_git(*arguments: str) -> str | None:
     "What git says; None for what is not there."
-    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, env=os.environ | {"TZ": "UTC"})
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True,
+                          env=os.environ | {"TZ": "UTC"})
     return done.stdout if done.returncode == 0 else None
 
 
@@ -115,7 +120,8 @@ def test_each_statement_was_written_down_by_the_commit_that_is_named(one):
 
 def shares_after_statements(article: str) -> dict[str, float]:
     "Read what share of the runs began after each statement was written down, from the article's table."
-    rows = [line.strip("| ").split(" | ") for line in article.splitlines() if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
+    rows = [line.strip("| ").split(" | ") for line in article.splitlines()
+            if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
     counts = {row[1]: [int(number.replace(",", "")) for number in row[-1].split(" of ")] for row in rows}
     return {about: after / total for about, (after, total) in counts.items()}
 

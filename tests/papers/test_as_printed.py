@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, project_root
-from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, faults, in_short, is_printed, key_deviations, unmet
+from debias_nb.papers.pages.as_printed import (READERS, compare, comparisons_of, faults, in_short, is_printed,
+                                               key_deviations, unmet)
 from debias_nb.papers.pages.expected import PrintedSetting, load_expected
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.papers.pages.report import page_of, page_path
@@ -70,7 +71,8 @@ def replaced(path, old, new):
 def test_a_made_up_difference_is_found(copy, profile, fault):
     batch = {"planted": 64, "paper": 250}[profile]
     replaced(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
-    setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size" and "table06" in one.experiments)
+    setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size"
+                and "table06" in one.experiments)
     changed = setting.model_copy(update={"experiments": ("table06",), "why": {}})
     found = [one.setting.name for one in comparisons_of("itvreg", ["table06"]) if profile in one.differing]
     assert "batch size" in found
@@ -95,7 +97,8 @@ def test_a_reason_that_explains_nothing_is_found(compared):
 @pytest.mark.parametrize("old, new, message", [
     ("experiments: [table06]", "experiments: [table60]", "table60"),
     ("read: training.margin", "read: training.margins", "margin"),
-    ("where: {data.by: [year]}", "where: {data.by: [decade]}", "last year of training: no run of itvreg/table02 has it"),
+    ("where: {data.by: [year]}", "where: {data.by: [decade]}",
+     "last year of training: no run of itvreg/table02 has it"),
 ])
 def test_a_made_up_place_is_refused(copy, old, new, message):
     replaced(copy / "experiments/printed/itvreg.yaml", old, new)
@@ -111,7 +114,8 @@ def test_a_made_up_place_is_refused(copy, old, new, message):
     ({"experiments": ()}, "experiments"),
 ])
 def test_a_setting_says_where_it_is_printed_and_where_it_is_read(changes, message):
-    setting = {"name": "batch size", "experiments": ("table03",), "value": 250, "place": "Supplement H.2", "read": "training.batch_size"}
+    setting = {"name": "batch size", "experiments": ("table03",), "value": 250, "place": "Supplement H.2",
+               "read": "training.batch_size"}
     PrintedSetting(**setting)
     with pytest.raises(ValidationError, match=message):
         PrintedSetting(**setting | changes)
@@ -131,16 +135,21 @@ def test_every_page_of_a_table_tells_which_settings_differ(path):
     page = (ROOT / "reports" / page_path(name)).read_text("utf-8")
     profile = re.search(r"differs? at `(\w+)`", page)[1]
     assert key_deviations(name, profile).partition(" ([all")[0] in page
-    comparisons = comparisons_of(path.parent.name, [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
-    mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one) and profile in one.differing}
+    comparisons = comparisons_of(path.parent.name,
+                                 [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
+    mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one)
+                 and profile in one.differing}
     section = page.partition("## What differs")[2].partition("\n## ")[0]
-    assert {line.split("|")[1].strip() for line in section.partition("|---")[2].splitlines()[1:] if line.startswith("| ")} == mattering
+    assert {line.split("|")[1].strip() for line in section.partition("|---")[2].splitlines()[1:]
+            if line.startswith("| ")} == mattering
 
 
 def test_a_setting_is_listed_where_it_differs_and_matters(copy):
     listed = "| base encoder | NLI-DistilBERT |"
-    assert listed in key_deviations("itvreg/table06", "small") and listed not in key_deviations("itvreg/table06", "paper")
-    replaced(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]", "{name: base encoder, experiments: [table06]")
+    assert listed in key_deviations("itvreg/table06", "small")
+    assert listed not in key_deviations("itvreg/table06", "paper")
+    replaced(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]",
+             "{name: base encoder, experiments: [table06]")
     assert listed not in key_deviations("itvreg/table06", "small")
 
 
@@ -148,7 +157,8 @@ def test_the_article_names_what_differs_on_public_data(paper):
     said = in_short(paper)
     printed = [one for one in comparisons_of(paper) if is_printed(one)]
     at_small = [one for one in printed if "small" in one.differing]
-    important = {one.setting.name for one in [*unmet(printed), *at_small] if one.setting.matters or "paper" in one.differing}
+    important = {one.setting.name for one in [*unmet(printed), *at_small] if one.setting.matters
+                 or "paper" in one.differing}
     assert all(name in said for name in important)
     assert said.startswith(f"{len({one.setting.name for one in at_small})} of the ")
     assert load_yaml(ROOT / "experiments/printed" / f"{paper}.yaml")["settings"]

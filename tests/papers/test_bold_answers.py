@@ -25,7 +25,8 @@ HARM = re.compile(r"\b(hurt|harm|lose|cost)\b") # in a question whose yes is tha
 
 def rows_of(table: str) -> list[dict[str, str]]: # table: Markdown
     "Read the rows of a table by the names of its columns."
-    header, _, *lines = [[cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(" |")] for line in table.splitlines()]
+    header, _, *lines = [[cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split(" |")]
+                         for line in table.splitlines()]
     return [dict(zip(header, line)) for line in lines]
 
 
@@ -35,12 +36,14 @@ def tables_of(page: str) -> list[list[dict[str, str]]]:
 
 def stated_ends(answer: str) -> tuple[float, float] | None:
     "Return from where to where a sentence says that differences go; None where it says no such thing."
-    hits = [(match.start(), ends(*map(float, match.groups()))) for pattern, ends in DISTANCES.items() for match in re.finditer(pattern, answer)]
+    hits = [(match.start(), ends(*map(float, match.groups()))) for pattern, ends in DISTANCES.items()
+            for match in re.finditer(pattern, answer)]
     return min(hits, key=lambda hit: hit[0])[1] if hits else None
 
 
 def ends_of(rows: list[dict[str, str]]) -> tuple[float, float]:
-    numbers = [float(number.replace("−", "-")) for row in rows for number in re.findall(r"[−+]?\d+\.\d", row["difference, points"])]
+    numbers = [float(number.replace("−", "-")) for row in rows
+               for number in re.findall(r"[−+]?\d+\.\d", row["difference, points"])]
     return min(numbers, default=float("nan")), max(numbers, default=float("nan"))
 
 
@@ -70,9 +73,11 @@ def word_of(rows: list[dict[str, str]], yes: str) -> str: # one of BEGINNINGS
 def contradiction(page: str) -> str: # empty where there is none, or nothing to compare
     "Say what is wrong with the answer of a page, given the first table of counts below it."
     found = re.search(rf"^\*\*Answer\.\*\* ({'|'.join(BEGINNINGS)})\b(.*)", page, re.M)
-    counted = [rows for rows in tables_of(page.partition("\n## ")[0]) if {*COUNTS, "difference, points"} <= rows[0].keys()]
+    counted = [rows for rows in tables_of(page.partition("\n## ")[0])
+               if {*COUNTS, "difference, points"} <= rows[0].keys()]
     ends = stated_ends(re.split(r"\.\s|$", found[2])[0]) if found else None # of its first sentence
-    if not counted or ends is None or found[2].startswith(" on "): # what it depends on is another question than how often
+    # what it depends on is another question than how often
+    if not counted or ends is None or found[2].startswith(" on "):
         return ""
     yes = "worse" if HARM.search(page.partition("\n")[0]) else "better"
     rows = counted[0]
@@ -102,13 +107,15 @@ def without_place(page: str) -> list[str]:
     "List the ends of differences from plain fine-tuning which no two means have that the page shows."
     top, _, below = page.partition("\n## ")
     rows = [row for table in tables_of(top) for row in table if {*COUNTS, "difference, points"} <= row.keys()]
-    tables = [table for table in tables_of(below) if "−" not in table[0] and any(method in table[0] for method in PLAIN)]
+    tables = [table for table in tables_of(below) if "−" not in table[0]
+              and any(method in table[0] for method in PLAIN)]
     lacking = []
     for row in rows:
         first, _, other = row[""].partition(" − ")
         method = first.split(" at ")[0]
         is_own = re.compile(rf"{re.escape(method)}( \(.*\))?").fullmatch # with a share of masks, in some tables
-        own = [(line[name], line[plain]) for table in tables for line in table for name in filter(is_own, line) for plain in PLAIN if plain in line]
+        own = [(line[name], line[plain]) for table in tables for line in table for name in filter(is_own, line)
+               for plain in PLAIN if plain in line]
         means = [pair for pair in own if "—" not in pair] if other.startswith(PLAIN) else []
         if not means:
             continue
@@ -150,7 +157,8 @@ def test_an_answer_that_its_table_denies_is_seen(answer, counts, wrong):
 
 
 def test_an_answer_carries_its_number():
-    answers = {path: re.search(r"^\*\*Answer\.\*\* (.*)", path.read_text("utf-8"), re.M) for path in PAGES if path.stem != "figure01"}
+    answers = {path: re.search(r"^\*\*Answer\.\*\* (.*)", path.read_text("utf-8"), re.M) for path in PAGES
+               if path.stem != "figure01"}
     without = [path.stem for path, answer in answers.items() if answer and not re.search(r"(?<![@(.\d-])\d", answer[1])]
     assert sum(map(bool, answers.values())) > 20 and not without
 
@@ -172,8 +180,10 @@ def reading(counts: list[int]) -> str:
 
 
 def test_results_of_what_to_do_are_those_of_their_counts():
-    rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table if set(COUNTS) <= row.keys()]
-    bold = [(value.strip("*"), row) for row in rows for value in row.values() if re.fullmatch(r"\*\*[a-z ]+\*\*", value)]
+    rows = [row for table in tables_of((REPORTS / "diagnosis/WHAT_TO_DO.md").read_text("utf-8")) for row in table
+            if set(COUNTS) <= row.keys()]
+    bold = [(value.strip("*"), row) for row in rows for value in row.values()
+            if re.fullmatch(r"\*\*[a-z ]+\*\*", value)]
     assert len(bold) > 20
     assert not [(word, row) for word, row in bold if word != reading([int(row[column]) for column in COUNTS])]
 
@@ -186,7 +196,8 @@ def plain_word(answer: str) -> str:
 
 def answers_of_claims() -> dict[str, str]: # id -> answer on real data, in the words of the pages of claims
     pages = [(REPORTS / paper / "claims.md").read_text("utf-8") for paper in ("itvreg", "arr", "scan")]
-    rows = [row for page in pages for table in tables_of(page) for row in table if "verdict, `small`" in row and row[""]]
+    rows = [row for page in pages for table in tables_of(page) for row in table if "verdict, `small`" in row
+            and row[""]]
     return {row[""].rpartition(">")[2]: row["verdict, `small`"].strip("*") for row in rows}
 
 
@@ -195,10 +206,12 @@ def test_answers_of_claims_are_those_of_their_comparisons():
     words = {id: OF_CLAIMS[overall(own.verdict)] for id, own in comparisons.groupby("claim")}
     answers = answers_of_claims()
     assert len(answers) > 150
-    assert {id: plain_word(answer) for id, answer in answers.items()} == {id: words.get(id, OF_CLAIMS["not run"]) for id in answers}
+    assert {id: plain_word(answer) for id, answer in answers.items()} == {id: words.get(id, OF_CLAIMS["not run"])
+        for id in answers}
 
 
-SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: within a point|, the reverse|: by more|: by less)?)")
+SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
+                  r"within a point|, the reverse|: by more|: by less)?)")
 RESTING = re.compile(r"((?:\[[^\]]+\]\([^)]*\)(?:, )?)+) \(\*\*([A-Z][^*]*)\*\*\)")
 OTHERS = [REPORTS / "FINDINGS.md", REPORTS / "REPORT.md", *PAGES]
 
@@ -210,9 +223,11 @@ def test_pages_give_a_claim_the_answer_that_claims_give_it():
     for path in OTHERS:
         page = path.read_text("utf-8")
         said = [(id, word) for id, word in SAID.findall(page) if word in words]
-        said += [(id, plain_word(word).lower()) for ids, word in RESTING.findall(page) for id in re.findall(r"\[([^\]]+)\]", ids)]
+        said += [(id, plain_word(word).lower()) for ids, word in RESTING.findall(page)
+                 for id in re.findall(r"\[([^\]]+)\]", ids)]
         compared += len(said)
-        wrong += [(path.name, id, word, answers[id]) for id, word in said if id in answers and word != answers[id].lower()]
+        wrong += [(path.name, id, word, answers[id]) for id, word in said if id in answers
+                  and word != answers[id].lower()]
     assert compared > 60 and not wrong
 
 
@@ -226,22 +241,26 @@ def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
 
 def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
-    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"), shifts=("shifts", "sum"))
+    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"),
+        shifts=("shifts", "sum"))
     bold = answer.partition(", but never")[0].partition(", and nothing else")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
         if name in bold:
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
 
 
-def settings_of(name: str, table: str, method: str) -> dict: # of the runs of a method in a table, but its name, seeds, and what it is called
+# of the runs of a method in a table, but its name, seeds, and what it is called
+def settings_of(name: str, table: str, method: str) -> dict:
     "Return what distinguishes runs from others."
     experiment = load_experiment(name, "small")
     corpora = {column.corpus for one in experiment.tables if one.id == table for column in one.columns}
-    runs = [run for run in experiment.runs() if run.method.name == method and run.encoder.kind == "alignment" and run.data.display in corpora]
+    runs = [run for run in experiment.runs() if run.method.name == method and run.encoder.kind == "alignment"
+            and run.data.display in corpora]
     own = [run.model_dump(mode="json", exclude={"seed", "experiment", "evaluate", "measure"}) for run in runs]
     names = {"method": ("name", "was"), "corpus": ("label",)}
     for one in own:
-        one |= {part: {key: value for key, value in one[part].items() if key not in left_out} for part, left_out in names.items()}
+        one |= {part: {key: value for key, value in one[part].items() if key not in left_out}
+                for part, left_out in names.items()}
     return own[0]
 
 
@@ -249,7 +268,8 @@ def test_new_seeds_are_of_the_row_above():
     page = (REPORTS / "scan/table02.md").read_text("utf-8")
     above, again = [row[""] for row in tables_of(page)[0]][-2:]
     assert "weighed three times" in above and again == "… with new seeds"
-    assert settings_of("scan/table02", "table2", "SCAN, weighted") == settings_of("scan/weights", "weights_again", "SCAN")
+    assert settings_of("scan/table02", "table2", "SCAN, weighted") == settings_of("scan/weights",
+        "weights_again", "SCAN")
 
 
 COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
@@ -258,5 +278,6 @@ COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}
 @pytest.mark.parametrize("name", ["scan/table02", "scan/table05", "scan/table06"])
 def test_a_page_says_how_many_seeds_the_rows_of_the_papers_names_have(name):
     said = re.search(r"\*\*Profile `small`:\*\*.*?(\w+) seeds", (REPORTS / f"{name}.md").read_text("utf-8"))[1]
-    rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small' and method in ('SCAN', 'SCAN-Perturb', 'SCAN-Noise')")
+    rows = pd.read_csv(REPORTS / f"{name}.differences.csv").query("profile == 'small' and method in ('SCAN', "
+                                                                  "'SCAN-Perturb', 'SCAN-Noise')")
     assert set(rows.n) == {COUNTED[said]}

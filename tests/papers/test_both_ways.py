@@ -28,7 +28,8 @@ METHODS = [method for paper in papers() for one in all_experiments(paper) for me
 SEED, EPOCH = 5, 0
 LEFT = ["red kettle", "the old chair", "a large blue lamp", "new table", "small lamp for the chair", "how old"]
 RIGHT = ["the red kettle", "old chair ?", "large lamp", "a new table", "red lamp", "why blue"]
-LEFT, RIGHT = ([" ".join(4 * [text]) for text in texts] for texts in (LEFT, RIGHT)) # a share of the words is more than one
+# a share of the words is more than one
+LEFT, RIGHT = ([" ".join(4 * [text]) for text in texts] for texts in (LEFT, RIGHT))
 MATCHES = [1., 1., 1., 1., 0., 0.]
 LABELS = [1, 0, 0, 1, 0, 0] # of a relevant answer
 TEXTS, AUTHORS, ROWS = [*LEFT, *RIGHT], np.arange(12) // 3, [0, 1, 3, 4, 9, 10] # two texts each of three authors
@@ -83,11 +84,13 @@ def test_a_regularizer_of_pairs(pair, name):
     drops = name == "WordDropout"
 
     def draws(features): # what a table draws, by the names of its rows
-        return NamedDraws([{"row": torch.arange(len(LEFT))}], SEED, EPOCH, 0, "StaticEmbedding" in str(type(model[0])), drops)
+        return NamedDraws([{"row": torch.arange(len(LEFT))}], SEED, EPOCH, 0, "StaticEmbedding" in str(type(model[0])),
+                          drops)
 
     mine = debias_nb.LeastSquares(model)
     if not is_loss:
-        settings = {"share": method.mask_share or method.weight} if drops else {"weight": method.weight, **interventions_of(method)}
+        settings = {"share": method.mask_share or method.weight} if drops else {"weight": method.weight,
+            **interventions_of(method)}
         mine = debias_nb.Regularized(model, mine, [kind(**settings)], base, draws)
     features = [model.preprocess(LEFT), model.preprocess(RIGHT)]
 
@@ -105,17 +108,20 @@ def test_the_hinge_of_titles(pair):
     relevance = csr_matrix(np.eye(len(LEFT)))
     rows = np.argwhere(relevance.toarray())
     tokens = title_tokens(base, SimpleNamespace(queries=LEFT, items=RIGHT, relevance=relevance, rows=lambda: rows))
-    training = HingeTraining(loss="hinge", margin=.3, hardest=3, temperature=.1, learning_rate=.1, epochs=1, batch_size=len(LEFT))
+    training = HingeTraining(loss="hinge", margin=.3, hardest=3, temperature=.1, learning_rate=.1, epochs=1,
+                             batch_size=len(LEFT))
     theirs = make_loss(PairMethod(name="Finetuned"), model, None, Course(SEED), training)
     batch = PairCollator(tokens)([{"row": row} for row in range(len(LEFT))])
     mine = debias_nb.Hinge(model, margin=.3, hardest=3, temperature=.1)
     features = [model.preprocess(LEFT), model.preprocess(RIGHT)]
-    check_same(model, (mine, features, torch.eye(len(LEFT), dtype=torch.bool)), (theirs, columns_of(batch), batch["label"]))
+    check_same(model, (mine, features, torch.eye(len(LEFT), dtype=torch.bool)),
+               (theirs, columns_of(batch), batch["label"]))
 
 
 OF_AUTHORS = { # name -> the method of a table, and the promised loss with its settings
     "ContrastiveAuthorLoss": ("CL", lambda model, base, method: debias_nb.ContrastiveAuthorLoss(model, .3)),
-    "ProductOfExperts": ("product of experts", lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3, method.gamma)),
+    "ProductOfExperts": ("product of experts", lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3,
+        method.gamma)),
     "ARR": ("CL + ARR", lambda model, base, method: debias_nb.ARR(model, TEXTS, base, .3)),
 }
 
@@ -131,7 +137,8 @@ def test_a_loss_of_authors(pair, name):
     theirs = author_loss(method, model, AUTHORS, .3, lambda: text_rows("tfidf", TEXTS)(TEXTS), embed(base, tokens))
     batch = AuthorCollator(tokens, AUTHORS)([{"row": row} for row in ROWS])
     column = {name.removeprefix("text_"): value for name, value in batch.items() if name.startswith("text_")}
-    check_same(model, (make(model, base, method), features, torch.tensor(AUTHORS[ROWS])), (theirs, [column], batch["label"]))
+    check_same(model, (make(model, base, method), features, torch.tensor(AUTHORS[ROWS])),
+               (theirs, [column], batch["label"]))
 
 
 @pytest.mark.parametrize("profile", ["planted", "small"])
@@ -159,13 +166,15 @@ def test_scan(tmp_path, profile):
             np.random.seed(step)
             weigher.generator = torch.Generator().manual_seed(int(np.random.randint(2**62, dtype=np.int64)))
             seen = {}
-            with last_layer(model).register_forward_pre_hook(lambda _, inputs, seen=seen: seen.update(features=inputs[0])):
+            with last_layer(model).register_forward_pre_hook(
+                    lambda _, inputs, seen=seen: seen.update(features=inputs[0])):
                 model(model.preprocess(list(zip(*texts))))
             terms = head(seen["features"], labels, weigher(seen["features"], labels, rows))
             assert mine.keys() == terms.keys()
             assert all(torch.isclose(mine[term], terms[term], atol=1e-6) for term in terms)
             body = list(model.model.bert.parameters())
-            slopes = [torch.autograd.grad(total, body, allow_unused=True) for total in (sum(mine.values()), joint_loss(terms))]
+            slopes = [torch.autograd.grad(total, body, allow_unused=True)
+                      for total in (sum(mine.values()), joint_loss(terms))]
             for one, other in zip(*slopes):
                 assert one is other is None or torch.allclose(one, other, atol=1e-5)
         assert torch.allclose(loss.memory.weights, weigher.memory.weights, atol=1e-5)

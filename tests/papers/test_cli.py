@@ -39,7 +39,9 @@ ENV = os.environ | {
     "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 SETTINGS = {"title": "A toy", "scale": "none", "encoders": [], "methods": [], "blocks": []}
 PARAMETERS = 'profile: str = "planted"\nseeds: list[int] = None\nweight: float = 0.1\nfresh: bool = False'
-WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb", "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb") # they speak of all configurations, of claims, or of published scores
+# they speak of all configurations, of claims, or of published scores
+WITHOUT_CLAIMS = shutil.ignore_patterns("claims.ipynb", "as_printed.ipynb", "what_to_do.ipynb", "findings.ipynb",
+                                        "report.ipynb", "studies", "finetunes.ipynb", "labels.ipynb")
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
@@ -163,7 +165,8 @@ def test_nothing_is_written_into_a_clone_somewhere_else(tmp_path, monkeypatch, n
     assert done.exit_code == 2 and f"and {tmp_path} is not in one" in done.stderr
 
 
-OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"], "weights": ["itvreg/table03", "--out", "."], "publish": ["itvreg/table03"]}
+OF_A_CLONE = {"status": [], "agree": [], "batch": [], "report": [], "run": ["itvreg/table03"],
+              "weights": ["itvreg/table03", "--out", "."], "publish": ["itvreg/table03"]}
 
 
 @pytest.mark.parametrize("command", OF_A_CLONE)
@@ -264,7 +267,9 @@ def test_a_batch_of_runs_starts_no_kernel_and_asks_for_what_it_is_told(project, 
     assert done.exit_code == 1 and "failed: toy-s0: the loss is nan" in done.stderr
     missing["toy-s1"] = "a file is missing"
     done = shell("batch", "--runs")
-    assert done.exit_code == 1 and "not run: a file is missing" in done.stderr and "not one run at profile planted" in done.stderr
+    assert done.exit_code == 1
+    assert "not run: a file is missing" in done.stderr
+    assert "not one run at profile planted" in done.stderr
     monkeypatch.setattr(runner, "run_all", lambda *args, **more: runner.Outcome({"toy-s0": {}}, missing, {}, []))
     assert shell("batch", "--runs").exit_code == 1, "synthetic data need nothing that another machine has"
     for args, name in (
@@ -368,7 +373,8 @@ def test_status_accounts_for_every_cell_of_the_paper(monkeypatch):
     assert once.cache_info().misses == 1
     cells = once("itvreg")
     assert once.cache_info().hits == 1
-    assert done.exit_code == 0 and {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
+    assert done.exit_code == 0
+    assert {cell.table for cell in cells} <= set(re.findall(r"^\| itvreg \| (\S+) \|", done.stdout, re.M))
     printed = yaml.safe_load((ROOT / "experiments/printed/itvreg.yaml").read_text())["tables"]
     for table, known in printed.items():
         mine = {}
@@ -422,8 +428,8 @@ def made_up_numbers(run, i, rng):
 def test_what_is_wrong_in_a_file_is_told_before_torch_is_imported(tmp_path, content, options, said):
     (tmp_path / "new.csv").write_text(content)
     arguments = ["diagnose", "--base", "one", "--tuned", "other", "--test", f"new={tmp_path / 'new.csv'}", *options]
-    code = (f"import sys; from typer.testing import CliRunner; from debias_nb.commands.cli import app; done = CliRunner().invoke(app, {arguments!r}); "
-            "print(done.exit_code, 'torch' in sys.modules, done.output)")
+    code = ("import sys; from typer.testing import CliRunner; from debias_nb.commands.cli import app; done = "
+            f"CliRunner().invoke(app, {arguments!r}); print(done.exit_code, 'torch' in sys.modules, done.output)")
     told = run_python(code).stdout
     assert told.startswith("2 False") and said in told
 
@@ -434,14 +440,16 @@ def test_reports_of_whatever_has_been_run(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "nbs/papers", tmp_path / "nbs/papers", ignore=WITHOUT_CLAIMS)
     shutil.copy(ROOT / "settings.ini", tmp_path)
     for name in (
-        "experiments/itvreg/table03.small.yaml", "experiments/itvreg/table03.paper.yaml", "experiments/itvreg/known_texts.small.yaml",
+        "experiments/itvreg/table03.small.yaml", "experiments/itvreg/table03.paper.yaml",
+        "experiments/itvreg/known_texts.small.yaml",
         "experiments/costs.yaml", "bench/aims.yaml",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     store = Store(tmp_path / "experiments")
-    runs = [run for run in load_experiment("itvreg/table03", "small").runs() if run.method.name not in ("Base", "Finetuned")]
+    runs = [run for run in load_experiment("itvreg/table03", "small").runs()
+            if run.method.name not in ("Base", "Finetuned")]
     rng = np.random.default_rng(0)
     for i, run in enumerate(runs[::2]):
         store.append(made_up_numbers(run, i, rng))
@@ -519,14 +527,16 @@ def test_one_run_is_made_alone_and_an_unknown_id_is_refused(project, monkeypatch
     wanted = asked.runs()[1].id
     monkeypatch.setattr(runner, "load_experiment", lambda name, profile: asked)
     made = []
-    monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id) or invented(run, {"unseen": {"auc05": .5}}))
+    monkeypatch.setattr(runner, "execute", lambda run, task: made.append(run.id)
+                        or invented(run, {"unseen": {"auc05": .5}}))
     assert shell("run", "toy/a", "--only", wanted).exit_code == 0 and made == [wanted]
     done = shell("run", "toy/a", "--only", wanted[:-1])
     assert done.exit_code == 2 and f"did you mean '{wanted}'" in done.stderr
     assert shell("run", "toy/a", "--only", wanted, "--fresh").exit_code == 0 and made == [wanted, wanted]
 
 
-@pytest.mark.parametrize("ignored", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",), ("--workers", "2")])
+@pytest.mark.parametrize("ignored", [("-p", "weight=nope"), ("--seeds", "x"), ("--seeds", ""), ("--full",),
+                                     ("--workers", "2")])
 def test_what_changes_nothing_in_one_run_is_refused(project, ignored):
     done = shell("run", "toy/a", "--only", "an-id", *ignored)
     assert done.exit_code == 2 and f"leave out {ignored[0]}" in done.stderr

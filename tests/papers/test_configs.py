@@ -36,7 +36,9 @@ def may_be_lacking(cell):
 
 
 def lacking(cells):
-    """Return the cells without all of their runs. A method none of whose runs is there is new: its row is in no page before
+    """Return the cells without all of their runs.
+
+    A method none of whose runs is there is new: its row is in no page before
     its first runs are published."""
     begun = {cell.method for cell in cells if cell.status != "not run"}
     return [cell for cell in cells if cell.method in begun and cell.status not in COMPLETE and not may_be_lacking(cell)]
@@ -76,12 +78,13 @@ def test_committed_records_are_those_of_their_runs_and_of_this_configuration(pla
     for run_id, record in latest(records).items():
         assert run_id in asked, f"{run_id}: no configuration asks for this record"
         config = RunConfig.model_validate(record["config"])
-        assert config.as_recorded() == asked[run_id].as_recorded(), "settings added since have defaults that mean: as before"
+        assert config.as_recorded() == asked[
+            run_id].as_recorded(), "settings added since have defaults that mean: as before"
         assert config.id == run_id
 
 
-# What a row of the answer-selection paper runs: the paper's formulas, these with its random functions matched one to one,
-# its public code, or our own weights.
+# What a row of the answer-selection paper runs: the paper's formulas, these with its random functions matched one to
+# one, its public code, or our own weights.
 
 FORMS = {
     "": {"variant": "paper", "pairs": "each", "class_mass": "free", "debias": "paper"},
@@ -98,7 +101,8 @@ PARTS = { # what of a form a row runs
     "w/o LD": lambda form: form | {"weights": "learned", "memory": "ema", "debias": "none"},
     "w/o FD": lambda form: {"weights": "uniform", "debias": form["debias"]},
 }
-NOT_THERE = {("w/o LD", ", matched"), ("w/o FD", ", matched"), ("w/o FD", ", ours")} # without its weights ours is the printed one
+# without its weights ours is the printed one
+NOT_THERE = {("w/o LD", ", matched"), ("w/o FD", ", matched"), ("w/o FD", ", ours")}
 
 
 def check_scan(method, wanted):
@@ -312,7 +316,8 @@ def test_a_copy_has_an_id_and_runs_of_its_own():
 
 
 @pytest.mark.parametrize("closed, low_is_in, high_is_in, ends", [
-    ("both", True, True, "[2, 3]"), ("left", True, False, "[2, 3)"), ("right", False, True, "(2, 3]"), ("neither", False, False, "(2, 3)")])
+    ("both", True, True, "[2, 3]"), ("left", True, False, "[2, 3)"), ("right", False, True, "(2, 3]"),
+    ("neither", False, False, "(2, 3)")])
 def test_a_range_says_which_of_its_ends_belong_to_it(closed, low_is_in, high_is_in, ends):
     check_range("share", 2.5, 2, 3, closed)
     for value, is_in in ((2, low_is_in), (3, high_is_in), (1.9, False), (3.1, False)):
@@ -329,7 +334,8 @@ def test_every_run_on_synthetic_data_has_its_encoder_on_any_machine(monkeypatch,
     for variable in ("DEBIAS_NB_DATA", "DEBIAS_NB_MODELS"):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    runs = [run for paper in papers() for one in all_experiments(paper) if one.profile == "planted" for run in narrow(one, seeds=[0]).runs()]
+    runs = [run for paper in papers() for one in all_experiments(paper) if one.profile == "planted"
+            for run in narrow(one, seeds=[0]).runs()]
     needs = {need for run in runs for need in task_of(run).needs(run) if isinstance(need[1], EncoderConfig)}
     told = {lacking_of(*need) for need in needs}
     assert {"answers", "authors", "pairs", "titles"} == {run.task for run in runs} and told <= {None}

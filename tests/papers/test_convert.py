@@ -14,7 +14,8 @@ from debias_nb.papers.data import answers, authors
 from debias_nb.data import pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
-from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry, locate
+from debias_nb.data.registry import (CONVERSION_FILE, ChangedData, DataError, MissingData, inventory,
+                                     load_registry, locate)
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.runner import task_of
 from debias_nb.runs.tasks import lacking
@@ -107,7 +108,8 @@ def reviews(folder):
 def posts(folder):
     "Pushshift: submissions and comments."
     subs = ["art", "bread", "cars", "dogs", "eggs"]
-    rows = [{"author": f"u{who}", "subreddit": sub, "selftext": f"post {n} of {who} in {sub}", "created_utc": "1514764800"}
+    rows = [{"author": f"u{who}", "subreddit": sub, "selftext": f"post {n} of {who} in {sub}",
+             "created_utc": "1514764800"}
             for s, sub in enumerate(subs) for who in range(10) for n in range(12 - s if who == 0 else 4)]
     gone = [{"author": "[deleted]", "subreddit": "art", "selftext": "[removed]", "created_utc": 1}]
     comments = [{"author": "u3", "subreddit": "art", "body": "a comment", "created_utc": 1514764800}]
@@ -192,7 +194,8 @@ def test_what_is_read_is_what_was_there(tmp_path):
     (tmp_path / "data/reddit_pushshift/texts.jsonl").unlink()
     half = convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5)
     assert 60 < half.counts["texts"] < 180
-    assert convert("reddit_pushshift", tmp_path / "reddit_pushshift", .5).files == half.files, "drawn the same each time"
+    assert convert("reddit_pushshift", tmp_path / "reddit_pushshift",
+                   .5).files == half.files, "drawn the same each time"
     with pytest.raises(ValueError, match="share"):
         convert("asnq", tmp_path, .5)
 
@@ -234,16 +237,21 @@ def test_what_changes_later_is_refused(tmp_path, data):
     ("qqp", "dev.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n", "dev.tsv:2: 'yes'"),
     ("lf_amazontitles131k", "trn.json.gz", [{"uid": "a", "title": "b"}], "trn.json.gz:1: target_ind"),
     ("asnq", "train.tsv", "q\ta\t5\n", "train.tsv:1: '5'"),
-    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}], "small-truth.jsonl:1: "),
+    ("pan20_train", "pan20-authorship-verification-training-small-truth.jsonl", [{"id": "p0"}],
+     "small-truth.jsonl:1: "),
     ("amazon2018_reviews", "Books_5.json.gz", [{"asin": "B"}], "Books_5.json.gz:1: reviewerID"),
     ("amazon2018_reviews", "Books.json.gz", [], "Books"),
     ("reddit_pushshift", "RS_2018-01", [{"author": "a", "subreddit": "b"}], "RS_2018-01:1: .*'selftext'"),
     ("reddit_pushshift", "RS_2018-02.zst", "x", "RS_2018-02.zst:1: "),
-    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "selftext": "b", "created_utc": 1e300}], "RS_2018-01:1: created_utc"),
-    ("reddit_pushshift", "RS_2018-01", '{"author": "a", "body": "b", "created_utc": NaN}\n', "RS_2018-01:1: created_utc"),
-    ("amazon2018_reviews", "Books_5.json.gz", [{"reviewerID": "a", "unixReviewTime": 10**17}], "Books_5.json.gz:1: unix"),
+    ("reddit_pushshift", "RS_2018-01", [{"author": "a", "selftext": "b", "created_utc": 1e300}],
+     "RS_2018-01:1: created_utc"),
+    ("reddit_pushshift", "RS_2018-01", '{"author": "a", "body": "b", "created_utc": NaN}\n',
+     "RS_2018-01:1: created_utc"),
+    ("amazon2018_reviews", "Books_5.json.gz", [{"reviewerID": "a", "unixReviewTime": 10**17}],
+     "Books_5.json.gz:1: unix"),
     ("askubuntu_shah", "corpus.tsv.gz", "0\ta\tb\n0\tc\td\n", "corpus.tsv.gz:2: .*'0' occurs twice"),
-    ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n", "train.tsv:1: 2 columns .*'question1'"),
+    ("qqp", "train.tsv", "question1\tquestion1\tquestion2\tis_duplicate\na\tb\tc\t1\n",
+     "train.tsv:1: 2 columns .*'question1'"),
 ])
 def test_another_layout_is_refused_and_nothing_is_written(name, file, change, told, tmp_path, data):
     folder = MADE[name](tmp_path / name)
@@ -261,7 +269,8 @@ GOOD = {"label": [1, 0], "question1": ["a", "b"], "question2": ["c", "d"]}
 
 @pytest.mark.parametrize("change, told", [
     ({"question1": ["a", None]}, "train.parquet:2: question1: a text is expected, found None"),
-    ({"question2": ["a", "b\0"]}, "train.parquet:2: question2: a text"), ({"label": [1, -1]}, "train.parquet:2: '-1' is not a label"),
+    ({"question2": ["a", "b\0"]}, "train.parquet:2: question2: a text"),
+    ({"label": [1, -1]}, "train.parquet:2: '-1' is not a label"),
     ({"question1": None}, "train.parquet: columns: 'question1' must be there once"), ("junk", "train.parquet: "),
 ])
 def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
@@ -271,7 +280,8 @@ def test_parquet_that_is_no_corpus_is_named(tmp_path, data, change, told):
     if change == "junk":
         (folder / "train.parquet").write_text("PAR1 junk")
     else:
-        pd.DataFrame({name: column for name, column in (GOOD | change).items() if column}).to_parquet(folder / "train.parquet")
+        pd.DataFrame({name: column for name, column in (GOOD | change).items() if column}).to_parquet(
+            folder / "train.parquet")
     with pytest.raises(DataError, match=told):
         convert("qqp", folder)
 

@@ -78,7 +78,8 @@ def test_records_of_like_runs_say_what_a_run_takes():
     alone = [run for run in experiment.runs() if run.training and run.method.authors.student == "none"]
     for run in alone[:40]:
         [stage] = stages(run)
-        assert measured.steps(run) == by_id[run.id]["curve"]["step"][-1] * stage.times, "as its record counted, for each setting"
+        assert measured.steps(run) == by_id[run.id]["curve"]["step"][
+            -1] * stage.times, "as its record counted, for each setting"
     whole = forecast(experiment, (), measured)
     assert not whole.unknown
     seconds = sum(by_id[run.id]["seconds"] for run in experiment.runs())

@@ -18,7 +18,8 @@ from debias_nb.papers.tasks import answers, authors, titles
 RESULTS = Path(__file__).parents[2] / "experiments"
 PLACES = sorted(f"{path.parent.name}/{path.stem}" for path in RESULTS.glob("*/*.parquet"))
 QUICK = {"itvreg/table02.small", "itvreg/table03.small", "scan/table02.small", "arr/table02.small"} # of real data
-# Its clusters of topics hang on the last digits of cosines: the code that made the records makes others on another processor.
+# Its clusters of topics hang on the last digits of cosines: the code that made the records makes others on another
+# processor.
 OTHER_CLUSTERS = "Reddit, aware"
 
 
@@ -89,7 +90,8 @@ def once(places):
 
 @pytest.mark.parametrize("places", [
     [place for place in PLACES if place.endswith(".planted") or place in QUICK],
-    pytest.param([place for place in PLACES if not place.endswith(".planted") and place not in QUICK], marks=pytest.mark.slow),
+    pytest.param([place for place in PLACES if not place.endswith(".planted") and place not in QUICK],
+                 marks=pytest.mark.slow),
 ], ids=["quick", "further"])
 def test_the_data_of_committed_records_are_made_again(places, read_once):
     compared = 0

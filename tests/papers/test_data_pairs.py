@@ -79,7 +79,8 @@ def test_what_is_refused_of_a_whole_file(tmp_path):
         q.read_pairs(path)
     with pytest.raises(DataError, match="a.tsv: the file is empty"):
         q.read_pairs(write(path, ""))
-    for wrong in (dict(columns=("label", "left")), dict(columns=("label", "left", "left", "right")), dict(encoding_errors="x")):
+    for wrong in (dict(columns=("label", "left")), dict(columns=("label", "left", "left", "right")),
+                  dict(encoding_errors="x")):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             q.read_pairs(path, **wrong)
 
@@ -202,7 +203,8 @@ def test_a_data_set_of_ones_own_is_read_by_its_layout(superuser, monkeypatch):
     write(folder / "a.tsv", "a\tb\t1\nc\td\t0\nwhere are logs\tis sudo safe\t0\ne\tf\t0\n")
     write(folder / "dev.tsv", "1\te\tf\n")
     train = q.load_questions("forum", "train")
-    assert sorted(train.left) == ["a", "c"] and train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
+    assert sorted(train.left) == ["a", "c"]
+    assert train.counts["in forum/test.tsv"] == train.counts["in forum/dev.tsv"] == 1
     assert q.load_questions("forum", "test").left == ["Is sudo safe?"] * 2
     with pytest.raises(UnknownData, match="forum/a.tsv is not used"):
         task.training_pairs(PairsCorpus(name="forum"))
@@ -234,7 +236,8 @@ def test_titles_lose_tags_and_quotation_marks(published, cleaned):
 
 
 def test_a_file_is_cleaned_and_counted(tmp_path):
-    rows = [('"a lens"@en', '"a lens "@nl', 1), ('"b"', '"c" "Null"', 0), ('"c" "Null"', '"B"@en', 0), ('"@en', '"d"', 1)]
+    rows = [('"a lens"@en', '"a lens "@nl', 1), ('"b"', '"c" "Null"', 0), ('"c" "Null"', '"B"@en', 0),
+            ('"@en', '"d"', 1)]
     found = products.read_products(write(tmp_path / "x.txt", "".join(line(*row) for row in rows)))
     assert (found.left, found.right) == (["a lens", "b", "c Null"], ["a lens", "c Null", "B"])
     assert found.labels.tolist() == [1, 0, 0]

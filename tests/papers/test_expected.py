@@ -13,7 +13,8 @@ SHAPES = { # rows and columns of each table of numbers, in order; what it is pri
         "table7": (7, 3), "table8": (6, 5), "table11": (14, 3), "table12": (14, 3), "table13": (14, 3),
         "table14": (14, 3), "table15": (14, 3), "table16": (14, 3), "table17": (12, 9)},
     "arr": {"table1": (3, 9), "table2": (7, 6), "table3": (7, 4)},
-    "scan": {"table1": (6, 3), "table2": (12, 3), "table3": (9, 3), "table4": (7, 6), "table5": (4, 6), "table6": (6, 3)},
+    "scan": {"table1": (6, 3), "table2": (12, 3), "table3": (9, 3), "table4": (7, 6), "table5": (4, 6),
+             "table6": (6, 3)},
 }
 PRINTED_IN = { # unit, decimals, tolerance
     "itvreg": ("percent", 2, 1.), "arr": ("fraction", 3, .02), "scan": ("fraction", 4, .01),
@@ -79,7 +80,8 @@ def test_blank_doubtful_and_quoted_numbers_are_marked():
     second = [cell.row["method"] for cell in load_expected("scan").tables["table3"].cells[::3]]
     assert places("itvreg", blank) == [
         ("table11", "Base", "Quora -> SuperUser"), ("table16", "Base", "SuperUser -> SuperUser")]
-    assert places("arr", blank) == [("table1", "Fanfiction", f"{PARTS[2]} {n}") for n in ("samples", "authors", "topics")]
+    assert places("arr", blank) == [("table1", "Fanfiction", f"{PARTS[2]} {n}")
+                                    for n in ("samples", "authors", "topics")]
     assert places("scan", blank) == [
         *(("table2", method, "P@1") for method in (*first[:5], "TANDA")),
         *(("table3", method, "P@1") for method in second[:5]),

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 NEAR = 1e-4 # on any x86-64 processor, in fractions
 
 RUNS = [ # experiment, end of the id of a planted run
-    ("table05", "tiny-static-strong-maskreg-50-s2-17e6f5e7bd"), ("table11", "tiny-static-strong-itvreg-0.15-s2-88e0e1e137"),
+    ("table05", "tiny-static-strong-maskreg-50-s2-17e6f5e7bd"),
+    ("table11", "tiny-static-strong-itvreg-0.15-s2-88e0e1e137"),
     ("table11", "tiny-static-strong-simcse-s2-047a3ff534"), ("table14", "tiny-static-strong-outreg-s0-e3c35bd982"),
     ("table14", "tiny-static-strong-finetuned-s2-c19860823f"),
 ]

@@ -22,7 +22,8 @@ from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
-from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs, provenance
+from debias_nb.papers.pages.tables import (alt_text, differences, gains_and_losses, intervals, means, missing, pairs,
+                                           provenance)
 from debias_nb.papers.pages.tables import shared_texts, strength_of
 from debias_nb.papers.pages.verdicts import resting_on
 
@@ -74,7 +75,8 @@ def test_rows_say_rate_epochs_and_texts_by_themselves():
 def test_a_setting_that_lacks_a_run_is_not_chosen():
     names = ["SCAN (tau 1)", "SCAN (tau 0.3)", "SCAN, ours (tau 1)", "SCAN, ours (tau 0.3)"]
     families = ["SCAN", "SCAN", "SCAN, ours", "SCAN, ours"]
-    tried = pd.DataFrame(dict(method=names, family=families, complete=[True, True, True, False], value=[.6, .7, .5, .9]))
+    tried = pd.DataFrame(dict(method=names, family=families, complete=[True, True, True, False],
+                              value=[.6, .7, .5, .9]))
     assert best_settings(tried) == {"SCAN": "SCAN (tau 0.3)", "SCAN, ours": "SCAN, ours (tau 1)"}
 
 
@@ -85,8 +87,10 @@ def test_tables_and_sentences_of_records(recorded):
     found = differences(table)
     assert by_method(found).loc["ITVReg − Finetuned, out of distribution"].iloc[:4].sum() == 6
     known = pairs(table)
-    assert known.replicates.tolist() == [f"{n} seeds" for n in found.n] and known.is_few.tolist() == (found.n < 4).tolist()
-    assert select(found, test="SuperUser -> Quora").empty and select(found[:0], method="ITVReg").empty, "not run, or once"
+    assert known.replicates.tolist() == [f"{n} seeds" for n in found.n]
+    assert known.is_few.tolist() == (found.n < 4).tolist()
+    assert select(found, test="SuperUser -> Quora").empty and select(found[:0],
+        method="ITVReg").empty, "not run, or once"
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
             select(found, **where)
@@ -113,14 +117,20 @@ def of_size(*differences, spread=.1, unit="percent"):
     (of_size(-2, 3, 4), "better", "It depends: this is between 2.0 points below and 4.0 above that."),
     (of_size(.3, -.4, .5), "better", "No: this is between 0.4 points below and 0.5 above that, within a point."),
     (of_size(.3, .2, spread=.01), "better", "No: this is 0.2 to 0.3 points above that, within a point."),
-    (of_size(.003, .004, spread=.001, unit="fraction"), "better", "No: this is 0.3 to 0.4 points above that, within a point."),
+    (of_size(.003, .004, spread=.001, unit="fraction"), "better",
+     "No: this is 0.3 to 0.4 points above that, within a point."),
     (of_size(9, .1, 0, .1), "better", "No: this is 0.0 to 9.0 points above that, mostly within a point."),
     (of_size(9, .1), "better", "It depends: this is 0.1 to 9.0 points above that."),
-    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; the detectable difference (80% power) is 21.4 points."),
-    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
-    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better", "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
-    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better", "Yes: this is 1.0 to 9.0 points above that."),
-    (of_size(1, -2, spread=90.), "better", "Cannot tell: this is between 2.0 points below and 1.0 above that; 4 seeds cannot tell."),
+    (of_size(1, -2, 3, spread=9.), "better", "Cannot tell: this is between 2.0 points below and 3.0 above that; the "
+                                             "detectable difference (80% power) is 21.4 points."),
+    (pd.concat([of_size(9), of_size(1, 2, spread=9.)]), "better",
+     "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
+    (pd.concat([of_size(9), of_size(1, spread=9.)]), "better",
+     "Cannot tell: this is 1.0 to 9.0 points above that; the detectable difference (80% power) is "),
+    (pd.concat([of_size(9, 8, 7), of_size(1, 2, 3, spread=9.)]), "better",
+     "Yes: this is 1.0 to 9.0 points above that."),
+    (of_size(1, -2, spread=90.), "better", "Cannot tell: this is between 2.0 points below and 1.0 above that; 4 seeds "
+                                           "cannot tell."),
     (of_size(), "better", "Cannot tell: this was not run."),
 ])
 def test_an_answer_begins_with_one_of_four_words_by_one_rule(found, yes, said):
@@ -141,13 +151,15 @@ def test_counts_of_words_stand_in_columns():
 
 def test_bold_is_what_is_better_or_worse():
     "A significant difference within a point is neither, in either unit."
-    found = pd.concat([of_size(3, -3, .2, spread=.03), of_size(.002, .03, spread=.0003, unit="fraction")], ignore_index=True)
+    found = pd.concat([of_size(3, -3, .2, spread=.03), of_size(.002, .03, spread=.0003, unit="fraction")],
+                      ignore_index=True)
     assert (found.p < .01).all() and gains_and_losses(found).tolist() == [1, -1, 0, 0, 1]
     place = {"encoder": "it", "test": "new", "seeds_alone": True, "against": "plain", "method": [*"abcde"]}
     assert intervals(found.assign(**place)).new.str.startswith("**").tolist() == [True, True, False, False, True]
 
 
-@pytest.mark.parametrize("strength, weights, shown", [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])
+@pytest.mark.parametrize("strength, weights, shown",
+                         [(.1, {}, "+2.0"), (1., {}, ""), (1., {"a − b": 1.}, "+2.0"), (math.nan, {}, "+2.0")])
 def test_the_papers_number_stands_beside_ours_at_its_own_strength(strength, weights, shown):
     ours = {"a − b": of_size(1).assign(strength=strength), "c − b": of_size(1)}
     found = summarize(ours, {"a − b": pd.Series([2.]), "c − b": pd.Series([3.])}, weights)["the paper prints, points"]
@@ -173,7 +185,8 @@ MOST_WORDS = 60 # of what a reader hears who cannot see a figure
 
 
 def test_a_figure_is_told_in_a_sentence():
-    found = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned") for size in range(1, 40)])
+    found = pd.concat([of_size(size, -size).assign(method=f"OutReg {size}, texts of Quora", against="Finetuned")
+                       for size in range(1, 40)])
     told = alt_text(found, "Points above plain fine-tuning, test by test")
     assert "of 39 methods" in told and len(told.split()) < MOST_WORDS
     assert alt_text(found[:2], "What") == "What: OutReg 1, texts of Quora (−1.0 to +1.0)"
@@ -195,13 +208,15 @@ def test_printed_numbers_to_calculate_with():
             paper("table2", **names)
     columns = ["Amazon1.3M (OOD)", "AmazonCatOOD (OOD)"]
     facts = fact("unseen", paper.gap("table2", "Base", "Finetuned", column=columns), ">")
-    assert printed_verdict(facts) == "holds in 1 of 2" and describe(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
+    assert printed_verdict(facts) == "holds in 1 of 2"
+    assert describe(facts, False).startswith("unseen (Amazon1.3M (OOD)): ")
     with pytest.raises(ValueError, match="no relation '=='"):
         fact("x", 1., "==")
 
 
 def test_a_page_and_its_links(tmp_path):
-    parts = [Output("text/markdown", "# Table 3"), Output("image/svg+xml", "<svg/>", "dots"), Output("text/plain", "3 runs")]
+    parts = [Output("text/markdown", "# Table 3"), Output("image/svg+xml", "<svg/>", "dots"),
+             Output("text/plain", "3 runs")]
     files = page_files("table03", parts, tmp_path)
     assert files["table03.1.svg"] == b"<svg/>"
     assert files["table03.md"].decode() == "# Table 3\n\n![dots](./table03.1.svg)\n\n```\n3 runs\n```\n"
@@ -218,8 +233,10 @@ def test_a_table_is_called_as_its_page_with_the_papers_number():
 def test_every_experiment_has_a_page_of_its_own_or_with_others():
     pages = {one.name: page_of(one) for paper in papers() for one in all_experiments(paper)}
     assert [name for name, page in pages.items() if not has_notebook(page)] == []
-    assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11" and pages["arr/figure02"] == "arr/table01"
-    assert template_path(page_of(load_experiment("itvreg/table14", "small")), ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
+    assert pages["itvreg/table14"] == pages["itvreg/table11"] == "itvreg/table11"
+    assert pages["arr/figure02"] == "arr/table01"
+    assert template_path(page_of(load_experiment("itvreg/table14", "small")),
+                         ROOT) == ROOT / "nbs/papers/itvreg/table11.ipynb", "`debias-nb run` executes it"
 
 
 def test_an_experiment_of_a_study_is_executed_by_itself():
@@ -227,7 +244,8 @@ def test_an_experiment_of_a_study_is_executed_by_itself():
     assert {name: pages.get(name) for name in STUDY_OF} == STUDY_OF and {*STUDY_OF} <= {*templates(ROOT)}
     assert not {*STUDIES} & {*templates(ROOT)}, "a study is no experiment"
     notebook = template_path("arr/leakage", ROOT)
-    assert notebook == ROOT / "nbs/papers/studies/experiment.ipynb" and check_parameters(notebook, {"name": "arr/leakage"})
+    assert notebook == ROOT / "nbs/papers/studies/experiment.ipynb"
+    assert check_parameters(notebook, {"name": "arr/leakage"})
 
 
 def test_pages_name_methods_as_readers_know_them():

@@ -21,10 +21,12 @@ def project(tmp_path):
     "A project of four pages that are made."
     for name in NAMES:
         written = tmp_path / "reports" / PLACES[name]
-        for file, text in ((tmp_path / f"nbs/papers/{name}.ipynb", notebook(name)), (written, name), (written.with_suffix(".1.svg"), "<svg/>")):
+        for file, text in ((tmp_path / f"nbs/papers/{name}.ipynb", notebook(name)), (written, name),
+                           (written.with_suffix(".1.svg"), "<svg/>")):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-    for name in ("debias_nb/a.py", "experiments/a.yaml", "_runs/records/a.json", "reports/itvreg/plan.svg", "nbs/papers/itvreg/plan.svg"):
+    for name in ("debias_nb/a.py", "experiments/a.yaml", "_runs/records/a.json", "reports/itvreg/plan.svg",
+                 "nbs/papers/itvreg/plan.svg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / ".gitignore").write_text("_runs/\n")
@@ -39,7 +41,8 @@ def keys(root: Path, *about) -> dict[str, str]:
 def noted(root: Path) -> dict:
     folder = root / "reports"
     written = [path for path in folder.rglob("*") if path.is_file()]
-    return {"keys": keys(root), "files": {path.relative_to(folder).as_posix(): pages.file_hash(path) for path in written}}
+    return {"keys": keys(root), "files": {path.relative_to(folder).as_posix(): pages.file_hash(path)
+                                          for path in written}}
 
 
 @pytest.mark.parametrize("changed, text, stale", [
@@ -100,7 +103,8 @@ def test_committed_pages_are_sources_of_those_of_own_runs(project):
     before = pages.page_keys(project, own, TABLES, NAMES)
     assert before == pages.page_keys(project, own, TABLES, NAMES)
     (project / "reports/itvreg/table03.md").write_text("other")
-    assert before.keys() == {page for page, key in pages.page_keys(project, own, TABLES, NAMES).items() if key != before[page]}
+    assert before.keys() == {page for page, key in pages.page_keys(project, own, TABLES, NAMES).items()
+                             if key != before[page]}
 
 
 def test_only_pages_that_are_stale_are_made_and_what_fails_is_not_noted(project, monkeypatch):

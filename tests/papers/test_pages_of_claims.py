@@ -20,7 +20,8 @@ from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
 from debias_nb.papers.pages.answers import OF_CLAIMS
-from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on, shared_words
+from debias_nb.papers.pages.verdicts import (Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on,
+                                             shared_words)
 from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
@@ -33,7 +34,8 @@ MASKING = dict.fromkeys(("itvreg", "maskreg"), {"mask_share": .5})
 METHODS = ["Base", "Finetuned", *REGULARIZERS, "ITVAug"]
 TESTS = ("askubuntu", "quora")
 LEVELS = { # method -> what it adds to plain fine-tuning on either test, and how far seeds scatter
-    "Base": (-.1, -.1, 0), "Finetuned": (0, 0, .001), "ITVReg": (.05, .05, .001), "OutReg": (-.05, -.05, .001), "SimCSE": (0, 0, .001),
+    "Base": (-.1, -.1, 0), "Finetuned": (0, 0, .001), "ITVReg": (.05, .05, .001), "OutReg": (-.05, -.05, .001),
+    "SimCSE": (0, 0, .001),
     "MaskReg": (.01, .01, .05), "L2-SP": (.05, -.05, .001),
 }
 CLAIMS = { # id -> statement, what is compared, and what the answer is
@@ -49,14 +51,18 @@ CLAIMS = { # id -> statement, what is compared, and what the answer is
 def configuration(name, **more):
     "The configuration of an experiment with a column for each verdict, at real data."
     table = {"id": name, "columns": [
-        {"label": f"Quora -> {test}", "corpus": "quora", "evaluate": test, "shift": "iid" if test == "quora" else "ood"} for test in TESTS]}
+        {"label": f"Quora -> {test}", "corpus": "quora", "evaluate": test, "shift": "iid" if test == "quora" else "ood"}
+        for test in TESTS]}
     methods = [{"name": method, "regularizer": kind, "weight": .1} | MASKING.get(kind, {})
                for method, kind in REGULARIZERS.items()]
     return {
-        "paper": "itvreg", "experiment": name, "profile": "small", "title": f"Does {name} help?", "scale": "numbers that were made up",
+        "paper": "itvreg", "experiment": name, "profile": "small", "title": f"Does {name} help?",
+        "scale": "numbers that were made up",
         "encoders": [{"name": "potion-base-2M", "kind": "static"}],
-        "methods": [{"name": "Base", "trained": False}, {"name": "Finetuned"}, *methods, {"name": "ITVAug", "augmentation": "itvaug", "mask_share": .5}],
-        "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS, "evaluate": list(TESTS),
+        "methods": [{"name": "Base", "trained": False}, {"name": "Finetuned"}, *methods,
+                    {"name": "ITVAug", "augmentation": "itvaug", "mask_share": .5}],
+        "blocks": [{"encoders": ["potion-base-2M"], "corpora": [{"name": "quora"}], "methods": METHODS,
+                    "evaluate": list(TESTS),
                     "training": {"learning_rate": .1, "epochs": 1, "batch_size": 8}, "seeds": [0, 1, 2, 3, 4, 5]}],
         "tables": [table]} | more
 
@@ -65,7 +71,8 @@ def record_of(run, rng):
     "A record of a run that nobody made."
     *levels, spread = LEVELS[run.method.name]
     values = {test: .5 + level + rng.normal(0, spread) for test, level in zip(TESTS, levels)}
-    replicates = {test: {"auc05": (value + np.random.default_rng(7).normal(0, .001, 20)).tolist()} for test, value in values.items()}
+    replicates = {test: {"auc05": (value + np.random.default_rng(7).normal(0, .001, 20)).tolist()}
+                  for test, value in values.items()}
     record = make_record(
         run, {test: {"auc05": value} for test, value in values.items()}, start=Start(), replicates=replicates,
         data={"train": {"fingerprint": "ab" * 32}}, encoder={"name": run.encoder.name, "fingerprint": "cd" * 32},
@@ -78,13 +85,16 @@ def notebook(*cells):
     "A notebook whose third cell has the parameters: texts are Markdown unless they are given as code."
     made = [new_markdown_cell(cell) if type(cell) is str else new_code_cell(*cell) for cell in cells]
     parameters = new_code_cell("# Nothing can be set.", metadata={"tags": ["parameters"]})
-    nb = new_notebook(cells=[*made[:2], parameters, *made[2:]], metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}})
+    nb = new_notebook(cells=[*made[:2], parameters, *made[2:]],
+                      metadata={"kernelspec": {"name": "python3", "language": "python", "display_name": "python3"}})
     return nbformat.writes(nb)
 
 
 OWN = ("from debias_nb.papers.pages.frame import Results\nresults = Results.current()",)
-BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import Evidence, above\n"
-        "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', results))",)
+BOOK = ("from debias_nb.papers.pages.verdicts import Ledger\nfrom debias_nb.papers.pages.comparisons import "
+        "Evidence, above\n"
+        "from debias_nb.papers.pages.printed import fact, text_fact\nbook = Ledger('itvreg', Evidence.of('itvreg', "
+        "results))",)
 PAGE = ("""
 from debias_nb.papers.pages.answers import answer, by_method
 from debias_nb.papers.pages.frame import only
@@ -114,21 +124,28 @@ def project(tmp_path_factory):
         for run in load_experiment(f"itvreg/{name}", "small", root).runs():
             if run.method.name in LEVELS:
                 Store(root / "experiments").append(record_of(run, rng))
-    printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value} for name, value in PRINTED.items()]
+    printed_cells = [{"row": {"method": name}, "column": "Quora -> quora", "value": value}
+                     for name, value in PRINTED.items()]
     table = {"caption": "made up", "metric": "auc05", "unit": "percent", "tolerance": 1., "cells": printed_cells}
-    (root / "experiments/printed/itvreg.yaml").write_text(yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
+    (root / "experiments/printed/itvreg.yaml").write_text(
+        yaml.safe_dump({"paper": "itvreg", "title": "A paper", "tables": {"demo": table}}), "utf-8")
     claims = ["# Claims", OWN, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         pair = methods.replace('"', "").replace(", ", " − ")
-        facts = f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1", "A2") else "()"
-        claims += [f"## {id}\n\n{statement}\n\n*Section 1.*", (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
+        facts = f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1",
+            "A2") else "()"
+        claims += [f"## {id}\n\n{statement}\n\n*Section 1.*",
+                   (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
     claims += ["## A7\n\n- **a** ITVReg is above OutReg.\n- **b** SimCSE is above OutReg.\n\n*Section 2.*",
-               ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', 'ITVAug')})",)]
+               ("book.claim('A7', ours={'a': above('more', 'ITVReg', 'OutReg'), 'b': above('more', 'SimCSE', 'OutReg', "
+                "'ITVAug')})",)]
     folder = root / "nbs/papers/itvreg"
     (folder / "claims.ipynb").write_text(notebook(*claims), "utf-8")
-    errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK, ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
+    errata = ["## E-A1 A number\n\nThe text says otherwise.", OWN, BOOK,
+              ("book.erratum('E-A1', 'contradiction', text_fact('the text', '3', '4', False))",)]
     (folder / "errata.ipynb").write_text(notebook(*errata), "utf-8")
-    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PAGE, "## Where\n\n" + "a line\n" * 50), "utf-8")
+    (folder / "demo.ipynb").write_text(notebook("# Does it help?\n\n[Claims](./claims.ipynb#a1)", OWN, PAGE,
+                                                "## Where\n\n" + "a line\n" * 50), "utf-8")
     return root
 
 
@@ -144,8 +161,10 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
     assert book is read_ledger("itvreg", results), "read once"
     assert Results.current() is not results, "shared while its notebooks are executed, and no longer"
     assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
-    assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer for id, (_, _, answer) in CLAIMS.items()}
-    assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +") and book.claims["A5"].summary("small") == "2 not run"
+    assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer
+        for id, (_, _, answer) in CLAIMS.items()}
+    assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +")
+    assert book.claims["A5"].summary("small") == "2 not run"
     assert book.claims["A6"].summary("small").startswith("1 for, 1 against; L2-SP − Finetuned: −")
     assert [book.claims[id].answer("small") for id in ("A7a", "A7b")] == ["Yes", "Yes, in part"]
     assert book.claims["A7b"].statement == "SimCSE is above OutReg." and book.claims["A7a"].note == "*Section 2.*"
@@ -156,20 +175,26 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
 def test_a_page_of_claims_has_a_row_a_claim(here):
     book = read_ledger("itvreg", Results())
     page = book.page()
-    lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines() if "</a>" in line}
+    lines = {line.partition("|")[2].partition("|")[0].rpartition(">")[2].strip(): line for line in page.splitlines()
+             if "</a>" in line}
     assert [lines[id].split("|")[5].strip(" *") for id in CLAIMS] == [answer for *_, answer in CLAIMS.values()]
-    assert "| ITVReg − Finetuned: +10.00 |" in lines["A1"] and "| OutReg − Finetuned: −10.00 (no) |" in lines["A2"] and "|  |" in lines["A3"]
-    assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines["A7b"], "old links find their row"
+    assert "| ITVReg − Finetuned: +10.00 |" in lines["A1"]
+    assert "| OutReg − Finetuned: −10.00 (no) |" in lines["A2"]
+    assert "|  |" in lines["A3"]
+    assert '<a id="a7"></a><a id="a7a"></a>A7a' in lines["A7a"] and '<a id="a7b"></a>A7b' in lines[
+        "A7b"], "old links find their row"
     assert "ITVReg − Finetuned: +" in lines["A1"] and "<details" not in page, "no relation, no fold"
     answers = book.answer_table("A1", "A7").reset_index()
-    assert answers.claim.tolist() == ["A1. ITVReg is above plain fine-tuning.", "A7a. ITVReg is above OutReg.", "A7b. SimCSE is above OutReg."]
+    assert answers.claim.tolist() == ["A1. ITVReg is above plain fine-tuning.", "A7a. ITVReg is above OutReg.",
+                                      "A7b. SimCSE is above OutReg."]
 
 
 def test_claims_show_their_evidence_below_their_cells(here):
     book = read_ledger("itvreg", Results())
     shown = claim_table([claim for claim in book.claims.values() if claim.heading in ("A1", "A7")])
     assert "**holds**: ITVReg − Finetuned: +10.00 (expected: > 0)" in shown
-    assert "[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown and "[more](./demo.ipynb)" in shown, "two experiments, one page"
+    assert ("[demo](./demo.ipynb): `ITVReg` above `Finetuned`" in shown
+            and "[more](./demo.ipynb)" in shown), "two experiments, one page"
     assert book.claim("A8", ours={"a": []})._repr_markdown_().startswith("|  | claim")
 
 
@@ -177,10 +202,12 @@ def test_counts_of_claims_are_those_of_their_words(here):
     counts = claim_counts({"A": read_ledger("itvreg", Results())})
     words = [answer.removesuffix(", in part") for *_, answer in CLAIMS.values()] + ["Yes", "Yes"]
     assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in OF_CLAIMS.values()}
-    assert not counts.loc["A, relations"].any() and errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
+    assert not counts.loc["A, relations"].any()
+    assert errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
 
 
-@pytest.mark.parametrize("statements, count", [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
+@pytest.mark.parametrize("statements, count",
+                         [(["On a, b", "On a c"], 2), (["a", "b"], 0), (["one two", "one two"], 2)])
 def test_words_that_statements_share(statements, count):
     assert shared_words(statements) == count
 
@@ -188,7 +215,8 @@ def test_words_that_statements_share(statements, count):
 def test_errata_say_what_their_facts_bear_out(here):
     erratum = read_ledger("itvreg", Results()).errata["E-A1"]
     assert (erratum.title, erratum.verdict) == ("A number", "contradicted")
-    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text: 3 (expected: 4)." and repr(erratum) == "<erratum E-A1>"
+    assert erratum._repr_markdown_() == "**Verdict:** contradicted: the text: 3 (expected: 4)."
+    assert repr(erratum) == "<erratum E-A1>"
     assert Erratum("E-A2", "contradiction", []).verdict == "text against text, no cells to recompute"
     both = [*fact("a", 1., ">"), *fact("b", -1., ">")]
     assert Erratum("E-A3", "inconsistency", both).verdict == "confirmed in 1 of 2"
@@ -202,15 +230,22 @@ def test_a_page_is_written_with_its_answer_first(here, tmp_path):
     assert ("claims", "itvreg") in results.values, "what a page reads is there for the next one"
     page = (tmp_path / "itvreg/demo.md").read_text("utf-8")
     title, answer, *_ = page.split("\n\n")
-    assert title == "# Does it help?" and answer.startswith("**Answer.** Yes: ITVReg is ") and answer.endswith("points above plain fine-tuning.")
-    assert "[A1](./claims.md#a1) (**Yes**)" in page and "```\nsix seeds\n```" in page and "![dots](./demo.1.svg)" in page
-    assert "[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile small`" in page
-    assert "[Claims](./claims.md#a1)" in page and "<summary>Where</summary>" in page, "links lead to pages, long sections are folded"
+    assert title == "# Does it help?"
+    assert answer.startswith("**Answer.** Yes: ITVReg is ")
+    assert answer.endswith("points above plain fine-tuning.")
+    assert "[A1](./claims.md#a1) (**Yes**)" in page
+    assert "```\nsix seeds\n```" in page
+    assert "![dots](./demo.1.svg)" in page
+    assert ("[Run it](../../nbs/papers/itvreg/demo.ipynb) · with data: `debias-nb run itvreg/demo --profile "
+            "small`" in page)
+    assert ("[Claims](./claims.md#a1)" in page
+            and "<summary>Where</summary>" in page), "links lead to pages, long sections are folded"
     rows = pd.read_csv(tmp_path / "itvreg/demo.differences.csv")
     assert set(rows.table) == {"demo", "more"}, "all experiments of a page"
     assert set(rows.method) == {*LEVELS} - {"Finetuned"}
     cells = all_cells("itvreg")
-    assert {cell.status for cell in cells} == {"measured", "not run"} and len([cell for cell in cells if cell.profile == "paper"]) == 3
+    assert {cell.status for cell in cells} == {"measured", "not run"}
+    assert len([cell for cell in cells if cell.profile == "paper"]) == 3
     with pytest.raises(ConfigError, match="no paper 'itvre'; did you mean 'itvreg'"):
         all_cells("itvre")
 
@@ -233,10 +268,12 @@ def test_pages_of_a_paper_and_what_fails_in_one(here, tmp_path):
 def test_claims_without_a_statement_and_broken_notebooks_are_refused(here):
     results = Results()
     study = results.load("itvreg/demo", "small")
-    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, here and elsewhere: [A1]")
+    assert resting_on(results, study).startswith("Claims that use these runs, each judged over all of its comparisons, "
+                                                 "here and elsewhere: [A1]")
     path = here / "nbs/papers/itvreg/claims.ipynb"
     whole = path.read_text("utf-8")
-    for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"), (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
+    for text, message in ((whole.replace("## A3", "### A3"), "no heading states A3"), ("{}", "no notebook"),
+                          (whole.replace("above('demo'", "above('dem'", 1), "A1: no table 'dem'")):
         path.write_text(text, "utf-8")
         with pytest.raises((ConfigError, ValueError), match=message):
             read_ledger("itvreg", Results())
@@ -260,8 +297,10 @@ def test_weights_late_in_training_are_means_over_seeds():
 
 
 def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
-    norms = details.gradient_norms([made("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}), made("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
-    rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"], "strength": [.1, 1., .1]})
+    norms = details.gradient_norms([made("Finetuned", **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}}),
+                                    made("Finetuned", 1, **{"gradient norms": {"OutReg": 2., "ITVReg": 4.}})])
+    rows = pd.DataFrame({"encoder": "encoder", "corpus": "real", "test": "x", "family": ["OutReg", "OutReg", "ITVReg"],
+                         "strength": [.1, 1., .1]})
     along = details.at_strength(rows, norms)
     assert along.strength.tolist() == pytest.approx([1., 10., 2.])
     assert details.nearest_strength(along).strength.tolist() == pytest.approx([1., 2.])
@@ -269,16 +308,19 @@ def test_strength_is_lambda_times_the_gradient_of_the_raw_term():
 
 def test_what_biases_and_queries_are_printed():
     history = {"B": .5, "B_min": .1, "B_max": .9, "teacher_temperature": 2., "entropy": .3, "batches_without_pairs": 1}
-    table = details.bias_table([made(seed=seed, history=history, setting={"temperature": tau}) for seed, tau in ((0, .5), (1, .1))])
+    table = details.bias_table([made(seed=seed, history=history, setting={"temperature": tau})
+                                for seed, tau in ((0, .5), (1, .1))])
     assert table.to_dict("records") == [{
-        "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100", "most": "0.900",
+        "panel": "encoder, real", "method": "ITVReg", "τ by seed": "0.5; 0.1", "B": "0.500", "least": "0.100",
+        "most": "0.900",
         "teacher's temperature": "2.000", "entropy": "0.300", "without pairs": "1"}]
     counts = details.query_counts([made(), made(seed=2)], "cross")
     assert counts.to_dict("records") == [{"corpus": "real", "fewest queries": 5, "most queries": 7}]
 
 
 def test_cases_are_those_of_the_first_seed_and_counted_by_a_sign_test():
-    cases = details.first_cases([made("SCAN", 1, cases={"test": ["later"]}), made("SCAN", cases={"test": ["first"]}), made("Base", cases={"test": ["base"]})])
+    cases = details.first_cases([made("SCAN", 1, cases={"test": ["later"]}), made("SCAN", cases={"test": ["first"]}),
+                                 made("Base", cases={"test": ["base"]})])
     assert cases == {("encoder", "real", "test"): {"Base": ["base"], "SCAN": ["first"]}}
     assert [details.which_way(*counts) for counts in ((9, 0), (0, 9), (2, 1), (0, 0))] == [
         "as the paper tells it", "against the paper", "cannot tell", "cannot tell"]
@@ -294,8 +336,10 @@ def test_a_path_along_strength_has_intervals(here):
 # ---------------------------------------------------------------- what is printed, and what is ours beside it
 
 
-SHOWN = {f"{path.parent.name}/{path.stem}": path for path in [ROOT / "reports/CLAIMS.md", *sorted((ROOT / "reports").glob("*/claims.md"))]}
-PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| topics)?(?: \((?:no|\d+ of \d+)\))?")
+SHOWN = {f"{path.parent.name}/{path.stem}": path
+         for path in [ROOT / "reports/CLAIMS.md", *sorted((ROOT / "reports").glob("*/claims.md"))]}
+PRINTED_PART = re.compile(r"(?P<name>.+?): (?P<low>[+−]?[\d.,]+)(?: to (?P<high>[+−]?[\d.,]+))?(?P<unit> times| "
+                          r"topics)?(?: \((?:no|\d+ of \d+)\))?")
 NAMES = r"`?(?P<a>.+?)`? (?P<sign>[−/]) `?(?P<b>.+?)`?"
 SUM = "sum of "
 
@@ -311,7 +355,8 @@ def beside_of(page):
 def mismatch(printed, ours, values=()): # values: as `printed_differences`
     "Say where a printed number is no named difference, or one of another direction than ours, or of other names than it is made of."
     sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
-    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours and not part.startswith(SUM)]
+    own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
+           and not part.startswith(SUM)]
     firsts, others = {pair["a"] for pair in own}, {pair["b"] for pair in own}
     for part in printed.split("; "):
         match = PRINTED_PART.fullmatch(part)
@@ -323,7 +368,8 @@ def mismatch(printed, ours, values=()): # values: as `printed_differences`
         if not pair:
             return f"{part}: no difference is named"
         ends = [match["low"], match["high"] or match["low"]]
-        if (pair["sign"] == "/") != (match["unit"] == " times") or any((end[0] in "+−") == bool(match["unit"]) for end in ends):
+        if (pair["sign"] == "/") != (match["unit"] == " times") or any((end[0] in "+−") == bool(match["unit"])
+                for end in ends):
             return f"{part}: another unit"
         if pair["a"] in others - firsts:
             return f"{part}: ours are taken from {pair['a']}"
@@ -356,7 +402,8 @@ def test_a_printed_number_is_the_difference_that_is_named_beside_it(name):
     values = {}
     for paper in papers:
         values |= printed_differences(paper)
-    rows = [(printed, ours) for printed, ours in beside_of(SHOWN[name].read_text("utf-8")) if printed not in ("", "words")]
+    rows = [(printed, ours) for printed, ours in beside_of(SHOWN[name].read_text("utf-8"))
+            if printed not in ("", "words")]
     assert len(rows) > 5
     assert not [found for row in rows if (found := mismatch(*row, values))]
 

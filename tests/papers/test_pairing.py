@@ -30,7 +30,8 @@ def test_cases_of_all_methods_are_of_the_first_world():
 
 
 @pytest.mark.parametrize("trained, encoder, depends", [
-    (False, {}, False), (True, {}, True), (True, {"dtype": "fp64"}, False), (False, {"pretrain": PretrainConfig()}, True),
+    (False, {}, False), (True, {}, True), (True, {"dtype": "fp64"}, False),
+    (False, {"pretrain": PretrainConfig()}, True),
     (False, {"name": "learned"}, True),
 ])
 def test_what_is_trained_here_depends_on_the_processor(trained, encoder, depends):
@@ -86,7 +87,8 @@ def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
     items = rng.normal(scale=.1, size=200)
 
     def side(value, kept):
-        return [Run((None, seed), value + .001 * seed, value + items[:kept] + rng.normal(size=kept, scale=.01), MADE, True)
+        return [Run((None, seed), value + .001 * seed, value + items[:kept] + rng.normal(size=kept, scale=.01),
+                    MADE, True)
                 for seed in range(3)]
 
     few = side(.5, 80)

@@ -132,7 +132,8 @@ def test_the_answer_is_cut_and_never_the_question(loaded, name, special):
     length = int(encoder.tokenize(asked, ["the"]).lengths[0]) # with an answer of one token
     assert encoder.tokenize(asked, ANSWERS[4:5], length).lengths.tolist() == [length]
     assert encoder.tokenize(asked, ANSWERS[4:5], length + 2).lengths.tolist() == [length + 2]
-    why = f"row 1: a question of {length - special - 1} tokens leaves no room for an answer in max_length {length - 1}: 'how old"
+    why = (f"row 1: a question of {length - special - 1} tokens leaves no room for an answer in max_length "
+           f"{length - 1}: 'how old")
     with pytest.raises(ValueError, match=why):
         encoder.tokenize(["why", LONG_QUESTION], ["the", "the"], length - 1)
 
@@ -182,7 +183,8 @@ def test_a_transformer_gets_a_fresh_pooler_on_its_first_token(loaded, originals)
 
 def tokenizer_of(template, **special):
     "Of words, with special tokens where the template has them."
-    core = Tokenizer(WordLevel({word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "a", "b"])}, unk_token="<pad>"))
+    core = Tokenizer(WordLevel({word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "a", "b"])},
+                               unk_token="<pad>"))
     core.pre_tokenizer = pre_tokenizers.Whitespace()
     core.post_processor = processors.TemplateProcessing(pair=template, special_tokens=[("<s>", 1), ("</s>", 2)])
     return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<pad>", **{"pad_token": "<pad>"} | special)

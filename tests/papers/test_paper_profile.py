@@ -43,12 +43,14 @@ def expected_terms(run):
     if run.task == "answers":
         return {"sw"} | ({"ce", "cl"} if method.scan and method.scan.debias != "none" else set())
     if run.task == "authors":
-        return {"loss"} | ({"B"} if method.authors.student == "arr" else set()) | ({"accuracy"} if method.name == "MLL" else set())
+        return {"loss"} | ({"B"} if method.authors.student == "arr" else set()) | ({"accuracy"} if method.name == "MLL"
+            else set())
     return {"erm"} | ({"raw", "weighted"} if method.regularizer != "none" or method.augmentation == "itvaug" else set())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if any(method.trained for method in one.methods)])
+@pytest.mark.parametrize("name",
+                         [name for name, one in EXPERIMENTS.items() if any(method.trained for method in one.methods)])
 def test_one_step_of_every_kind_of_run(name):
     quiet()
     runs = dry_runs(EXPERIMENTS[name])

@@ -127,10 +127,12 @@ def test_what_cannot_be_drawn_is_refused(name):
 
 
 def test_a_method_keeps_its_look_and_methods_have_looks_of_their_own():
-    for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"], ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
+    for names in (["ITVReg"], ["Finetuned", "ITVReg"], ["x", "ITVReg", "OutReg 1"],
+                  ["ITVReg 1", "ITVReg", "ITVReg (0.15)"]):
         assert P.method_styles(methods(*names))["ITVReg"] == P.MethodStyle(*STYLES["ITVReg"])
     rows = methods("ITVReg 1", "x 2").assign(family=["x 2", "ITVReg"])
-    assert P.method_styles(rows)["x 2"].color == STYLES["ITVReg"][0] != P.method_styles(rows)["ITVReg 1"].color, "the family tells"
+    assert P.method_styles(rows)["x 2"].color == STYLES["ITVReg"][0] != P.method_styles(rows)[
+        "ITVReg 1"].color, "the family tells"
     variants = ["ITVReg", "ITVReg 1", "ITVReg (0.15)", "OutReg 0.1", "OutReg 1"]
     looks = P.method_styles(methods("Finetuned", *variants, "WiSE-FT 0.5", "x", "y"))
     assert len(set(looks.values())) == len(looks) == len({look.color for look in looks.values()})
@@ -147,7 +149,8 @@ def test_a_caption_says_if_scales_differ_or_a_method_was_not_run():
     columns = ["difference", "low", "high"]
     far = frame.assign(**{name: frame[name] * np.where(frame.encoder == "large", 100, 1) for name in columns})
     assert P.difference_plot(far, "points").get_suptitle() == "points; scales differ between panels"
-    assert P.difference_plot(far.iloc[1:], "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
+    assert P.difference_plot(far.iloc[1:],
+                             "points").get_suptitle() == "points; scales differ between panels; no dot: not run"
 
 
 def test_differences_stand_at_their_methods():

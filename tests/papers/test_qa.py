@@ -172,7 +172,8 @@ def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "verify", lambda path, entry: placed)
     got = qa.load_answers("selqa", "train")
     assert got.groups().tolist() == [0, 0, 1, 2]
-    assert counted(got, "questions in the paper", "questions without a relevant candidate") == (5529, 1), "none is dropped"
+    assert counted(got, "questions in the paper", "questions without a relevant candidate") == (5529,
+        1), "none is dropped"
 
 
 def test_sources_are_registered():
@@ -234,7 +235,8 @@ def test_equal_shares_are_none_of_them_high(n):
 # ---- planted answers
 
 
-@pytest.mark.parametrize("dials", [dict(rho=1), dict(rho=0, seed=4, candidates=2), dict(asked=9, many=2, few=0, candidates=12)])
+@pytest.mark.parametrize("dials",
+                         [dict(rho=1), dict(rho=0, seed=4, candidates=2), dict(asked=9, many=2, few=0, candidates=12)])
 def test_planted_answers_are_what_was_planted(dials):
     config = AnswersWorldConfig(name="answers", **dict(questions=150, tests=120) | dials)
     shares = np.array([config.few, config.many]) / (config.asked + 1)

@@ -54,7 +54,8 @@ def tiny():
 @pytest.mark.parametrize("count", [0, 1])
 def test_frozen_layers_and_the_embeddings_below_them_stay_as_they_are(tiny, count):
     plain, frozen = moved(tiny, trained(tiny)[0]), moved(tiny, trained(tiny, frozen_layers=count)[0])
-    below = {name for name in plain if ".embeddings." in name or any(f".layer.{place}." in name for place in range(count))}
+    below = {name for name in plain if ".embeddings." in name
+             or any(f".layer.{place}." in name for place in range(count))}
     assert below and frozen == plain - below and any(".layer.1." in name for name in frozen)
 
 

@@ -33,9 +33,11 @@ print(json.dumps([execute(RunConfig.model_validate(run)) for run in json.loads(s
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
     "The records of another process, which loads the libraries once for all of them."
-    own = {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT), "DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    own = {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT),
+           "DEBIAS_NB_CACHE": str(tmp_path_factory.mktemp("cache"))}
     said = json.dumps([run.model_dump(mode="json") for run in RUNS.values()])
-    done = subprocess.run([sys.executable, "-c", EXECUTE, said], env=os.environ | own, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", EXECUTE, said], env=os.environ | own, cwd=ROOT, capture_output=True,
+                          text=True)
     assert done.returncode == 0, done.stderr
     return dict(zip(RUNS, json.loads(done.stdout.splitlines()[-1])))
 

@@ -32,8 +32,10 @@ def made(tmp_path, monkeypatch):
     for name in names:
         (folders["sts"] / f"{name}.tsv").write_text(GRADED.format(kind=name), encoding="utf-8")
     parts = {
-        "train": '1\t1\t2\tShares "rose".\tShares went up.\r\n0\t3\t4\tIt rains.\tA cat.\r\n0\t5\t6\tNo one won.\tHe lost.\r\n',
-        "val": "0\t3\t4\tit rains\ta cat\r\n", "test": "1\t7\t8\tShe won.\tShe lost.\r\n0\t7\t9\tShe won.\tHe lost.\r\n",
+        "train": '1\t1\t2\tShares "rose".\tShares went up.\r\n0\t3\t4\tIt rains.\tA cat.\r\n0\t5\t6\tNo one won.\tHe '
+                 'lost.\r\n',
+        "val": "0\t3\t4\tit rains\ta cat\r\n", "test": "1\t7\t8\tShe won.\tShe lost.\r\n0\t7\t9\tShe won.\tHe "
+                                                       "lost.\r\n",
     }
     for part, rows in parts.items():
         (folders["msr_paraphrase"] / f"{part}.tsv").write_bytes(NEWS.format(rows=rows).encode())
@@ -90,10 +92,12 @@ def test_unknown_kinds_are_refused(made):
 @real
 def test_no_published_text_that_may_be_held_is_tested():
     try:
-        tested = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts} for kind in s.KINDS}
+        tested = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts}
+                  for kind in s.KINDS}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
-    held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)} for kind in (*s.KINDS, *s.TEXTS_ONLY)}
+    held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)}
+            for kind in (*s.KINDS, *s.TEXTS_ONLY)}
     assert not [pair for pair in product(held, tested) if held[pair[0]] & tested[pair[1]]]
     assert min(map(len, held.values())) > 500
 
@@ -109,7 +113,8 @@ def test_no_run_between_kinds_of_text_holds_what_it_tests(monkeypatch):
     kinds = {(run.method.texts, run.evaluate) for run in runs if run.method.texts}
     try:
         held = {kind: regularization_texts.unlabeled_texts(*kind) for kind in kinds}
-        tests = {name: task.evaluation_pairs(name, None, None).all_texts for name in {name for _, names in kinds for name in names}}
+        tests = {name: task.evaluation_pairs(name, None, None).all_texts
+                 for name in {name for _, names in kinds for name in names}}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
     tested = {name: {folded(text, True) for text in texts} for name, texts in tests.items()}

@@ -18,7 +18,8 @@ from debias_nb.papers.tasks.titles import title_split
 from made import METHODS, STATIC, WORLD
 
 TITLES = TitlesCorpus(name="catalogue", task="titles", world=WORLD, ticks=2)
-TRAINING = HingeTraining(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1, batch_size=64)
+TRAINING = HingeTraining(loss="hinge", margin=.3, hardest=5, temperature=.1, learning_rate=2e-2, epochs=1,
+                         batch_size=64)
 WISE = PairMethod(name="WiSE-FT", interpolate=(.5,))
 BLOCK = dict(
     encoders=["tiny-static"], corpora=[TITLES], methods=["Base", "Finetuned"], training=TRAINING, seeds=[0, 1],

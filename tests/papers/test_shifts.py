@@ -21,10 +21,14 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
     rows = []
 
     def add(method, corpus, test, seed, change, sample):
-        where = {"encoder": "small", "corpus": corpus, "evaluate": test, "test": f"{corpus} -> {test}", "method": method}
-        where |= {"shift": "iid" if corpus == test else "ood", "family": method, "metric": "auc05", "unit": "percent", "table": "made"}
-        run = {"key": (None, seed), "value": base[test] + change, "resampled": base[test] + change + sample, "made": Made("made here", "one"), "clean": True}
-        rows.append(dict.fromkeys(COLUMNS) | where | run | {"overlap": 0., "complete": True, "further": False, "against": "Base"})
+        where = {"encoder": "small", "corpus": corpus, "evaluate": test, "test": f"{corpus} -> {test}",
+                 "method": method}
+        where |= {"shift": "iid" if corpus == test else "ood", "family": method, "metric": "auc05", "unit": "percent",
+                  "table": "made"}
+        run = {"key": (None, seed), "value": base[test] + change, "resampled": base[test] + change + sample,
+               "made": Made("made here", "one"), "clean": True}
+        rows.append(dict.fromkeys(COLUMNS) | where | run | {"overlap": 0., "complete": True, "further": False,
+            "against": "Base"})
 
     for corpus in TRAINING:
         for test in base:
@@ -35,7 +39,8 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
                 elsewhere = sd * place if effect is None else points_at(base[test], effect)
                 mean = kept[method] * GAIN if corpus == test else elsewhere
                 for seed in range(seeds):
-                    add(method, corpus, test, seed, mean + .1 * rng.standard_normal(), sample + .2 * noise * rng.standard_normal(draws))
+                    add(method, corpus, test, seed, mean + .1 * rng.standard_normal(),
+                        sample + .2 * noise * rng.standard_normal(draws))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -74,12 +79,14 @@ def test_a_range_in_points_follows_from_the_file_next_to_the_page(found, tmp_pat
     base, error = 20., 1.5
     start = np.log(base / (100 - base))
     middle, low, high = (100 / (1 + np.exp(-(start + row[name]))) - base for name in ("mean", "low_one", "high_one"))
-    ends = middle - np.sqrt((middle - low)**2 + (1.96 * error)**2), middle + np.sqrt((high - middle)**2 + (1.96 * error)**2)
+    ends = middle - np.sqrt((middle - low)**2 + (1.96 * error)**2), middle + np.sqrt((high - middle)**2
+        + (1.96 * error)**2)
     assert ends == pytest.approx(range_at(base, row["mean"], row.low_one, row.high_one, error))
 
 
 def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
-    base = {"quora": 5., "askubuntu": 6., "news": 7., "first": 5.5, "second": 6.5, "third": 7.5, "far": 40., "farther": 45.}
+    base = {"quora": 5., "askubuntu": 6., "news": 7., "first": 5.5, "second": 6.5, "third": 7.5, "far": 40.,
+            "farther": 45.}
     shifts = changes(runs({"Finetuned": 0.}, {"Finetuned": 1.}, base=base, effect=.8, noise=.1))
     low, far = (only(shifts, shift="ood").query(rows) for rows in ("base < 10", "base > 10"))
     in_points = prediction_of(low.assign(trained_on="any"), Results(), scale=10.)["any"].cdf(far.difference, .5)
@@ -88,11 +95,13 @@ def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
 
 
 def test_each_kind_of_training_has_a_mean_of_its_own(found):
-    other = found.assign(trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
+    other = found.assign(trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences",
+        "news": "offers"}))
     is_other = other.trained_on == "offers"
     other.loc[is_other, "seeds"] = other.seeds[is_other].map(lambda seeds: seeds - 20)
     new = predictions(other, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")
-    assert new.loc["offers", "mean"] < -.5 < new.loc["sentences", "low"] and new.sets.to_dict() == {"offers": 1, "sentences": 2}
+    assert new.loc["offers", "mean"] < -.5 < new.loc["sentences", "low"]
+    assert new.sets.to_dict() == {"offers": 1, "sentences": 2}
 
 
 def test_the_interval_of_a_fraction_is_over_training_sets():
@@ -100,6 +109,7 @@ def test_the_interval_of_a_fraction_is_over_training_sets():
     without = [np.delete(held, number).sum() / np.delete(plain, number).sum() for number in range(4)]
     low, high = over_sets(held.sum() / plain.sum(), without)
     assert low < .65 and high > 1 and without[3] == pytest.approx(.9)
-    assert over_sets(.9, [.9] * 5) == pytest.approx((.9, .9)) and over_sets(.8, [.95, .95, .95])[1] == pytest.approx(.95)
+    assert over_sets(.9, [.9] * 5) == pytest.approx((.9, .9))
+    assert over_sets(.8, [.95, .95, .95])[1] == pytest.approx(.95)
     assert over_sets(.5, [.5, -.1])[0] > 0, "a negative fraction is as small as one gets"
     assert log_odds(0) == log_odds(.1) and np.isfinite(log_odds([0, 100])).all()

@@ -78,7 +78,8 @@ def test_texts_of_several_corpora_stand_once_and_what_is_tested_is_never_held(co
     assert set(tested) == {"What?", "How", "Who"}
     several = regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora", "askubuntu"]), ())
     assert Counter(several) == Counter(["What?", "Why is it?", "How", "Who", "Ubuntu", "apt", "sudo"])
-    everything, half = (regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ()) for share in (1, .5))
+    everything, half = (regularization_texts.unlabeled_texts(TextsConfig(corpora=["quora"], share=share), ())
+                        for share in (1, .5))
     assert half == everything[:2]
     with pytest.raises(ConfigError, match="did you mean 'quora'"):
         regularization_texts.unlabeled_texts(TextsConfig(corpora=["qoura"]), ())
@@ -220,11 +221,14 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
     monkeypatch.setattr(labeled_pairs, "load_questions", lambda *names, **how: everything)
     labeled_pairs.training_pairs.cache_clear()
     block = BlockConfig(
-        encoders=("e",), corpora=(PairsCorpus(name="quora", share=.5, whole_groups=True),), methods=("Base", "Finetuned"),
-        training=PairTraining(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",), redraw=True)
+        encoders=("e",), corpora=(PairsCorpus(name="quora", share=.5, whole_groups=True),),
+        methods=("Base", "Finetuned"),
+        training=PairTraining(learning_rate=1, epochs=1, batch_size=2), seeds=(0, 1, 2), evaluate=("quora",),
+        redraw=True)
     experiment = ExperimentConfig(
         paper="itvreg", experiment="made", profile="small", title="", scale="", blocks=(block,),
-        encoders=(EncoderConfig(name="e", kind="static"),), methods=(PairMethod(name="Base", trained=False), PairMethod(name="Finetuned")))
+        encoders=(EncoderConfig(name="e", kind="static"),),
+        methods=(PairMethod(name="Base", trained=False), PairMethod(name="Finetuned")))
     base, *runs = experiment.runs()
     assert base.corpus is None and [run.seed for run in runs] == [run.corpus.share_seed for run in runs] == [0, 1, 2]
     drawn = [labeled_pairs.training_pairs(run.corpus) for run in runs]
@@ -238,10 +242,13 @@ def test_each_seed_draws_its_own_pairs_and_what_shares_texts_stays_together(monk
 
 
 def test_pairs_that_share_texts_are_resampled_together_where_a_run_says_so(monkeypatch):
-    tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)], np.arange(1000) % 2)
+    tested = LabeledPairs("made", ["q"] * 30 + [f"l{i}" for i in range(970)], [f"r{i}" for i in range(1000)],
+                          np.arange(1000) % 2)
     drawn = []
-    monkeypatch.setattr(pairs, "vectors", lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
-    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2]) or ({"auc05": 1.}, {"auc05": [1.]}))
+    monkeypatch.setattr(pairs, "vectors",
+                        lambda model, texts, encoder: torch.nn.functional.normalize(torch.ones(len(texts), 2)))
+    monkeypatch.setattr(pairs, "evaluate_pairs", lambda *given, **more: drawn.append(given[2])
+                        or ({"auc05": 1.}, {"auc05": [1.]}))
     for measure in ((), ("shared texts",)):
         run = SimpleNamespace(encoder=None, measure=measure, data=None, corpus=None, eval_world=None)
         pairs.TASK.evaluate(None, run, "made", tested, SimpleNamespace(metrics={}, replicates={}, data={}))

@@ -74,7 +74,8 @@ def test_a_test_says_how_many_of_its_titles_training_has(library):
     split = titles.title_split(YEARS)
     trained = {text for side in titles.relevant_pairs(split.train) for text in side}
     for name in run.evaluate:
-        known = [(query in trained) + (item in trained) for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
+        known = [(query in trained) + (item in trained)
+                 for query, item in zip(*titles.relevant_pairs(split.tests[name]))]
         shares = [found[name][what] for what in ("no known text", "one known text", "two known texts")]
         assert shares == [known.count(count) / len(known) for count in range(3)]
     assert found["iid"]["two known texts"] > found["ood"]["two known texts"]
@@ -85,18 +86,22 @@ def test_items_change_and_queries_stay(library):
     iid = titles.title_split(YEARS).tests["iid"]
     before, joined, replaced = (tests[f"[{how}]"] for how in ("before", "joined", "replaced"))
     for task in tests.values():
-        assert task.queries == iid.queries and sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
+        assert task.queries == iid.queries
+        assert sorted(zip(*titles.relevant_pairs(task))) == sorted(zip(*titles.relevant_pairs(iid)))
     assert {*before.items} <= {*iid.items} and {*joined.items} == {*before.items, *replaced.items}
     assert len(before.items) == len(replaced.items) and {*replaced.items} - {*iid.items}
-    assert not {*replaced.items} & ({*before.items} - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
+    assert not {*replaced.items} & ({*before.items}
+                                    - {*titles.relevant_pairs(iid)[1]}), "no old item but what is relevant"
     with pytest.raises(ConfigError, match="no evaluation set 'item'.*'items'"):
         titles.title_tasks("item", YEARS)
 
 
 def test_a_run_records_each_change_of_items():
     run = RunConfig(
-        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED, evaluate=["iid", "items"],
+        paper="itvreg", experiment="x", profile="planted", encoder=STATIC, eval_corpus=PLANTED,
+        evaluate=["iid", "items"],
         method=PairMethod(name="Base", trained=False), eval_world=WORLD)
     found = execute(run)["metrics"]
     assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
-    assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"] for how in ("before", "types replaced"))
+    assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"]
+        for how in ("before", "types replaced"))

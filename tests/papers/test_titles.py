@@ -1,4 +1,6 @@
-"Reading, merging and splitting titles: bad input, properties on random data, damaged files. Its notebook has the published files."
+"""Reading, merging and splitting titles: bad input, properties on random data, damaged files.
+
+Its notebook has the published files."""
 import gzip
 import json
 import re
@@ -138,7 +140,8 @@ def test_titles_of_no_pair_are_kept_apart_and_follow_the_split(tmp_path):
 
     shelf = library()
     assert s.split_titles(shelf, until=2004).unpaired == [] # of a collection that says nothing of them
-    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005], "categories": ["kind 1", "kind 2"]})
+    shelf.unpaired = pd.DataFrame({"text": ["early", "late"], "years": [2004, 2005],
+                                   "categories": ["kind 1", "kind 2"]})
     assert s.split_titles(shelf, until=2004).unpaired == ["late"]
     assert s.split_titles(shelf, "category", held_out=["kind 1"]).unpaired == ["early"]
 
@@ -222,7 +225,8 @@ def test_the_published_test_set_is_the_iid_one():
     split = s.split_titles(library(published=marks), until=2005, test_share=None)
     assert set(split.tests["iid"].queries) == {f"Paper {i}" for i in range(4, 30) if marks[i]}
     then = {split.titles.items[i] for i in split.titles.relevance[split.titles.years <= 2005].nonzero()[1]}
-    assert set(split.tests["iid"].items) == then and "Paper 39" not in then, "candidates are those of the training years"
+    assert (set(split.tests["iid"].items) == then
+            and "Paper 39" not in then), "candidates are those of the training years"
 
 
 def test_excluded_pairs_follow_into_every_part():

@@ -142,7 +142,8 @@ def test_the_trainer_does_what_a_plain_loop_does(static, pairs, batches_of_rows)
 
 def test_a_batch_of_titles_knows_what_else_is_relevant(static):
     relevance = csr_matrix([[1, 0, 1], [0, 1, 0]])
-    titles = SimpleNamespace(queries=["red", "blue"], items=["a", "b", "c"], relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
+    titles = SimpleNamespace(queries=["red", "blue"], items=["a", "b", "c"], relevance=relevance,
+                             rows=lambda: np.argwhere(relevance.toarray()))
     tokens = title_tokens(static, titles)
     batch = PairCollator(tokens)([{"row": 2}, {"row": 0}])
     assert batch["label"].tolist() == [[True, False], [False, True]]
@@ -151,10 +152,13 @@ def test_a_batch_of_titles_knows_what_else_is_relevant(static):
 
 
 def test_an_epoch_of_items_has_each_once_with_a_query_that_is_drawn(static):
-    relevance = csr_matrix(np.eye(5)[[0, 1, 1, 1, 2, 3]]) # one of the items is relevant to three queries, and one to none
-    titles = SimpleNamespace(queries=list("abcdef"), items=list("vwxyz"), relevance=relevance, rows=lambda: np.argwhere(relevance.toarray()))
+    # one of the items is relevant to three queries, and one to none
+    relevance = csr_matrix(np.eye(5)[[0, 1, 1, 1, 2, 3]])
+    titles = SimpleNamespace(queries=list("abcdef"), items=list("vwxyz"), relevance=relevance,
+                             rows=lambda: np.argwhere(relevance.toarray()))
     tokens = title_tokens(static, titles)
-    training = HingeTraining(loss="hinge", margin=1, hardest=1, learning_rate=1e-2, epochs=2, batch_size=3, epoch_of="items")
+    training = HingeTraining(loss="hinge", margin=1, hardest=1, learning_rate=1e-2, epochs=2, batch_size=3,
+                             epoch_of="items")
     sampler = batches_of(tokens, training)["batch_sampler"](range(6), batch_size=3, drop_last=False, seed=0)
     queries = set()
     for epoch in range(20):
@@ -256,7 +260,8 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     good = experiment(["Finetuned"], [1]).runs()[0]
     out = runner.run_all([bad, good], store, workers=1, progress=False)
     assert list(out.records) == [good.id] == out.trained, "the others go on"
-    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[1], "runs of a process share it"
+    assert encoder_fingerprint(base_encoder(STATIC)[0]) == before == base_encoder(STATIC)[
+        1], "runs of a process share it"
     assert out.failed == {bad.id: "step 1: the loss is nan"}
     failed = latest(store.all())[bad.id]
     assert failed["status"] == "failed"
@@ -267,5 +272,6 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     again = runner.run_all([bad, good], store, workers=1, progress=False)
     assert again.trained == []
     assert list(again.failed) == [bad.id], "a failure is no record to load"
-    assert sorted(record["status"] for record in store.all()) == ["failed", "finished"], "the new failure is in the old one's place"
+    assert sorted(record["status"] for record in store.all()) == ["failed",
+        "finished"], "the new failure is in the old one's place"
     assert store.find(bad) is None

@@ -76,8 +76,10 @@ def test_columns_roles_elsewhere_and_differences_of_differences():
     assert words(e, *above("table3", "a", "b", role="strong")) == []
     assert words(e, *above("table3", "a", "b", shift="iid")) == []
     assert words(e, *above("table3", "a", "b", "c")) == ["better", "better", "worse", "worse"]
-    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b"), "names": ("gain", "gain of c")})) == ["better", "better"]
-    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far", "names": ("near", "far")})) == ["within the margin"]
+    assert words(e, *above("table3", "a", "b", minus={"methods": ("c", "b"), "names": ("gain", "gain of c")})) == [
+        "better", "better"]
+    assert words(e, *above("table3", "a", "a", column="near", than={"column": "far", "names": ("near", "far")})) == [
+        "within the margin"]
     assert words(e, *above("table3", ("x", "a"), "b")) == ["better", "better"], "a method with another name"
 
 
@@ -123,7 +125,9 @@ def test_pairs_that_are_refused(change, why):
     theirs = evidence({"b": .5}, **change)
     both = Evidence(ours.cells("table3") + theirs.cells("table3"), ours.records_by_id | theirs.records_by_id)
     found = add_claim_verdicts(both.compare(above("table3", "a", "b")))
-    assert set(found.verdict) == {"not compared"} and found.why.str.contains(why).all() and found.difference.isna().all()
+    assert set(found.verdict) == {"not compared"}
+    assert found.why.str.contains(why).all()
+    assert found.difference.isna().all()
     assert overall(["not compared", "not run"]) == "not run"
 
 
@@ -161,7 +165,9 @@ def curves(own, far, seeds=5, spread=.0005):
 
 
 def test_at_equal_gain_curves_are_compared_where_both_have_it():
-    "The largest gain of `a` is 10 and of `b` 20, so that both are read at 9: `a` loses 1.8 there, and `b` 4.5 on its way to 5."
+    """The largest gain of `a` is 10 and of `b` 20, so that both are read at 9:
+
+    `a` loses 1.8 there, and `b` 4.5 on its way to 5."""
     e = curves(own={"a": (5, 10), "b": (10, 20)}, far={"a": (-1, -2), "b": (-5, -20)})
     one, = add_claim_verdicts(e.compare(above("table3", "a", "b", column="far", gain="own"))).itertuples()
     assert one.verdict == "better" and one.difference == pytest.approx(4.5 - 1.8, abs=.2)
@@ -220,7 +226,8 @@ def test_comparisons_of_a_claim_are_corrected_together():
     reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
     assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
     hidden = of_size(.9, 1., items_error=.4)
-    assert [judged(*[hidden] * n)[0].why[:14] for n in (1, 9)] == ["too few replic", "too few test i"], "corrected likewise"
+    assert [judged(*[hidden] * n)[0].why[:14] for n in (1, 9)] == ["too few replic",
+        "too few test i"], "corrected likewise"
 
 
 def test_the_value_at_a_gain():
@@ -247,13 +254,16 @@ def test_a_claim_of_a_loss_holds_where_the_difference_is_below_zero(tuned, answe
     assert re.fullmatch(outcome, claim.summary("small"))
     said = "for" if answer == "Yes" else "against"
     (_, _, _, bold), (_, asked, _, told) = claim.rows(["small"])
-    assert bold == f"**{answer}**" and asked.endswith("`Finetuned` below `Base`") and told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
+    assert bold == f"**{answer}**"
+    assert asked.endswith("`Finetuned` below `Base`")
+    assert told.startswith(f"2 {said}: {'+' if tuned > .5 else '−'}")
     assert above("table3", "Base", "Finetuned", margin=.5)[0].text("below") == "`Finetuned` at most 0.5 above `Base`"
     assert above("table3", "Base", "Finetuned", margin=-2)[0].text("below") == "`Finetuned` more than 2 below `Base`"
 
 
 @pytest.mark.parametrize("tuned, margin, answer", [
-    (.45, 2, "No: by more"), (.51, -2, "No: by less"), (.49, -2, "No: by less"), (.45, 0, "No, the reverse"), (.49, 2, "Yes"), (.55, -2, "Yes"),
+    (.45, 2, "No: by more"), (.51, -2, "No: by less"), (.49, -2, "No: by less"), (.45, 0, "No, the reverse"),
+    (.49, 2, "Yes"), (.55, -2, "Yes"),
 ])
 def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
     "At most 2 points below, more than 2 above, or above at all."
@@ -267,7 +277,8 @@ def test_the_reverse_of_a_size_is_another_size(tuned, margin, answer):
 ])
 def test_a_claim_says_where_new_seeds_do_not_repeat_it(first, again, answer):
     claim, repetition = (
-        claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005) for level in (first, again))
+        claim_of({"Base": .5, "Finetuned": level}, *above("table3", "Finetuned", "Base"), seeds=10, spread=.0005)
+        for level in (first, again))
     claim.repetition = repetition
     assert claim.answer("small") == answer and claim.answer("planted") == "Not run"
     repetition.comparisons["verdict"] = "not run"
@@ -304,7 +315,8 @@ def test_differences_stand_with_their_names(pairs, name):
     lines = [line for pair in pairs for line in above("table3", *pair, column="near")]
     claim = claim_of({"a": .6, "b": .5, "c": .4, "d": .3}, *lines, columns=("near",))
     one_number = r"\+\d+\.\d \[\+\d+\.\d, \+\d+\.\d\]"
-    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)", describe_differences(claim.comparisons))
+    assert re.fullmatch(rf"{re.escape(name)}: ({one_number}|\+\d+\.\d to \+\d+\.\d)",
+                        describe_differences(claim.comparisons))
 
 
 def test_two_differences_have_two_plain_names():
@@ -321,8 +333,10 @@ def test_another_metric_has_another_name():
     for record in e.records_by_id.values():
         record["metrics"]["test"]["ap"] = record["metrics"]["test"]["p1"]
         record["replicates"]["test"]["ap"] = record["replicates"]["test"]["p1"]
-    found = as_claimed(add_claim_verdicts(e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
-    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"] and describe_differences(found).startswith("a − b: +")
+    found = as_claimed(add_claim_verdicts(
+        e.compare([*above("table3", "a", "b"), *above("table3", "a", "b", metric="ap")])))
+    assert found.comparison.unique().tolist() == ["a − b", "ap: a − b"]
+    assert describe_differences(found).startswith("a − b: +")
 
 
 KEY = ["paper", "table", "encoder", "column", "comparison"]
@@ -333,7 +347,8 @@ def test_claims_and_advice_say_one_thing_of_one_comparison():
     reports = project_root() / "reports" # whose tables are those of now: `make check`
     claims = pd.read_csv(reports / "claims.csv")
     advice = pd.read_csv(reports / "advice.csv")
-    both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY, suffixes=("", " advised"))
+    both = only(claims, profile="small").merge(advice[[*KEY, "difference"]].drop_duplicates(), on=KEY,
+                                               suffixes=("", " advised"))
     assert len(both) > 150 and (both.direction == "below").sum() > 20
     assert np.allclose(both.difference, both["difference advised"], atol=.00051)
     made = claims[claims.difference.notna()]

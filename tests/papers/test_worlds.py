@@ -105,7 +105,8 @@ def test_a_world_is_the_same_in_every_process_and_in_every_order():
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
     assert catalogue == json.loads(json.dumps(catalog_parts()))
-    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0] for split in SPLITS}
+    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0]
+        for split in SPLITS}
     assert answers == json.loads(json.dumps(answer_parts()))
     assert plain(answers_split(asking(), "train")) == answers["train"]
     assert authors == json.loads(json.dumps(author_parts()))
@@ -197,7 +198,9 @@ def test_labels_follow_the_definition(world):
     train = world.train_pairs()
     labeled = world.labeled_pairs()
     assert len(train) == c.train_pairs == labeled.labels.sum()
-    assert train.labels.all() and all(map(relevant, train.left, train.right)) and all(map(relevant, *zip(*world.broad())))
+    assert train.labels.all()
+    assert all(map(relevant, train.left, train.right))
+    assert all(map(relevant, *zip(*world.broad())))
     assert len(labeled) == c.train_pairs * (1 + c.negatives)
     assert labeled.labels.tolist() == list(map(relevant, labeled.left, labeled.right))
     assert labeled.left == [train.left[g] for g in labeled.group]
@@ -304,7 +307,8 @@ def test_texts_follow_the_definition(c, name, likeness):
     cross = name == "cross"
     assert w.name == name and {len(column) for column in w[1:]} == {n}
     assert w.author == [f"{name} {a}" for a in range(n // c.texts) for _ in range(c.texts)]
-    assert set(w.topic) <= ({f"unseen {t}" for t in range(c.unseen_topics)} if cross else {f"topic {t}" for t in range(c.topics)})
+    assert set(w.topic) <= ({f"unseen {t}" for t in range(c.unseen_topics)} if cross
+                            else {f"topic {t}" for t in range(c.topics)})
     assert all((home == "") == cross for home in w.home)
     vocabulary = [*words.style, *(words.unseen if cross else words.content)]
     assert len(set(vocabulary)) == len(vocabulary) == c.functions + c.marks + 2 * c.spellings + c.content

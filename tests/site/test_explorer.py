@@ -78,7 +78,8 @@ def test_a_row_a_circle_and_a_number_tell_where_they_come_from_and_there_is_a_wa
     for place in ("#picture circle", "#numbers button"):
         tab.locator(place).first.dispatch_event("click")
         said = tab.inner_text("#details")
-        for what in ("Value", "Where", "Command that makes it again", "Commit", "Runs (", "Configuration of the first run"):
+        for what in ("Value", "Where", "Command that makes it again", "Commit", "Runs (",
+                     "Configuration of the first run"):
             assert what in said
         tab.click("#details summary")
         assert '"method"' in tab.inner_text("#details pre")
@@ -96,7 +97,8 @@ def test_differences_with_intervals_and_a_line_at_zero_come_first(explorer):
     tab = explorer()
     assert tab.input_value("[name=minus]") == "Finetuned"
     assert all(row["low"] <= row["value"] <= row["high"] for row in shown(tab))
-    low, high = tab.evaluate("Plot.scale({x: {domain: d3.extent(numbers.getData('active'), (row) => row.value)}}).domain")
+    low, high = tab.evaluate("Plot.scale({x: {domain: d3.extent(numbers.getData('active'), (row) => "
+                             "row.value)}}).domain")
     assert low < 0 < high and tab.locator("#picture line").count() > 0
 
 

@@ -25,11 +25,15 @@ AFTER = """<h1 id="miniLM">MiniLM</h1>
 <table tabindex="0"><tr><th>R@8</th></tr></table><table tabindex="0"><tr><td>1</td></tr></table><br/>
 """
 AROUND = { # builder -> what stands around the text of a page
-    "Material": '<!doctype html><html><head><title>MiniLM</title><script>if (1 < 2 && λ) {"</p>"}</script></head><body>\n'
-                '<div data-md-component="search" role="dialog"><p>λ</p></div>\n<main class="md-main"><div><nav>λ<label>λ</label></nav></div>'
+    "Material": '<!doctype html><html><head><title>MiniLM</title><script>if (1 < 2 && λ) '
+                '{"</p>"}</script></head><body>\n'
+                '<div data-md-component="search" role="dialog"><p>λ</p></div>\n<main '
+                'class="md-main"><div><nav>λ<label>λ</label></nav></div>'
                 "<article>{}<aside>R@8</aside></article></main><footer>R@8</footer></body></html>\n",
-    "MkDocs": '<!DOCTYPE html>\n<body class="homepage"><div class="navbar">λ</div><div role="main">{}</div><p>R@8</p></body>',
-    "Zensical": '<!doctype html><html lang=en><body dir="ltr"><input type=checkbox autocomplete="off"><svg><path d="M1 2"/>λ</svg>'
+    "MkDocs": '<!DOCTYPE html>\n<body class="homepage"><div class="navbar">λ</div><div '
+              'role="main">{}</div><p>R@8</p></body>',
+    "Zensical": '<!doctype html><html lang=en><body dir="ltr"><input type=checkbox autocomplete="off"><svg><path d="M1 '
+                '2"/>λ</svg>'
                 "<main class=md-main><article>{}</article></main>",
 }
 
@@ -53,11 +57,13 @@ def test_the_glossary_links_no_terms_to_itself():
     assert 'href="glossary.html#regularizer"' in html_steps.changed_page(page, "index.html")
 
 
-SECTION = {"location": "reports/scan/table03.html", "title": "Three losses", "text": "<p>Some words. <b>Answer.</b> yes " + "x" * 285 + "&lt;</p>"}
+SECTION = {"location": "reports/scan/table03.html", "title": "Three losses",
+           "text": "<p>Some words. <b>Answer.</b> yes " + "x" * 285 + "&lt;</p>"}
 
 
 @pytest.mark.parametrize("name, key, config", [
-    ("search/search_index.json", "docs", {"fields": {"tags": {"boost": 1.0}}}), ("search/search_index.json", "docs", {}), ("search.json", "items", {})])
+    ("search/search_index.json", "docs", {"fields": {"tags": {"boost": 1.0}}}),
+    ("search/search_index.json", "docs", {}), ("search.json", "items", {})])
 def test_the_search_of_each_builder_knows_answers_numbers_and_questions(tmp_path, name, key, config):
     sections = [SECTION, SECTION | {"location": "citing.html"}, SECTION | {"location": "papers/scan/table03.html"}]
     file = tmp_path / name
@@ -76,7 +82,8 @@ def test_the_search_of_each_builder_knows_answers_numbers_and_questions(tmp_path
 
 def test_a_search_of_another_builder_is_left_and_named(tmp_path, capsys):
     html_steps.change_search(tmp_path)
-    assert capsys.readouterr().out == "none of search/search_index.json, search.json is there: the search knows what its builder gave it\n"
+    assert (capsys.readouterr().out == "none of search/search_index.json, search.json is there: the search knows what "
+                                       "its builder gave it\n")
 
 
 def test_a_page_that_was_not_built_is_named(tmp_path):

@@ -6,7 +6,8 @@ QUESTIONS = { # question -> links and buttons to click, and what is then to be r
     "Does ITVReg work, claim by claim?": (["which claims hold"], ["A1a"]),
     "How do I test my encoder?": (["Check your own encoder"], ["debias-nb diagnose --base", "labeled pairs"]),
     "What does a test of an encoder say?": (["a diagnosis"], ["askubuntu: worse", "95% confidence interval"]),
-    "Where does this number come from?": (["Explore the results", "show"], ["Command that makes it again", "Commit", "Runs ("]),
+    "Where does this number come from?": (["Explore the results", "show"],
+                                          ["Command that makes it again", "Commit", "Runs ("]),
     "Where does a finding come from?": (["Six findings", "Table 3"], ["all differences"]),
 }
 
@@ -20,4 +21,5 @@ def test_three_clicks_lead_to_an_answer(tab, served, question):
         tab.locator("main a, main button").get_by_text(name, exact=True).first.click()
         tab.wait_for_load_state()
     for answer in answers:
-        tab.wait_for_function("text => document.body.innerText.includes(text)", arg=answer) # what is hidden is no part of it
+        # what is hidden is no part of it
+        tab.wait_for_function("text => document.body.innerText.includes(text)", arg=answer)

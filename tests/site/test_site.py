@@ -11,7 +11,8 @@ from conftest import SITE, package
 
 PAGES = sorted(SITE.rglob("*.html"))
 FOLDERS = sorted({page.parent for page in PAGES if page.parent.name != "diagnosis"})
-LARGEST = [max(folder.glob("*.html"), key=lambda page: page.stat().st_size) for folder in FOLDERS] # of each folder of mkdocs' pages
+# of each folder of mkdocs' pages
+LARGEST = [max(folder.glob("*.html"), key=lambda page: page.stat().st_size) for folder in FOLDERS]
 
 
 def named(page: Path) -> str:
@@ -79,9 +80,11 @@ def test_links_within_the_site_lead_somewhere(pages):
 
 
 def test_a_link_or_a_picture_that_leads_nowhere_is_noticed():
-    page = '<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>'
+    page = ('<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a '
+            'href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>')
     page += '<img src="data:,"><img src="../a/d.svg">'
-    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x", "a/a.html: ../a/d.svg"]
+    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x",
+        "a/a.html: ../a/d.svg"]
 
 
 def test_no_place_of_a_page_stands_twice(pages):
@@ -89,7 +92,8 @@ def test_no_place_of_a_page_stands_twice(pages):
 
 
 def test_a_place_that_stands_twice_is_noticed():
-    assert places_that_stand_twice({"a.html": '<h2 id="λ"><a id="x"><p id="λ">', "b.html": '<a id="x">'}) == ["a.html: λ"]
+    assert places_that_stand_twice({"a.html": '<h2 id="λ"><a id="x"><p id="λ">', "b.html": '<a id="x">'}) == [
+        "a.html: λ"]
 
 
 WIDE, NARROW = 1280, 390
@@ -124,7 +128,8 @@ def test_search_finds(tab, searched):
 
 KINDS = {
     "start": "index.html", "page of a table": "reports/itvreg/table03.html", "notebook": "losses/pair_losses.html",
-    "diagnosis": "reports/diagnosis/questions.html", "explorer": "explorer.html", "explorer of claims": "explorer.html#view=claims",
+    "diagnosis": "reports/diagnosis/questions.html", "explorer": "explorer.html",
+    "explorer of claims": "explorer.html#view=claims",
 }
 
 
@@ -141,7 +146,8 @@ def serious_faults(tab, **options) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_everyone_can_read_the_page(tab, served, kind):
-    for scheme, options in {"light": {}, "dark": {"runOnly": ["color-contrast"]}}.items(): # the other rules ask for no colors
+    # the other rules ask for no colors
+    for scheme, options in {"light": {}, "dark": {"runOnly": ["color-contrast"]}}.items():
         tab.emulate_media(color_scheme=scheme)
         tab.goto("about:blank")
         tab.goto(f"{served}/{KINDS[kind]}")
@@ -151,6 +157,7 @@ def test_everyone_can_read_the_page(tab, served, kind):
 
 
 def test_a_page_that_some_cannot_read_is_noticed(tab):
-    tab.set_content('<html lang="en"><title>A page</title><main><p style="color: #aaa; background: #fff">pale</p><img src="data:,"></main>')
+    tab.set_content('<html lang="en"><title>A page</title><main><p style="color: #aaa; background: #fff">pale</p><img '
+                    'src="data:,"></main>')
     assert [fault.partition(":")[0] for fault in serious_faults(tab)] == ["color-contrast", "image-alt"]
     assert [fault.partition(":")[0] for fault in serious_faults(tab, runOnly=["color-contrast"])] == ["color-contrast"]

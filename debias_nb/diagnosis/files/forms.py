@@ -13,7 +13,8 @@ import numpy as np
 
 from ...checks import check_known, counted, quoted, visible
 from ...data.registry import DataError
-from ...data.tables import FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite, first_cells
+from ...data.tables import (FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite,
+                            first_cells)
 from ...data.tables import groups_in, is_text, number_of, path_and_part, texts_in
 from ...deferred import Deferred
 
@@ -28,12 +29,15 @@ RIGHT = ("right", "sentence2", "question2", "text2", "hypothesis", "sentenceb", 
 SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("l", "r")) # beginnings or endings of other names
 ANCHOR = ("anchor", "query", "question", "userinput")
 POSITIVE = (
-    "positive", "positives", "pos", "positivepassages", "answer", "answers", "document", "passage", "sentence", "context",
+    "positive", "positives", "pos", "positivepassages", "answer", "answers", "document", "passage", "sentence",
+    "context",
     "referencecontexts")
 LABEL = (
-    "label", "labels", "score", "scores", "isduplicate", "goldlabel", "similarityscore", "relevance", "grade", "quality")
+    "label", "labels", "score", "scores", "isduplicate", "goldlabel", "similarityscore", "relevance", "grade",
+    "quality")
 LABEL_END = re.compile(r".*(labels?|match|duplicate|similarity)") # where no name is one of these
-POSITIVE_BEGIN = re.compile(r"pos|positives?(?!scores?)[a-z]*") # as in positive_ctxs: next to negatives these are the matches
+# as in positive_ctxs: next to negatives these are the matches
+POSITIVE_BEGIN = re.compile(r"pos|positives?(?!scores?)[a-z]*")
 NEGATIVE = re.compile(r"(hard)?neg(s|atives?(?!scores?)[a-z]*)?\d*") # as in hard_negative_ctxs
 NUMBER_OF_ROW = re.compile(r".*id([12ablr]|left|right)?|idx|index|unnamed\d+|") # what numbers the rows is no text
 ROW_ID = "sample_id" # a column of a table of pairs to label
@@ -125,7 +129,8 @@ class Options:
 
 
 def options_from(
-    columns: tuple[str, ...] | str | None = None, group: str | None = None, form: str | None = None, match=None, match_from: float | None = None,
+    columns: tuple[str, ...] | str | None = None, group: str | None = None, form: str | None = None, match=None,
+    match_from: float | None = None,
     other_to: float | None = None, scores: tuple[str, str] | None = None, where: str | None = None,
 ) -> Options:
     "Return the arguments of `read_pairs_file` as options."
@@ -135,7 +140,8 @@ def options_from(
 
 def arguments_by_file(
     names: Iterable[str],     # of files, `train` among them
-    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # of all files, or by name, of None those of all others
+    # of all files, or by name, of None those of all others
+    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None,
     has_scores: bool = False, # whether of five columns the last two are scores
     group: str | None = None, where: str | None = None, # of tests
 ) -> dict[str, dict]: # as `read_pairs_file` takes them
@@ -183,7 +189,8 @@ def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded for
 def labels_among(header: Iterable[str]) -> list[str]:
     "Return the columns that are called as labels are."
     names = {fold_name(name): name for name in header}
-    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items() if LABEL_END.fullmatch(low)]
+    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items()
+        if LABEL_END.fullmatch(low)]
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,8 @@ def _header(columns: list[str]) -> Header:
     negatives = tuple(name for low, name in names.items() if NEGATIVE.fullmatch(low))
     unlabeled = {low: name for low, name in names.items() if name not in labels and not NUMBER_OF_ROW.fullmatch(low)}
     positives = [low for low in names if negatives and POSITIVE_BEGIN.fullmatch(low)]
-    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in positives or POSITIVE if {left, right} <= names.keys()]
+    matches = [((names[left],), (names[right],)) for left in ANCHOR for right in positives or POSITIVE
+               if {left, right} <= names.keys()]
     usual = [((names[left],), (names[right],)) for left, right in zip(LEFT, RIGHT) if {left, right} <= names.keys()]
     sides = matches + usual or _by_side(unlabeled)
     if labels and not sides and len(unlabeled) == 2:
@@ -232,7 +240,8 @@ def columns_of(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if columns is None:
         return _assign(name, frame, options)
     if columns.form == "retrieval" and options.form is None:
-        lists = [cells.name for cells in _unused_columns(frame, columns, options) if _holds_lists(cells, frame[columns.right[0]])]
+        lists = [cells.name for cells in _unused_columns(frame, columns, options)
+                 if _holds_lists(cells, frame[columns.right[0]])]
         if len(lists) == 1: # of the candidates of a query
             return replace(columns, form="candidates", negatives=tuple(lists))
         _check_unlabeled(name, frame, columns, options)
@@ -249,13 +258,17 @@ def _check_names(name: str, header: list[str], names: Iterable[str]) -> None:
         if UNREADABLE.search(column):
             raise DataError(f"{name}: the name of column {quoted(column)} cannot be printed")
         if header.count(column) != 1:
-            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among {_first_names(header)}")
+            raise DataError(f"{name}: one column {column!r} is expected, found {header.count(column)} among "
+                            f"{_first_names(header)}")
 
 
 def check_header(path: str, options: Options) -> None:
-    """Check the names of columns of a file with cells between signs, by its first rows. Raise `DataError` as `columns_of` does.
+    """Check the names of columns of a file with cells between signs, by its first rows.
 
-    What takes all rows is checked when they are read, and so is a table of `debias-nb label`, whose columns have names of their own."""
+    Raise `DataError` as `columns_of` does.
+
+    What takes all rows is checked when they are read, and so is a table of `debias-nb label`, whose columns have names
+    of their own."""
     place, part = path_and_part(path)
     if place.is_dir() or ending(place) not in (".csv", ".tsv", LINES):
         return
@@ -294,7 +307,8 @@ def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Colum
     pairs = [*zip(columns.left, columns.right)]
     if len(pairs) < 2 or len(columns.left) != len(columns.right) or not {*columns.left, *columns.right} <= {*frame}:
         return columns
-    has_texts = {side: _holds_texts(frame[side]) and not _has_few_values(frame[side]) for pair in pairs for side in pair}
+    has_texts = {side: _holds_texts(frame[side]) and not _has_few_values(frame[side]) for pair in pairs
+                 for side in pair}
     texts = [(left, right) for left, right in pairs if has_texts[left] and has_texts[right]]
     untold = [pair for pair in texts if not _tells_labels(frame, pair, columns.label)]
     left, right = zip(*(untold or texts or pairs[:1]))
@@ -319,15 +333,18 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
     return labels.nunique() == 2 and labels_of_a_kind.max() == 1
 
 
-def _example(frame: Mapping[str, Sequence], options: Options) -> str: # frame: a data frame, or the first cells of each column
+# frame: a data frame, or the first cells of each column
+def _example(frame: Mapping[str, Sequence], options: Options) -> str:
     "Name columns of this file, two of texts and, of tables that are no pool, one of labels or further texts, as an option has them."
-    columns = [column for column in frame if column != options.group and [*frame].count(column) == 1 and not _numbers_rows(column, frame[column])]
+    columns = [column for column in frame if column != options.group and [*frame].count(column) == 1
+               and not _numbers_rows(column, frame[column])]
     texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
     sides = _header(columns).sides
     if sides:
         texts = [sides[0][0][0], sides[0][1][0]]
     values = {column: len({*map(str, frame[column])}) for column in columns if column not in texts}
-    label_columns = sorted((column for column, count in values.items() if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
+    label_columns = sorted((column for column, count in values.items()
+                            if 1 < count <= max(FEW, len(frame[column]) // 2)), key=values.get)
     if len(texts) < 2:
         return ""
     if options.form == "retrieval":
@@ -343,7 +360,8 @@ def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Col
     if ways:
         readings = f"as {ways[0].description}, or as {ways[1].description}"
         first = ",".join(ways[0].names)
-        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. --columns {first}")
+        raise DataError(f"{name}: its columns can be read in several ways, {readings}; name them, e.g. "
+                        f"--columns {first}")
     example = _example(frame, options)
     advice = TWO_TEXTS
     if example:
@@ -392,11 +410,13 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
         extra_columns = labels_among(column for column in frame if column not in options.columns)
         if len(extra_columns) > 1:
             listing = " and ".join(map(repr, extra_columns))
-            raise DataError(f"{name}: the columns {listing} may hold labels; name one of them, --columns {left},{right},{extra_columns[0]}")
+            raise DataError(f"{name}: the columns {listing} may hold labels; name one of them, --columns "
+                            f"{left},{right},{extra_columns[0]}")
     if not extra_columns:
         return Columns("retrieval", (left,), (right,))
     third = frame[extra_columns[0]]
-    is_label = options.form == "pairs" or (options.match, options.match_from) != (None, None) or labels_among(extra_columns[:1])
+    is_label = options.form == "pairs" or (options.match, options.match_from) != (None,
+        None) or labels_among(extra_columns[:1])
     is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
     has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
     if options.form == "candidates" or len(extra_columns) > 1 or has_texts:
@@ -419,8 +439,8 @@ def grades_advice(numbers) -> str:
 
 UNLABELED_CELLS = ("", "-", "none", "nan")
 LISTS = (
-    "columns {0} and {1} hold lists of texts and of their labels: frame.explode(['{0}', '{1}']) makes labeled pairs of them, "
-    "and columns query, pos and neg with the texts of each kind make candidates")
+    "columns {0} and {1} hold lists of texts and of their labels: frame.explode(['{0}', '{1}']) makes labeled pairs "
+    "of them, and columns query, pos and neg with the texts of each kind make candidates")
 
 
 def is_empty(cell) -> bool: # as JSON and Parquet hold it
@@ -434,8 +454,8 @@ def one_text(name: str, frame: pd.DataFrame, columns: tuple[str, ...]) -> pd.Ser
         cells = frame[list(columns)].map(lambda cell: "" if is_empty(cell) else str(cell).strip())
         texts = cells.agg(lambda row: " ".join(filter(None, row)), axis=1).rename(" + ".join(columns))
     if len(texts) and texts.map(lambda cell: isinstance(cell, list)).all():
-        raise DataError(f"{name}: column {texts.name!r} holds lists, such as of an instruction and a text: one text a cell is expected; an instruction "
-                        "goes to --prompts")
+        raise DataError(f"{name}: column {texts.name!r} holds lists, such as of an instruction and a text: one text a "
+                        "cell is expected; an instruction goes to --prompts")
     check(name, texts, texts.map(is_text), "a text is expected")
     if len(texts) and pd.to_numeric(texts, errors="coerce").notna().all(): # as ids are
         first = repr(texts.iloc[0])
@@ -468,7 +488,8 @@ def _all_match(pattern: re.Pattern, texts: pd.Series) -> bool:
 
 def _plain_labels(cells: pd.Series) -> pd.Series:
     "Return labels as texts: a list of one is that label, and a comma is a point where it can be nothing else."
-    texts = cells.map(lambda cell: str(cell[0]) if isinstance(cell, (list, tuple)) and len(cell) == 1 else str(cell)).str.strip()
+    texts = cells.map(lambda cell: str(cell[0]) if isinstance(cell, (list, tuple)) and len(cell) == 1
+                      else str(cell)).str.strip()
     has_comma = texts.str.contains(",", regex=False)
     if has_comma.any() and _all_match(DECIMAL_COMMA, texts) and not _all_match(THOUSANDS, texts[has_comma]):
         return texts.str.replace(",", ".", regex=False)
@@ -518,11 +539,13 @@ def _pairs(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -
     if pairs.label.nunique() < 2:
         label_texts = ", ".join(map(quoted, sorted({*map(str, frame[columns.label])})[:8]))
         remark = f"; {counted(labels.isna().sum(), reason)} left out" if labels.isna().any() else ""
-        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels are {label_texts}){remark}")
+        raise DataError(f"{name}: all {len(pairs):,} labels are {pairs.label.max()}; both classes are needed (labels "
+                        f"are {label_texts}){remark}")
     return Rows(pairs, left_out)
 
 
-# ---------------------------------------------------------------- rows of queries with candidates, or with the matches of all
+# ---------------------------------------------------------------- rows of queries with candidates, or with the matches
+# of all
 
 def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) -> pd.DataFrame:
     "Return a row for each query and text, positives first: row, left, right, label, line, group."
@@ -531,9 +554,10 @@ def _long(name: str, frame: pd.DataFrame, columns: Columns, options: Options) ->
     for column in (*columns.right, *columns.negatives):
         texts = texts_in(name, frame[column])
         if len(texts) >= FEW and _all_match(ID_OF_TEXT, texts):
-            raise DataError(f"{name}: column {column!r} holds ids of documents, such as {texts.iloc[0]!r}, not texts: put the texts in their place, or "
-                            "give a folder with queries, corpus and qrels")
-        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(), "label": int(column in columns.right)}))
+            raise DataError(f"{name}: column {column!r} holds ids of documents, such as {texts.iloc[0]!r}, not texts: "
+                            "put the texts in their place, or give a folder with queries, corpus and qrels")
+        parts.append(pd.DataFrame({"row": texts.index, "right": texts.to_numpy(),
+                                   "label": int(column in columns.right)}))
     has_match = np.isin(np.arange(len(frame)), parts[0].row)
     check(name, frame[columns.right[0]], has_match, "a query without a match")
     rows = pd.concat(parts).sort_values(["row", "label"], ascending=[True, False], kind="stable")
@@ -558,7 +582,8 @@ def _candidates(name: str, frame: pd.DataFrame, columns: Columns, options: Optio
         raise DataError(f"{name}: no query with a negative")
     texts["query"] = pd.factorize(texts.row)[0]
     return Rows(texts.drop(columns="row"), {
-        "negatives with the text of a match": is_match.sum(), "texts with the text of another in their row": is_copy.sum(),
+        "negatives with the text of a match": is_match.sum(),
+        "texts with the text of another in their row": is_copy.sum(),
         "queries without a negative": queries - texts.row.nunique()})
 
 
@@ -595,7 +620,8 @@ FORMS = {
     "candidates": Form(
         "an anchor with several negatives", "this text matches the query, or does not",
         "`anchor, positive, negative`, or `query, pos, neg`",
-        lambda header: [Columns("candidates", *side, None, header.negatives) for side in header.matches if header.negatives], _candidates),
+        lambda header: [Columns("candidates", *side, None, header.negatives) for side in header.matches
+                        if header.negatives], _candidates),
     "retrieval": Form(
         "matches without labels", "this text of the corpus is relevant",
         "a folder with `corpus`, `queries` and `qrels`, or `anchor, positive` alone",

@@ -11,7 +11,8 @@ import pandas as pd
 from ...checks import quoted, visible
 from .forms import JUDGMENTS, MOST, Options, Rows, grades_advice
 from ...data.registry import DataError
-from ...data.tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse, with_title
+from ...data.tables import (UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse,
+                            with_title)
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
@@ -20,7 +21,8 @@ FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub 
     "tables": ("data-*.arrow", "*/data-*.arrow", "*.jsonl", "*.csv", "*.tsv", "*.parquet", "data/*.parquet"),
 }
 ROLES = ("corpus", "queries", "judgments")
-HOLDS = "a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet files in folders of these names"
+HOLDS = ("a folder of queries holds corpus.jsonl, queries.jsonl and qrels/test.tsv, as BEIR writes them, or Parquet "
+         "files in folders of these names")
 NO_MATCH = "; such queries are left out by --match-from 1 (match_from=1)"
 
 
@@ -67,7 +69,8 @@ def _by_id(name: str, texts: pd.DataFrame) -> pd.DataFrame:
     def contradiction(row):
         return f"the id {row.key!r} occurs twice, first in line {row.line}, with another text"
 
-    refuse(name, first.assign(key=texts.index).set_index(texts.line), is_copy & (first.text != texts.text), contradiction)
+    refuse(name, first.assign(key=texts.index).set_index(texts.line), is_copy & (first.text != texts.text),
+           contradiction)
     unique = texts[~is_copy]
     unique.attrs |= {"name": name, "copies": is_copy.sum()}
     return unique
@@ -120,7 +123,8 @@ def _read_texts(files: list[Path]) -> pd.DataFrame:
     return _by_id(", ".join(map(str, files)), pd.concat([_texts(str(file), read_table(file)) for file in files]))
 
 
-def read_unjudged(path: Path) -> tuple[list[str], list[str], np.ndarray]: # queries, corpus, and where a query itself stands there, or −1
+# queries, corpus, and where a query itself stands there, or −1
+def read_unjudged(path: Path) -> tuple[list[str], list[str], np.ndarray]:
     "Read queries and corpus of a folder, without its judgments."
     tables = [_read_texts(files) for files in _files_by_role(path, ("queries", "corpus")).values()]
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in tables)
@@ -150,7 +154,8 @@ def read_dicts(name: str, source: dict, options: Options) -> Rows:
     "Read queries, corpus and relevant_docs."
     label, relevant = f"{name}: relevant_docs", source.get("relevant_docs")
     if not isinstance(relevant, dict):
-        raise DataError(f"{name}: queries and corpus without relevant_docs, a dict with the ids of the texts for each query")
+        raise DataError(f"{name}: queries and corpus without relevant_docs, a dict with the ids of the texts for "
+                        "each query")
     queries, corpus = (_texts_of(f"{name}: {role}", source[role]) for role in ("queries", "corpus"))
     places = {key: place for place, key in enumerate(corpus.index)}
     lines = []
@@ -172,7 +177,8 @@ def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
     grades = pd.to_numeric(judgments.grade.map(number_of)).astype(float)
     refuse(name, judgments.grade, ~(grades.abs() <= MOST), lambda cell: f"a grade is expected, found {quoted(cell)}")
     if options.match_from is None:
-        refuse(name, judgments.grade, grades % 1 != 0, lambda cell: f"grades are whole numbers, found {quoted(cell)}", grades_advice(grades))
+        refuse(name, judgments.grade, grades % 1 != 0, lambda cell: f"grades are whole numbers, found {quoted(cell)}",
+               grades_advice(grades))
     return grades
 
 
@@ -180,7 +186,8 @@ def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (qu
     "Find the document that is the query itself: the same id and the same text except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     entry = corpus.iloc[place]
-    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text, entry.bare)]
+    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text,
+        entry.bare)]
     return np.where((place >= 0) & is_same, place, -1)
 
 
@@ -194,7 +201,8 @@ class _Placement:
 def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame) -> _Placement:
     "Find queries and documents of judgments. Raises `DataError` where many are missing, and for two grades of a pair."
     judgments = judgments.assign(
-        line=judgments.index, asks=queries.index.get_indexer(judgments["query"]), place=corpus.index.get_indexer(judgments.document))
+        line=judgments.index, asks=queries.index.get_indexer(judgments["query"]),
+        place=corpus.index.get_indexer(judgments.document))
     no_query = judgments.asks < 0
     no_text = ~no_query & (judgments.place < 0)
 
@@ -209,16 +217,19 @@ def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd
     first = judgments.groupby(["asks", "place"])[["line", "grade"]].transform("first")
 
     def contradiction(row):
-        return f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line {row.before}"
+        return (f"query {row['query']!r} and text {row.document!r} are judged twice, with another grade in line "
+                f"{row.before}")
 
     refuse(name, judgments.assign(before=first.line), judgments.grade != first.grade, contradiction)
     is_copy = judgments.duplicated(["asks", "place"])
     return _Placement(judgments[~is_copy], {
-        "judgments of a query that is not there": no_query.sum(), "judgments of a text that is not there": no_text.sum(),
+        "judgments of a query that is not there": no_query.sum(),
+        "judgments of a text that is not there": no_text.sum(),
         "judgments with the texts of another": is_copy.sum()})
 
 
-def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame, options: Options) -> Rows:
+def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame,
+              options: Options) -> Rows:
     """Return queries with their relevant texts; queries and corpus are by id, `judgments` have query, document and grade.
 
     Raises `DataError` naming lines of unknown ids, of what is no grade, and of queries without a relevant text."""
@@ -232,7 +243,8 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments:
     is_own = is_relevant & (judgments.place == itself[judgments.asks])
     no_answer = judgments[~is_relevant.groupby(judgments.asks).transform("any")].drop_duplicates("asks")
     if options.match_from is None and len(no_answer) > tolerated(judgments.asks.nunique()):
-        refuse(name, no_answer, [True] * len(no_answer), lambda row: f"query {quoted(row['query'])} has no relevant text", NO_MATCH)
+        refuse(name, no_answer, [True] * len(no_answer),
+               lambda row: f"query {quoted(row['query'])} has no relevant text", NO_MATCH)
     left_out = placement.left_out | {
         f"judgments with a grade below {least:g}": (~is_relevant).sum(),
         "judgments of a query's own text": is_own.sum(),
@@ -250,7 +262,8 @@ def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments:
     row_queries = queries.iloc[rows.asks]
     numbers, _ = rows.asks.factorize()
     frame = pd.DataFrame({
-        "left": row_queries.text.to_numpy(), "right": corpus.text.to_numpy()[rows.place], "line": rows.line, "label": labels, "query": numbers,
+        "left": row_queries.text.to_numpy(), "right": corpus.text.to_numpy()[rows.place], "line": rows.line,
+        "label": labels, "query": numbers,
         "document": rows.place, "query_id": row_queries.index.to_numpy(), "itself": itself[rows.asks]})
     if options.group:
         if options.group not in queries:

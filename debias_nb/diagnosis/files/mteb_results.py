@@ -15,12 +15,15 @@ NO_REVISION = {"", "no_revision_available", "unknown", "none", "null"}
 
 
 def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what is no number
-    "Read the main scores of one model: the folder of its files, or one above it. Raises `DataError` naming folder or file."
+    """Read the main scores of one model: the folder of its files, or one above it.
+
+    Raises `DataError` naming folder or file."""
     paths = [path for path in sorted(Path(folder).rglob("*.json")) if not path.name.endswith((META, PREDICTIONS))]
     places = {str(path.parent) for path in paths}
     if len(places) != 1:
         listing = f": {', '.join(sorted(places))}" if places else _files_found(Path(folder))
-        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found {len(places)}{listing}")
+        raise DataError(f"{folder}: results of one model are expected, in one folder MODEL/REVISION of mteb; found "
+                        f"{len(places)}{listing}")
     scores = {}
     for path in paths:
         values = json_values(path, read_text(path))
@@ -33,12 +36,15 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                     key = path.stem, split, row["hf_subset"], UNKNOWN if revision.lower() in NO_REVISION else revision
                     score = row["main_score"]
                     if scores.setdefault(key, score) is not score and scores[key] != score:
-                        raise DataError(f"{path}: {split} has two scores of the subset {row['hf_subset']!r}, {scores[key]} and {score}")
+                        raise DataError(f"{path}: {split} has two scores of the subset {row['hf_subset']!r}, "
+                                        f"{scores[key]} and {score}")
                     if isinstance(score, (int, float)) and not abs(score) <= 1 and score == score:
-                        raise DataError(f"{path}: a main score is a fraction, from -1 to 1, found {score} ({split}, {row['hf_subset']}); write percent as fractions")
+                        raise DataError(f"{path}: a main score is a fraction, from -1 to 1, found {score} ({split}, "
+                                        f"{row['hf_subset']}); write percent as fractions")
         except (LookupError, AttributeError, TypeError):
             expectation = "scores by split are expected, each with hf_subset and main_score"
-            old = "; it is a result of mteb 1, evaluate again with mteb 2" if isinstance(content, dict) and "mteb_dataset_name" in content else ""
+            old = "; it is a result of mteb 1, evaluate again with mteb 2" if isinstance(content,
+                dict) and "mteb_dataset_name" in content else ""
             raise DataError(f"{path}: no result of mteb: {expectation}{old}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 
@@ -47,11 +53,13 @@ def _files_found(folder: Path) -> str:
     "Say what a folder without results holds."
     names = sorted(path.name for path in folder.rglob("*") if path.is_file())
     if any(name.endswith(".csv") for name in names):
-        return f"; {names[0]} and {len(names) - 1} other files are there. What an evaluator of sentence-transformers writes as CSV has no scores by task"
+        return (f"; {names[0]} and {len(names) - 1} other files are there. What an evaluator of sentence-transformers "
+                "writes as CSV has no scores by task")
     return f"; {len(names)} files are there, such as {names[0]}" if names else "; no file is there"
 
 
-def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]: # of `read_results` by folder -> a column a folder, and how many were matched so
+# of `read_results` by folder -> a column a folder, and how many were matched so
+def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]:
     "Put the scores of both folders side by side; an unknown version of the data is that of the other folder, where it has one alone."
     count = 0
     named = {}
@@ -75,14 +83,17 @@ def names_in(names: list[str]) -> list[str]:
 
 
 def declared_sets(folder: str | Path) -> list[str]:
-    "Return what a model is declared to be trained on, as mteb writes it next to its results. Raises `DataError` for what are no names."
+    """Return what a model is declared to be trained on, as mteb writes it next to its results.
+
+    Raises `DataError` for what are no names."""
     sets = []
     for path in Path(folder).rglob(META):
         files = [*json_values(path, read_text(path))]
         is_object = len(files) == 1 and isinstance(files[0], dict)
         declared = is_object and (files[0].get("training_datasets") or [])
         if not isinstance(declared, (list, dict)) or not all(isinstance(name, str) for name in declared):
-            raise DataError(f"{path}: an object is expected, whose training_datasets are a list of names, or an object by names")
+            raise DataError(f"{path}: an object is expected, whose training_datasets are a list of names, or an object "
+                            "by names")
         sets += names_in([*declared])
     return sets
 

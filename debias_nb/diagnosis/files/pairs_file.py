@@ -12,7 +12,8 @@ import pandas as pd
 
 from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty, options_from, roles
+from .forms import (FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty,
+                    options_from, roles)
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
@@ -40,7 +41,8 @@ class PairFile:
     corpus: list[str] | None = None # of retrieval: every text that is searched
     left_out: dict[str, int] = field(default_factory=dict) # what was left out, in words -> how many
     ids: pd.Index | None = None # of the texts of a corpus, where they have some; those of queries are `query_id`
-    scores: tuple[str, str] | None = None # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
+    # columns of the scores of a base and of a tuned model, `base` and `tuned` of the frame
+    scores: tuple[str, str] | None = None
     reading: dict = field(default_factory=dict) # what `read_pairs_file` was asked for: of `READING` what was given
     sample: Sample | None = None # of a pool, where `debias-nb label` chose what is labeled; the frame has `stratum`
 
@@ -82,7 +84,8 @@ class PairFile:
         return fingerprint(content)
 
 
-def unjudged_file(queries: list[str], corpus: list[str], itself: np.ndarray) -> PairFile: # itself: as `read_unjudged` returns it
+# itself: as `read_unjudged` returns it
+def unjudged_file(queries: list[str], corpus: list[str], itself: np.ndarray) -> PairFile:
     "Make a file of queries and a corpus to search in, with no text that is known to be relevant."
     frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
     return PairFile("texts", frame, "", form="retrieval", corpus=corpus)
@@ -101,7 +104,8 @@ Source: TypeAlias = str | Path | pd.DataFrame | Tabular | list[dict] | dict | Pa
 @pd.option_context("mode.string_storage", "python") # which takes half of a character, so that its line can be told
 def read_pairs_file(
     source: Source, columns: tuple[str, ...] | None = None, group: str | None = None, name: str | None = None, *,
-    form: str | None = None, match: str | int | None = None, match_from: float | None = None, other_to: float | None = None,
+    form: str | None = None, match: str | int | None = None, match_from: float | None = None,
+    other_to: float | None = None,
     scores: tuple[str, str] | None = None, where: str | None = None,
 ) -> PairFile:
     """Read a test or training data: labeled pairs, candidates of queries, or retrieval.
@@ -109,29 +113,31 @@ def read_pairs_file(
     The names of the columns tell which one it is:
 
     - labeled pairs: two texts and a label, which is told by its name (`label`, `labels`, `score`, `is_duplicate`, ...);
-      texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name, right_name`,
-      `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and signs do not count;
+      texts by theirs (`left, right`, `question, answer`, ...), also by their beginning or ending (`left_name,
+      right_name`, `Title 1, Title 2`, `name_a, name_b`), else by their order, where there are two; case, blanks and
+      signs do not count;
     - candidates: `anchor, positive, negative` (and `negative_1`, ...), also with lists; `query, pos, neg`; or `query,
       positive_passages, negative_passages`;
-    - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another split
-      than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor, positive`
-      alone, where all positives are searched; a column of numbers next to them may hold labels, and is refused unless
-      `columns` are named. Up to one judgment in a hundred may name what is not there: these are left out and counted.
+    - retrieval: a folder with `corpus`, `queries` and `qrels`, as BEIR and MTEB write them (`FOLDER:dev` for another
+      split than `test`); `queries`, `corpus` and `relevant_docs` in one file of JSON or in a dict; or `anchor,
+      positive` alone, where all positives are searched; a column of numbers next to them may hold labels, and is
+      refused unless `columns` are named. Up to one judgment in a hundred may name what is not there: these are left out
+      and counted.
 
-    A folder may also hold tables by split, as `datasets` writes them (`FOLDER:train` for another one than `test`). Columns that
-    are not used are listed in the note.
+    A folder may also hold tables by split, as `datasets` writes them (`FOLDER:train` for another one than `test`).
+    Columns that are not used are listed in the note.
 
     Parameters
     ----------
     source : str, Path, table, dict or PairFile
-        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .arrow or .txt, packed with gzip or not, in UTF-8
-        and with a header, whose cells may also stand between semicolons, tabs or vertical bars. Or a data frame, a table of
-        `datasets`, Polars or Arrow, a list of dicts, a dict of lists, or a dict with queries, corpus and relevant_docs.
-        A `PairFile` is given back as it is.
+        A folder, or a file that ends in .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .arrow or .txt, packed with gzip
+        or not, in UTF-8 and with a header, whose cells may also stand between semicolons, tabs or vertical bars. Or a
+        data frame, a table of `datasets`, Polars or Arrow, a list of dicts, a dict of lists, or a dict with queries,
+        corpus and relevant_docs. A `PairFile` is given back as it is.
     columns : tuple of str, optional
-        What the file calls its columns, where the names do not tell: left text, right text and label; anchor, positive and
-        negatives; or two texts, next to a label that is told by its name, else anchor and positive. A label is 0 or 1, also
-        written 1.00 or true.
+        What the file calls its columns, where the names do not tell: left text, right text and label; anchor, positive
+        and negatives; or two texts, next to a label that is told by its name, else anchor and positive. A label is 0 or
+        1, also written 1.00 or true.
     group : str, optional
         A column that says what kind of pair each one is; of a folder a column of its queries.
     name : str, optional
@@ -143,7 +149,8 @@ def read_pairs_file(
     match_from : float, optional
         The grade from which on a pair is a match, or a text relevant.
     other_to : float, optional
-        The grade up to which a pair is no match; pairs between are left out and counted. Default: all below `match_from`.
+        The grade up to which a pair is no match; pairs between are left out and counted. Default: all below
+        `match_from`.
     scores : tuple of two str, optional
         Columns of labeled pairs with the scores of a base and of a tuned model.
     where : str, optional
@@ -157,8 +164,8 @@ def read_pairs_file(
     Raises
     ------
     DataError
-        Naming file, line and column of what is no text or no label; where a column or a class is missing, or columns can be
-        read in several ways; where many judgments name what is not there, or many queries have no relevant text.
+        Naming file, line and column of what is no text or no label; where a column or a class is missing, or columns
+        can be read in several ways; where many judgments name what is not there, or many queries have no relevant text.
 
     Examples
     --------
@@ -186,7 +193,8 @@ def _read_table(source, name: str | None, options: Options) -> PairFile:
     title = name or "pairs"
     table = in_memory(title, source)
     if ROW_ID in table:
-        raise DataError(f"{title}: `debias-nb label` wrote these rows; give the path of their file, next to which it stands what a label stands for")
+        raise DataError(f"{title}: `debias-nb label` wrote these rows; give the path of their file, next to which it "
+                        "stands what a label stands for")
     rows = _rows(title, table, options)
     content = [rows.frame.drop(columns="query_id", errors="ignore").to_numpy().tolist(), rows.texts]
     return _pair_file(rows, name or ("data frame" if rows.columns else "queries"), None, fingerprint(content), options)
@@ -207,14 +215,16 @@ def _read_file(path: str, options: Options) -> PairFile:
     if ROW_ID in table:
         return _of_sample(name, path, table, sha256, options)
     if sidecar_of(path).exists():
-        raise DataError(f"{path}: `debias-nb label` wrote {sidecar_of(path)} next to it, and its column {ROW_ID}, which says what a label stands for, is gone")
+        raise DataError(f"{path}: `debias-nb label` wrote {sidecar_of(path)} next to it, and its column {ROW_ID}, "
+                        "which says what a label stands for, is gone")
     return _pair_file(_rows(path, table, options), name, path, sha256, options)
 
 
 def check_names(option: str, files) -> None:
     "Check that files have names that can be printed. Raise `DataError`."
     if not isinstance(files, dict):
-        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got {type(files).__name__}")
+        raise DataError(f"{option}: files by name are expected, e.g. {option}={{'new': 'new.csv'}}, got "
+                        f"{type(files).__name__}")
     for name in files:
         if not is_text(name):
             raise DataError(f"{option}: a name that can be printed is expected, got {quoted(name)}")
@@ -233,7 +243,8 @@ def named_sources(train: Source | None, tests) -> dict[str, Source]: # `train` f
 def read_named_files(
     train: Source | None,
     tests: dict[str, Source],
-    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None, # as of `arguments_by_file`, and what follows
+    # as of `arguments_by_file`, and what follows
+    columns: tuple[str, ...] | dict[str | None, tuple[str, ...]] | None = None,
     has_scores: bool = False,
     progress: bool = False,
     group: str | None = None, where: str | None = None,
@@ -249,9 +260,11 @@ def read_named_files(
     return files
 
 
-def reading_options(files: dict[str, PairFile]) -> dict | None: # as of `read_named_files`; None: a command has no options that say it
+# as of `read_named_files`; None: a command has no options that say it
+def reading_options(files: dict[str, PairFile]) -> dict | None:
     "Return the options of a command that reads files as they were read."
-    columns = {name: (*file.reading.get("columns", ()), *file.reading.get("scores", ())) for name, file in files.items()}
+    columns = {name: (*file.reading.get("columns", ()), *file.reading.get("scores", ()))
+               for name, file in files.items()}
     options = {"columns": {name: names for name, names in columns.items() if names}}
     if len({*columns.values()}) == 1:
         options = {"columns": next(iter(columns.values())) or None}
@@ -275,7 +288,8 @@ def _cell(cell) -> str:
 def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: Options) -> PairFile:
     "Read what is labeled of a sample; the texts of a query are its candidates."
     if options.where is not None:
-        raise DataError(f"{path}: {options.where} chooses rows, and the labels of `debias-nb label` stand for all pairs that they were drawn from")
+        raise DataError(f"{path}: {options.where} chooses rows, and the labels of `debias-nb label` stand for all "
+                        "pairs that they were drawn from")
     options = replace(options, columns=("left", "right", "label"))
     columns_of(path, table, options)
     sides = ["left", "right"]
@@ -285,10 +299,12 @@ def _of_sample(name: str, path: str, table: pd.DataFrame, sha256: str, options: 
     rows = _rows(path, table.loc[sample.cases.index].drop(columns=ROW_ID), options)
     file = _pair_file(rows, name, path, sha256, options)
     if "query" in sample.cases and len(file.frame) < len(sample.cases):
-        raise DataError(f"{path}: a query is labeled to its end, and {len(sample.cases) - len(file.frame):,} of its labels say neither yes nor no")
+        raise DataError(f"{path}: a query is labeled to its end, and {len(sample.cases) - len(file.frame):,} of its "
+                        "labels say neither yes nor no")
     sample = replace(sample, cases=sample.cases.loc[file.frame.line]) # whose label says something
     form = "pooled" if "query" in sample.cases else "pairs"
-    return replace(file, frame=file.frame.join(sample.cases, on="line"), left_out=file.left_out | sample.left_out, form=form, sample=sample)
+    return replace(file, frame=file.frame.join(sample.cases, on="line"), left_out=file.left_out | sample.left_out,
+                   form=form, sample=sample)
 
 
 def _of_folder(folder: Path, name: str, split: str | None, options: Options) -> Rows:
@@ -329,4 +345,5 @@ def _pair_file(rows: Rows, name: str, path: str | None, sha256: str, options: Op
     left_out = {reason: int(count) for reason, count in rows.left_out.items() if count}
     ids = rows.corpus.index if "query_id" in rows.frame else None
     return PairFile(
-        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids, options.scores or None)
+        name, rows.frame, sha256, columns, path, options.group, note, form, rows.texts, left_out, ids,
+        options.scores or None)

@@ -19,10 +19,12 @@ Run: TypeAlias = str | os.PathLike | dict # as `read_run` takes it
 JSON = (".json", ".jsonl", ".ndjson")
 TREC = ["query", "Q0", "document", "rank", "score", "tag"]
 COLUMNS = { # names of a table, folded
-    "query": ("query", "queryid", "qid"), "document": ("document", "documentid", "docid", "docno", "corpusid", "pid"), "score": ("score",),
+    "query": ("query", "queryid", "qid"), "document": ("document", "documentid", "docid", "docno", "corpusid", "pid"),
+    "score": ("score",),
     "rank": ("rank",)}
 META = "mteb_model_meta" # stands next to the runs of mteb
-ONE_RUN = "one run is expected, as lines of TREC, as a table of query_id, doc_id and score, as {query: {text: score}}, or as query_id and results of sentence-transformers"
+ONE_RUN = ("one run is expected, as lines of TREC, as a table of query_id, doc_id and score, as {query: {text: "
+           "score}}, or as query_id and results of sentence-transformers")
 
 
 def _read_trec(path: Path) -> pd.DataFrame:
@@ -36,15 +38,18 @@ def _read_trec(path: Path) -> pd.DataFrame:
     wrong = (frame.score == "") | (frame.more != "")
     advice = ""
     if wrong.all() and frame.document.str.fullmatch(r"-?\d+").any():
-        advice = ". Lines of query, text and rank, as ColBERT writes them, are read with a header: name the file .csv and its columns query_id, doc_id, rank and score"
-    refuse(path, frame, wrong, lambda row: f"five or six cells are expected, as in a run of TREC: {', '.join(TREC)}", advice)
+        advice = (". Lines of query, text and rank, as ColBERT writes them, are read with a header: name the file .csv "
+                  "and its columns query_id, doc_id, rank and score")
+    refuse(path, frame, wrong, lambda row: f"five or six cells are expected, as in a run of TREC: {', '.join(TREC)}",
+           advice)
     return frame
 
 
 def _read_columns(path: Path) -> pd.DataFrame:
     "Read a run whose columns are named."
     frame = read_table(path)
-    names = {column: role for column in frame for role, folded_names in COLUMNS.items() if fold_name(column) in folded_names}
+    names = {column: role for column in frame for role, folded_names in COLUMNS.items()
+             if fold_name(column) in folded_names}
     if not {"query", "document", "score"} <= {*names.values()} or len({*names.values()}) < len(names):
         raise DataError(f"{path}: {ONE_RUN}; found the columns {', '.join(map(quoted, frame))}")
     return frame[[*names]].rename(columns=names)
@@ -52,7 +57,8 @@ def _read_columns(path: Path) -> pd.DataFrame:
 
 def _result_lists(name: str, lines: pd.Series) -> pd.DataFrame: # lines: of sentence-transformers, the best result first
     results = lines.map(lambda line: line["results"])
-    refuse(name, results, ~results.map(is_rows), lambda cell: f"results are expected, each with corpus_id and score, found {quoted(cell)}")
+    refuse(name, results, ~results.map(is_rows), lambda cell: "results are expected, each with corpus_id and score, "
+                                                              f"found {quoted(cell)}")
     rows = [
         (line, row["query_id"], result.get("corpus_id"), rank, result.get("score"))
         for line, row in lines.items() for rank, result in enumerate(row["results"], 1)]
@@ -95,7 +101,8 @@ def _read_file(path: Path) -> pd.DataFrame:
 
 
 @pd.option_context("mode.string_storage", "python") # as of `read_pairs_file`
-def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, document, score; index: line, or the query of a dict
+# columns query, document, score; index: line, or the query of a dict
+def read_run(source: Run, name: str = "run") -> pd.DataFrame:
     """Read what was ranked for each query; where it has one score alone, by rank (`attrs` has the number of such queries, "by rank").
 
     Raises `DataError` naming file and line for what is no score, for a text that is ranked twice, and for scores that rise from
@@ -109,15 +116,19 @@ def read_run(source: Run, name: str = "run") -> pd.DataFrame: # columns query, d
     run = frame.assign(query=frame["query"].map(as_id), document=frame.document.map(as_id))
     for column in {"score", "rank"} & {*frame}:
         run[column] = finite(name, frame[column], f"a finite {column} is expected")
-    refuse(name, run, run[["query", "document"]].isna().any(axis=1), lambda row: "ids of a query and a text are expected")
-    refuse(name, run, run.duplicated(["query", "document"]), lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
+    refuse(name, run, run[["query", "document"]].isna().any(axis=1),
+           lambda row: "ids of a query and a text are expected")
+    refuse(name, run, run.duplicated(["query", "document"]),
+           lambda row: f"query {row['query']!r} ranks text {row.document!r} twice")
     if "rank" in run:
         run = _by_rank(name, run)
     return run[["query", "document", "score"]]
 
 
 def _by_rank(name: str, run: pd.DataFrame) -> pd.DataFrame:
-    "Order the texts of queries with one score alone by their ranks. Raises `DataError` for scores that rise from rank to rank."
+    """Order the texts of queries with one score alone by their ranks.
+
+    Raises `DataError` for scores that rise from rank to rank."""
     of_query = run.groupby("query")
     is_flat = (of_query.score.transform("nunique") == 1) & (of_query["rank"].transform("nunique") > 1)
     run.loc[is_flat, "score"] = -run["rank"]
@@ -125,7 +136,8 @@ def _by_rank(name: str, run: pd.DataFrame) -> pd.DataFrame:
     by_rank = run.sort_values(["query", "rank"], kind="stable")
     rises = (by_rank.score.diff() > 0) & (by_rank["query"] == by_rank["query"].shift())
     advice = "if scores are distances, write them with a minus sign"
-    refuse(name, by_rank, rises, lambda row: f"rank {row['rank']:g} of query {row['query']!r} scores higher than the rank before; {advice}")
+    refuse(name, by_rank, rises, lambda row: f"rank {row['rank']:g} of query {row['query']!r} scores higher than the "
+                                             f"rank before; {advice}")
     return run
 
 

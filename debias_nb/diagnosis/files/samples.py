@@ -58,7 +58,8 @@ LETTER = "x" # before the digits of an id, so that no program reads a number
 
 def _ids(metadata: dict, pairs: pd.DataFrame) -> list[str]:
     "Return what rows are known by: their sample and their texts, whatever case and spaces."
-    return [LETTER + fingerprint([metadata, fold(left), fold(right)])[:12] for left, right in zip(pairs.left, pairs.right)]
+    return [LETTER + fingerprint([metadata, fold(left), fold(right)])[:12]
+            for left, right in zip(pairs.left, pairs.right)]
 
 
 def marked(text: str) -> str:
@@ -73,7 +74,8 @@ def unmarked(text: str) -> str:
 
 def sample_files(
     path: Path,          # of the table
-    pairs: pd.DataFrame, # `left`, `right`, `stratum` and, where queries are drawn, `query`, in the order in which they are labeled
+    # `left`, `right`, `stratum` and, where queries are drawn, `query`, in the order in which they are labeled
+    pairs: pd.DataFrame,
     metadata: dict, # `size` of the pool, `strata` (sizes), `looks`, and whatever else tells one sample from another
 ) -> dict[Path, str]:
     "Write a table to label, and a record of how it was sampled."
@@ -94,19 +96,21 @@ def _read_sidecar(path: str) -> dict:
         if content.pop("sha256", None) == fingerprint(content):
             return content
     problem = "was changed" if file.exists() else "is not there"
-    raise DataError(f"{path}: `debias-nb label` wrote {file} next to it, which says what a label stands for, and it {problem}")
+    raise DataError(f"{path}: `debias-nb label` wrote {file} next to it, which says what a label stands for, and it "
+                    f"{problem}")
 
 
 def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `right`, `label` and `ROW_ID`, as texts
     """Read which rows of a table have a label; rows may stand in another order.
 
-    Raise `DataError` naming the line of a row that is not as it was drawn, for a file next to it that is missing or was changed,
-    and where there is no label yet."""
+    Raise `DataError` naming the line of a row that is not as it was drawn, for a file next to it that is missing or was
+    changed, and where there is no label yet."""
     metadata = _read_sidecar(path)
     rows = pd.DataFrame.from_dict(metadata.pop("rows"), "index")
     ids = table[ROW_ID]
     expected = pd.Series(_ids(metadata, table), table.index)
-    expected = expected.where(expected.isin(rows.index), expected.str.removeprefix(LETTER)) # of tables that were written before ids had a letter
+    # of tables that were written before ids had a letter
+    expected = expected.where(expected.isin(rows.index), expected.str.removeprefix(LETTER))
     is_drawn = ids.isin(rows.index) & ~ids.duplicated() & (ids == expected)
     check(path, ids, is_drawn, "a row as it was drawn is expected, once and with its two texts")
     cases = rows.loc[ids].set_axis(table.index)
@@ -115,7 +119,8 @@ def read_sample(path: str, table: pd.DataFrame) -> Sample: # table: `left`, `rig
         labels = has_label.groupby(cases["query"]).sum()
         has_label &= cases["query"].map(labels.eq(rows["query"].value_counts()))
     if not has_label.any():
-        raise DataError(f"{path}: no label yet; write 1 (match) or 0 into the column label, from the top, of queries to the end of one")
+        raise DataError(f"{path}: no label yet; write 1 (match) or 0 into the column label, from the top, of queries "
+                        "to the end of one")
     cases = cases[has_label]
     if "query" in cases:
         cases = cases.assign(query=pd.factorize(cases["query"])[0])

@@ -25,9 +25,11 @@ def _write_shifts(folder: Path) -> None:
     questions = ("quora", "askubuntu")
     planted = PairsCorpus(name="catalogue", world=WorldConfig())
     sources = {"planted/train": partial(training_pairs, planted)}
-    sources |= {f"train/{name}": partial(training_pairs, PairsCorpus(name=name)) for name in (*questions, NEWS, "computers", "shoes")}
+    sources |= {f"train/{name}": partial(training_pairs, PairsCorpus(name=name))
+                for name in (*questions, NEWS, "computers", "shoes")}
     sources |= {f"planted/{name}": partial(evaluation_pairs, name, planted, planted.world) for name in PLANTED_SPLITS}
-    sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None) for name in (*questions, *KINDS, *CATEGORIES)}
+    sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None)
+                for name in (*questions, *KINDS, *CATEGORIES)}
     for name, read in sources.items():
         try:
             pairs = read()
@@ -43,7 +45,8 @@ def _write_shifts(folder: Path) -> None:
 @app.command(rich_help_panel=OWN)
 def data(
     shifts: Annotated[Path | None, Option(
-        file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder as CSV files.")] = None,
+        file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder "
+                              "as CSV files.")] = None,
 ):
     """List data files and base encoders: where they are, and how to get the others.
 

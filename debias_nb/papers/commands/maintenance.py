@@ -14,7 +14,8 @@ app = typer.Typer()
 def publish(
     tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
     profile: Profile = "planted",
-    replace: Annotated[bool, Option("--replace", help="Replace records that differ from those of this machine.")] = False,
+    replace: Annotated[bool,
+                       Option("--replace", help="Replace records that differ from those of this machine.")] = False,
 ):
     """Add this machine's records of a table, in _runs/, to those in experiments/, from which pages are made.
 
@@ -23,15 +24,16 @@ def publish(
     from ..notebooks import select
     from ...runs.config import configured, load_experiment
     from ...runs.publish import publish as published
-    from ...runs.records import Store
+    from ...runs.records import committed_store
     for name in select(tables, configured(f"*/*.{profile}.yaml", root)):
         new, present = published(name, profile, root, replace)
         echo(f"{name}: {len(new)} records added, {len(present)} were there")
-    store = Store(root / "experiments")
+    store = committed_store(root)
     left_out = []
     for place in store.unpublished():
         name, _, profile = place.rpartition(".")
-        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None # None: runs are kept whole
+        # None: runs are kept whole
+        resamples = load_experiment(name, profile).resamples if configured(f"{place}.yaml") else None
         rows, odd = store.publish(place, resamples)
         echo(f"{os.path.relpath(store.folder / place)}.parquet: {rows} records")
         left_out += odd

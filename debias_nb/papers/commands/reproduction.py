@@ -16,7 +16,8 @@ app = typer.Typer()
 
 
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
-DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and "
+                                                  "start none.")]
 Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
 
@@ -65,18 +66,20 @@ def _print_tables(study) -> None:
 
 
 def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
-    "Print what the runs of some experiments take that have no record. Nothing is loaded but configurations and records."
-    from ...files import project_root
-    from ...runs.records import Store
+    """Print what the runs of some experiments take that have no record.
+
+    Nothing is loaded but configurations and records."""
+    from ...runs.records import committed_store
     from ...runs.runner import finished, store_for
     from ..costs import Measurements, Reckoning, forecast, two_digits
     from ..pages.tables import text_table
     source = Reckoning()
     basis = f"estimated for {source.assumptions['device']} from experiments/costs.yaml, as reports/COST.md does"
     if profile != "paper":
-        committed = Store(project_root() / "experiments")
+        committed = committed_store()
         papers = {experiment.asked.paper for experiment in experiments}
-        places = [place for place in committed.places() if place.split("/")[0] in papers and place.endswith(f".{profile}")]
+        places = [place for place in committed.places() if place.split("/")[0] in papers
+                  and place.endswith(f".{profile}")]
         source = Measurements(list(chain(*map(committed.records, places))))
         basis = "as the records of like runs took, step for step, one after the other"
     rows = []
@@ -89,18 +92,21 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
             row[name] = "?" if row["without"] == row["runs"] > 0 else two_digits(row[name])
         rows.append(list(map(str, row.values())))
         unknown |= dict.fromkeys(costs.unknown)
-    echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"], rows))
+    echo(text_table(["experiment", "runs to make", "of these unknown", "steps", "batch", "memory (GiB)", "hours"],
+                    rows))
     echo(f"steps, memory and hours {basis}; runs that several experiments share are counted in each")
     if unknown:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
-def _run_one(name: str, profile: str, run_id: str, fresh: bool, options: dict[str, object]) -> None: # options: those given, which change nothing
+# options: those given, which change nothing
+def _run_one(name: str, profile: str, run_id: str, fresh: bool, options: dict[str, object]) -> None:
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.runner import load, run_all, store_for
     superfluous = [option for option, value in options.items() if value is not None]
     if superfluous:
-        raise RunnerError(f"--only makes the run of an id, whose settings are fixed: leave out {', '.join(superfluous)}")
+        raise RunnerError("--only makes the run of an id, whose settings are fixed: leave out "
+                          f"{', '.join(superfluous)}")
     runs = {run.id: run for run in load(name, profile, full=True).runs}
     check_known(f"run of {name} at {profile}", run_id, runs, RunnerError)
     outcome = run_all([runs[run_id]], store_for(profile), fresh, workers=1, progress=False)
@@ -136,7 +142,8 @@ def run(
     "Execute one notebook; load the runs that are recorded."
     root = project_here()
     if only is not None:
-        return _run_one(name, profile, only, fresh, {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
+        return _run_one(name, profile, only, fresh,
+                        {"-p": p, "--seeds": seeds, "--full": full or None, "--workers": workers})
     from ...runs import runner
     from ...runs.config import NARROWING
     from ..notebooks import configuration_of, execute_notebook, runs_itself, template_path
@@ -184,7 +191,8 @@ def batch(
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
-    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
+    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the "
+                                                "notebooks.")] = False,
     dry_run: DryRun = False,
 ):
     """Make all runs of a profile, then execute its notebooks, whatever fails.
@@ -218,7 +226,8 @@ def batch(
             from ..pages.report import has_notebook
             pages = [executed_place(experiment.configuration) for experiment in experiments.values()]
             executable = [page for page in dict.fromkeys(pages) if page in STUDY_OF or has_notebook(page)]
-            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root, workers or runner.cores())
+            failures = execute_all(executable, profile, options | ({"workers": workers} if workers else {}), root,
+                                   workers or runner.cores())
             executable += [*unreadable]
             failures |= unreadable
             echo(f"{len(executable) - len(failures)} of {len(executable)} notebooks at profile {profile} executed")
@@ -233,7 +242,9 @@ def batch(
 
 
 def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) -> list[Path]: # what was written
-    "Write some pages of the project in `root`: a worker may have begun elsewhere. What has no notebook yet is left out."
+    """Write some pages of the project in `root`: a worker may have begun elsewhere.
+
+    What has no notebook yet is left out."""
     from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
@@ -247,14 +258,16 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     return paths
 
 
-def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]: # what was written
+# what was written
+def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]:
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured
     from ..notebooks import select
     from ..pages.frame import Results, papers
     from ..pages.report import BOOKS, OF_PAPER
-    groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()] # claims rest on tables
+    # claims rest on tables
+    groups = [[*configured(f"{paper}/*.yaml"), *(f"{paper}/{name}" for name in OF_PAPER)] for paper in papers()]
     results = Results(fresh, is_page=True) # what is read for the pages of a paper serves the books, too
     if names:
         return _write_some(select(names, [*chain(*groups), *BOOKS]), folder, results, root, keep)
@@ -291,8 +304,8 @@ def status(
 ):
     """Say which cells of which tables have a number, and why others have none.
 
-    Exits with status 1 if records in experiments/ are not as they were published, or were made by code that is not in the history
-    of this clone, before their commit, or of runs that its configurations did not name."""
+    Exits with status 1 if records in experiments/ are not as they were published, or were made by code that is not in
+    the history of this clone, before their commit, or of runs that its configurations did not name."""
     root = project_here()
     from ..pages.cells import reasons
     from ..pages.report import all_cells
@@ -324,8 +337,8 @@ def status(
 def agree():
     """Compare this machine's synthetic-data records with the committed ones.
 
-    Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its kind
-    of encoder may be on any processor; every count has to be the same."""
+    Exit code 1 where there is nothing to compare, or where one metric of one run is further from its record than its
+    kind of encoder may be on any processor; every count has to be the same."""
     project_here()
     from ..pages.frame import Results
     from ...runs.records import latest

@@ -16,7 +16,8 @@ def weights(
     out: Annotated[Path, Option(file_okay=False, help="Folder in which each run gets a folder of its weights.")],
     profile: Profile = "planted",
     only: Annotated[str | None, Option(help="The run of this id; default: the runs that weights.csv lists.")] = None,
-    publish: Annotated[bool, Option("--publish", help="Write the hashes into weights.csv. Refused with uncommitted changes, or where a metric is not as recorded.")] = False,
+    publish: Annotated[bool, Option("--publish", help="Write the hashes into weights.csv. Refused with uncommitted "
+                                                      "changes, or where a metric is not as recorded.")] = False,
 ):
     """Train runs of a table as recorded, and save their tuned encoders as safetensors.
 
@@ -38,7 +39,8 @@ def weights(
             if run.id in hashes.index:
                 row = hashes.loc[run.id]
                 here = "" if row.cpu == processor() else f"; this is {processor()}"
-                echo("  as listed" if row.sha256 == result.sha256 else f"  listed: {row.sha256}, by {row.cpu}, torch {row.torch}{here}")
+                echo("  as listed" if row.sha256 == result.sha256 else f"  listed: {row.sha256}, by {row.cpu}, torch "
+                                                                       f"{row.torch}{here}")
             echo(f"  {_in_words(result)}")
             if result.differences is not None and result.differences.apart.any():
                 wrong.append(run.id)
@@ -53,4 +55,5 @@ def _in_words(result) -> str:
     if table is None:
         return "the run has no record to compare with"
     close = (~table.apart).sum()
-    return f"{close} of {len(table)} metrics as recorded; the largest difference is {table.gap.max():.2g} ({table.loc[table.gap.idxmax(), 'metric']})"
+    return (f"{close} of {len(table)} metrics as recorded; the largest difference is {table.gap.max():.2g} "
+            f"({table.loc[table.gap.idxmax(), 'metric']})")

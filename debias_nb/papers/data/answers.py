@@ -225,7 +225,8 @@ SOURCES = {
         columns=(*_TRIPLE, "grade"),
         quoting=True,
         group_by="text",
-        queries={"train": "antique-train-queries.txt", "dev": "antique-train-queries.txt", "test": "antique-test-queries.txt"},
+        queries={"train": "antique-train-queries.txt", "dev": "antique-train-queries.txt",
+                 "test": "antique-test-queries.txt"},
         paper={"train": (2226, 25229), "dev": (200, 2193), "test": (200, 6589)}),
     "asnq": _Source({"train": "asnq-train.tsv"}, _TRIPLE, group_by="run"),
     "qnli": _Source({"dev": "qnli-dev.tsv"}, ("-", *_TRIPLE), dataset="nli", header=True, group_by="text"),
@@ -355,7 +356,9 @@ def high_overlap(
 
 # %% ../../../nbs/papers/data/answers.ipynb #709a60bf
 def _sample_positions(n, share, seed):
-    "Sample `round(share * n)` of n positions without replacement, sorted. Raises `ValueError` for a share out of range."
+    """Sample `round(share * n)` of n positions without replacement, sorted.
+
+    Raises `ValueError` for a share out of range."""
     check_range("share", share, high=1, closed="both")
     rng = default_rng([seed, 0])
     positions = rng.permutation(n)

@@ -158,7 +158,9 @@ def paper_split(
     topics: float = .2,  # fraction of topics for training, those with the most texts, in (0, 1)
     **options,           # `share`, `validation` and `seed` of `divide`
 ) -> AuthorSplit: # checked
-    "Split by the authors and topics with the most texts, as in the paper. Raises `ValueError` for parameters out of range and empty parts."
+    """Split by the authors and topics with the most texts, as in the paper.
+
+    Raises `ValueError` for parameters out of range and empty parts."""
     training_authors = _choose(texts.author, authors, "authors")
     training_topics = _choose(texts.topic, topics, "topics")
     counts = {"authors chosen": len(training_authors), "topics chosen": len(training_topics)}
@@ -350,7 +352,8 @@ def leakage_aware_split(
     cluster = topic_clusters(texts, similarity)
     sizes = np.bincount(list(cluster.values())) # topics of each cluster
     if len(sizes) < 2:
-        raise ValueError(f"{texts.name}: at similarity {similarity} all {len(cluster)} topics are one cluster: raise it")
+        raise ValueError(f"{texts.name}: at similarity {similarity} all {len(cluster)} topics are one cluster: "
+                         "raise it")
     room = round(topics * len(cluster))
     clusters = fitting(sizes, room, range(len(sizes))) or [sizes.argmin()]
     training_topics = {topic for topic, number in cluster.items() if number in clusters}
@@ -381,7 +384,9 @@ def query_target(
     texts: Texts,      # a test
     seed: int = 0,     # not negative
 ) -> Halves:
-    "Divide each author's texts into queries, the smaller half, and targets. Raises `ValueError` if no author has two texts."
+    """Divide each author's texts into queries, the smaller half, and targets.
+
+    Raises `ValueError` if no author has two texts."""
     author, _ = _codes(texts.author)
     order = default_rng([seed, 0]).random(len(texts)).argsort()
     authors = pd.Series(author[order])

@@ -315,11 +315,14 @@ def read_pan_pairs(
     return _texts(name, rows.values(), counts)
 
 # %% ../../../nbs/papers/data/authors.ipynb #89ca7c03
-READERS = {"texts": read_texts, "reviews": read_reviews, "pan19": read_pan19, "pan_pairs": read_pan_pairs} # of a `Layout`
+# of a `Layout`
+READERS = {"texts": read_texts, "reviews": read_reviews, "pan19": read_pan19, "pan_pairs": read_pan_pairs}
 
 
 def author_corpora() -> list[str]:
-    "List the data sets of texts by authors, including your own. Raises `ConfigError` for a registry that cannot be read."
+    """List the data sets of texts by authors, including your own.
+
+    Raises `ConfigError` for a registry that cannot be read."""
     return corpora(*READERS)
 
 
@@ -376,7 +379,9 @@ def planted_texts(
     part: str,           # a split: `train`, `cross` or `iid`
     likeness: float = 0., # of the topics of `cross` to those of training, in [0, 1]
 ) -> Texts:
-    "Make the texts of a synthetic dataset. Raises `ValueError` for an unknown part, and for parameters that exclude each other."
+    """Make the texts of a synthetic dataset.
+
+    Raises `ValueError` for an unknown part, and for parameters that exclude each other."""
     from debias_nb.papers.worlds.planted_authors import authors_split
     split = authors_split(config, part, likeness)
     counts = {"texts at home": sum(map(operator.eq, split.home, split.topic))}

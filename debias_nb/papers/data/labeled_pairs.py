@@ -55,7 +55,8 @@ def _of_world(pairs, name: str, is_test: bool) -> LabeledPairs:
     left, right = pairs.texts()
     labels = pairs.labels
     info = {
-        "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels), "positives": int(labels.sum())}
+        "fingerprint": fingerprint([left, right, labels.tolist()]), "pairs": len(labels),
+        "positives": int(labels.sum())}
     if not is_test:
         return LabeledPairs(name, left, right, labels, info=info)
     subsets = {"ordinary": ~pairs.accessory} if pairs.accessory.any() else {}
@@ -228,7 +229,9 @@ def sources() -> dict[str, Source]:
 
 
 def source(label: str, name: str, kind: str, extra_names: tuple[str, ...] = ()) -> Source:
-    "Return the source of a name. Raises `ConfigError` for one without readers of this kind, with `extra_names` among the names."
+    """Return the source of a name.
+
+    Raises `ConfigError` for one without readers of this kind, with `extra_names` among the names."""
     by_name = {key: source for key, source in sources().items() if getattr(source, kind)}
     check_known(label, name, (*by_name, *extra_names), ConfigError)
     return by_name[name]
@@ -236,7 +239,9 @@ def source(label: str, name: str, kind: str, extra_names: tuple[str, ...] = ()) 
 
 @lru_cache(maxsize=4)
 def training_pairs(corpus: PairsCorpus, part: str = "train") -> LabeledPairs:
-    "Load the `train` or `heldout` pairs of a corpus. Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."
+    """Load the `train` or `heldout` pairs of a corpus.
+
+    Raises `MissingData` when its files are not there, `ConfigError` for an unknown name."""
     if corpus.name == "catalogue":
         planted_pairs = planted_catalog(corpus.world).labeled_pairs()
         return _of_world(_part_of(planted_pairs, corpus, part), corpus.name, is_test=False)

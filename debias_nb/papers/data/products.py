@@ -137,7 +137,9 @@ def load_test(
     category: str, # one of `CATEGORIES`
     download: bool = True, # False: use only what is here
 ) -> tuple[QuestionPairs, dict[str, np.ndarray]]: # as published; (pairs,) booleans by part
-    "Load a test, and mark the pairs with `one unseen` title or both (`unseen`) in no training file. Raises as `load_products`."
+    """Load a test, and mark the pairs with `one unseen` title or both (`unseen`) in no training file.
+
+    Raises as `load_products`."""
     test = _read_published(category, "test", download)
     training_titles = _training_titles(download)
     titles = [fold(title, True) for title in test.all_texts]

@@ -25,7 +25,8 @@ class TitleSplit:
     counts: dict[str, int]
     by: str                                        # year, category or catalogue
     titles: Titles | None = None                   # before the split
-    rows: dict[str, np.ndarray] = field(default_factory=dict) # of `train` and tests, positions in the queries of `titles`
+    # of `train` and tests, positions in the queries of `titles`
+    rows: dict[str, np.ndarray] = field(default_factory=dict)
     unpaired: list[str] = field(default_factory=list) # texts like those of `ood`, without a pair
 
     def __repr__(self):
@@ -84,7 +85,8 @@ def split_titles(
     by: Literal["year", "category"] = "year",
     until: int | None = None,          # by year: the last year of training
     held_out: Sequence[str] = (),      # by category: those without training queries
-    test_share: float | None = .2,     # of the queries that are not shifted, in (0, 1), for `iid`; None: the published test
+    # of the queries that are not shifted, in (0, 1), for `iid`; None: the published test
+    test_share: float | None = .2,
     share: float = 1.,                 # of the remaining queries, for training, in (0, 1]
     share_seed: int = 0,               # of both samples
 ) -> TitleSplit: # tests `iid` and `ood`
@@ -190,7 +192,9 @@ def swapped_items(
     new: dict[str, np.ndarray],            # by what is new about them; the same for `old` and for each
     seed: int = 0,
 ) -> dict[str, np.ndarray]: # `before`, and `joined` and `replaced` by what is new
-    "Choose candidates: the relevant ones, and equally many random old and new ones. Raises `ValueError` where none are."
+    """Choose candidates: the relevant ones, and equally many random old and new ones.
+
+    Raises `ValueError` where none are."""
     n = min(map(len, [old, *new.values()]))
     if not n:
         sizes = {name: len(items) for name, items in new.items()}

@@ -108,7 +108,8 @@ class _Side:
     "Texts of queries or of items, merged by title."
     def __init__(self, texts):
         lower = pd.Series(texts, dtype=object).str.strip().str.lower()
-        self.codes, self.titles = lower.mask(lower == "").factorize() # number of each text's title, -1: blank; all titles
+        # number of each text's title, -1: blank; all titles
+        self.codes, self.titles = lower.mask(lower == "").factorize()
         self.first = lower[lower != ""].drop_duplicates().index # text of each title
         self.blank = int((self.codes < 0).sum())
         self.merged = len(texts) - self.blank - len(self.titles)
@@ -201,7 +202,8 @@ def _lf_part(queries, exclusions, labels: int) -> tuple[list[_Query], list]:
     def parse(_, line):
         row, label = map(int, line.split())
         if not (0 <= row < len(records) and 0 <= label < labels):
-            raise ValueError(f"row {row}, label {label} is not there: rows end at {len(records) - 1}, labels at {labels - 1}")
+            raise ValueError(f"row {row}, label {label} is not there: rows end at {len(records) - 1}, labels at "
+                             f"{labels - 1}")
         return row, label
 
     return records, list(parsed_lines(exclusions, parse)) if exclusions.stat().st_size else []
@@ -236,7 +238,8 @@ def read_lf(
         counts["queries without a category"] = categories.count("")
     asking = [query.text for query in queries]
     labels_text = [label.text for label in labels]
-    return make_titles(name or folder.name, asking, labels_text, pairs, years, categories, counts, published, exclusions)
+    return make_titles(name or folder.name, asking, labels_text, pairs, years, categories, counts, published,
+                       exclusions)
 
 # %% ../../../nbs/papers/data/titles.ipynb #33404739
 def _from_links(name, titles, pairs, counts, **columns) -> Titles:

@@ -18,7 +18,8 @@ SHIFTS = {"iid": "in distribution", "ood": "out of distribution"}
 ON_SITES = {"iid": "on the site of training", "ood": "on the other site"}
 COUNT_COLUMNS = dict(zip(WORDS, ("better", "worse", "within a point", "cannot tell")))
 OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
-    "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point", "depends": "It depends",
+    "holds": "Yes", "the reverse holds": "No, the reverse", "within the margin": "No: within a point",
+    "depends": "It depends",
     "cannot tell": "Cannot tell", "not run": "Not run",
 }
 WHOLE_SCALE = 100. # points
@@ -27,11 +28,11 @@ SLIGHT = 1. # point: what lies within it is no help and no harm
 TOO_MANY = 2 / 3 # of the tests cannot tell; half of them are, where fewer than `FEWEST` can
 FEWEST = 3
 COUNTS_NOTE = (
-    "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* it does not, and the "
-    "difference is significant at 5% after Holm's correction over a row. "
+    "*Within a point:* the 95% interval lies inside ±1 point, however significant the difference is. *Better, worse:* "
+    "it does not, and the difference is significant at 5% after Holm's correction over a row. "
     "*Cannot tell:* the test is too small; *detectable* is the smallest difference that it finds with 80% power. "
-    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim, [What to do](../what_to_do.ipynb) over those of a question: "
-    "counts there can differ."
+    "[CLAIMS](../claims.ipynb) corrects over all comparisons of a claim, [What to do](../what_to_do.ipynb) over those "
+    "of a question: counts there can differ."
 )
 
 
@@ -65,11 +66,13 @@ def in_points(
 
 def add_verdicts(
     differences: pd.DataFrame, # of `differences`: those that are corrected together
-) -> pd.DataFrame: # the same rows in percentage points, with word (of `WORDS`) and finds, the detectable difference (80% power)
+# the same rows in percentage points, with word (of `WORDS`) and finds, the detectable difference (80% power)
+) -> pd.DataFrame:
     "Add the verdict of each difference."
     points = in_points(differences)
     words = judge([*points.paired], delta=SLIGHT)
-    return differences.assign(**{name: points[name] for name in ENDS}, word=words.word.tolist(), finds=words.found.tolist())
+    return differences.assign(**{name: points[name] for name in ENDS}, word=words.word.tolist(),
+                              finds=words.found.tolist())
 
 
 def judged_together(
@@ -116,9 +119,11 @@ def answer(
     """Answer a question from some differences.
 
     No if all lie within a point; It depends if some are better and others worse, or as many within a point; Cannot tell
-    if two of three tests are too small, or half of them where fewer than three are not; else what most of the others say."""
+    if two of three tests are too small, or half of them where fewer than three are not; else what most of the others
+    say."""
     if differences.empty:
-        lack = "was run with one seed, and a comparison takes two" if differences.attrs.get("seeds") == 1 else "was not run"
+        lack = "was run with one seed, and a comparison takes two" if differences.attrs.get(
+            "seeds") == 1 else "was not run"
         return f"Cannot tell: {subject} {lack}."
     rows = add_verdicts(differences)
     sentence = f"{subject} is {distance_from(differences, reference)}"
@@ -142,7 +147,8 @@ def answer(
 
 def detectable(sizes: pd.Series) -> str: # `2.4 to 11.1`; empty without sizes
     "Say what tests can detect; more than the whole scale is no size."
-    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is" for size in _ends(sizes)[:2]] if len(sizes) else []
+    ends = [f"{size:.1f}" if size <= WHOLE_SCALE else "more than there is"
+            for size in _ends(sizes)[:2]] if len(sizes) else []
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -177,8 +183,10 @@ def summarize(
         line = counts(judged_rows.word)
         line["difference, points"] = from_to(judged_rows.difference) or "not run"
         line["detectable, points"] = detectable(judged_rows.finds[judged_rows.word == "cannot tell"])
-        is_papers = set(judged_rows.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name, PAPERS_WEIGHT)}
-        line["the paper prints, points"] = from_to(pd.Series((paper_differences or {}).get(name, []) if is_papers else [], dtype=float))
+        is_papers = set(judged_rows.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name,
+            PAPERS_WEIGHT)}
+        line["the paper prints, points"] = from_to(pd.Series((paper_differences or {}).get(name, []) if is_papers
+            else [], dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
@@ -208,7 +216,8 @@ def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of 
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 
-def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **filters) -> pd.DataFrame: # filters: as `only`
+# filters: as `only`
+def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **filters) -> pd.DataFrame:
     """Select the comparisons of a question.
 
     Raises `ValueError` where there is none."""

@@ -47,7 +47,8 @@ def _first_stage(_experiment, _block, run: RunConfig) -> str | None:
     return stage.corpus if stage else None
 
 
-PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"} # in an epoch, unless `epoch_of` is set
+# in an epoch, unless `epoch_of` is set
+PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"}
 
 
 def _passed_over(_experiment, _block, run: RunConfig) -> str:
@@ -348,8 +349,10 @@ def key_deviations(
     rows = {}
     for item in differing:
         if item.setting.matters:
-            rows.setdefault((item.setting.name, in_words(_several(item.setting.value))), {})[item.here[profile]] = None # each once
-    counts = f"Of the {len(comparisons)} settings that the paper prints here, {len(differing) or 'none'} differ{'s' * (len(differing) < 2)} at `{profile}`"
+            # each once
+            rows.setdefault((item.setting.name, in_words(_several(item.setting.value))), {})[item.here[profile]] = None
+    counts = (f"Of the {len(comparisons)} settings that the paper prints here, {len(differing) or 'none'} "
+              f"differ{'s' * (len(differing) < 2)} at `{profile}`")
     ending = ". These may change the answer:" if rows else "."
     table = ""
     if rows:
@@ -385,7 +388,8 @@ def in_short(paper: str) -> str: # a sentence or two
     names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
     deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)
     unavoidable = {comparison.setting.name: comparison.setting.unmet for comparison in unmet(comparisons)}
-    matter = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing and comparison.setting.matters)
+    matter = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing
+                           and comparison.setting.matters)
     text = f"{len(deviating)} of the {len(names)} printed settings differ"
     avoidable = ", ".join(name for name in matter if name not in unavoidable)
     text += f"; these may change an answer: {avoidable}." if avoidable else "."

@@ -24,7 +24,8 @@ from .tables import show
 
 
 CASE_COUNTS = (
-    "encoder", "corpus", "test", "method", "queries", "lost", "kept", "gained", "missed", "nearer", "farther", "share_nearer", "share_farther",
+    "encoder", "corpus", "test", "method", "queries", "lost", "kept", "gained", "missed", "nearer", "farther",
+    "share_nearer", "share_farther",
     "tuned_rise", "rise", "says_newly", "says_no_more", "says",
 )
 
@@ -32,12 +33,12 @@ CASE_COUNTS = (
 def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus, evaluation set and further method
     """Count the queries that tell what the paper prints, and those that tell its reverse; first seed.
 
-    By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right (`kept`);
-    of those that it is the other way round (`gained`) it has some wrong (`missed`).
-    By the token that plain fine-tuning raised most: with the method its importance is `nearer` to that of Base than with
-    plain fine-tuning, or `farther`, the same by its share of the query's importance; `rise` is the mean above Base with
-    the method, `tuned_rise` with plain fine-tuning. The first item says it with plain fine-tuning and not with Base
-    (`says_newly`), or the other way round (`says_no_more`); with the method: `says`."""
+    By the first item: of those that Base has right and plain fine-tuning wrong (`lost`) the method has some right
+    (`kept`); of those that it is the other way round (`gained`) it has some wrong (`missed`). By the token that plain
+    fine-tuning raised most: with the method its importance is `nearer` to that of Base than with plain fine-tuning, or
+    `farther`, the same by its share of the query's importance; `rise` is the mean above Base with the method,
+    `tuned_rise` with plain fine-tuning. The first item says it with plain fine-tuning and not with Base (`says_newly`),
+    or the other way round (`says_no_more`); with the method: `says`."""
     rows = []
     for place_of_set, methods in first_cases(records).items():
         if not {"Base", "Finetuned"} <= methods.keys():
@@ -56,7 +57,8 @@ def case_counts(records: list[dict]) -> pd.DataFrame: # a row an encoder, corpus
                 distance = table[name].abs() - table["Finetuned"].abs()
                 row |= {f"{start}nearer": (distance < 0).sum(), f"{start}farther": (distance > 0).sum()}
             row |= dict(tuned_rise=rises["Finetuned"].mean(), rise=rises[name].mean())
-            row |= dict(says_newly=(says["Finetuned"] > says["Base"]).sum(), says_no_more=(says["Finetuned"] < says["Base"]).sum())
+            row |= dict(says_newly=(says["Finetuned"] > says["Base"]).sum(),
+                        says_no_more=(says["Finetuned"] < says["Base"]).sum())
             rows.append(row | dict(says=says[name].sum()))
     return pd.DataFrame(rows, columns=CASE_COUNTS)
 
@@ -114,7 +116,8 @@ def printed_lists(example) -> pd.DataFrame: # as `case_table`
     "Tabulate what a paper prints, marked where a title says what it is to be about."
     lists = {}
     for name in in_order(example.rows):
-        lists[name] = [f"✓ {title}" if example.about and example.about in title.lower() else title for title in example.rows[name]]
+        lists[name] = [f"✓ {title}" if example.about and example.about in title.lower() else title
+                       for title in example.rows[name]]
     return ranking_table(lists)
 
 
@@ -148,7 +151,8 @@ def unlike(study):
 def picked_cases(
     records: list[dict],
     count: int = 2, # of an encoder, corpus and evaluation set
-) -> list[dict]: # place, query, tokens, relevant, causal (None: not known), rise, position and token, methods: name -> case
+# place, query, tokens, relevant, causal (None: not known), rise, position and token, methods: name -> case
+) -> list[dict]:
     """Pick the queries with the largest rise of one token's importance from Base to plain fine-tuning; first seed.
 
     Of planted ones those that say a causal word; none with a text that is not shown."""
@@ -156,7 +160,8 @@ def picked_cases(
     for origin, methods in first_cases(records).items():
         if {"Base", "Finetuned"} <= methods.keys():
             queries = [dict(zip(methods, of_query)) for of_query in zip(*methods.values())]
-            cases = [case_of(query) | {"place": origin} for query in queries if any(query["Base"].get("causal", [True]))]
+            cases = [case_of(query) | {"place": origin} for query in queries
+                     if any(query["Base"].get("causal", [True]))]
             candidates = [case for case in cases if is_shown(texts_of(case))]
             out += sorted(candidates, key=itemgetter("rise"), reverse=True)[:count]
     return out
@@ -187,10 +192,12 @@ def case_title(case: dict) -> str: # of `picked_cases`
     if "ITVReg" in methods_of_case:
         distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
         outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
-    way = "As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes) else "Against the paper"
+    way = "As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(
+        outcomes) else "Against the paper"
     origin = ", ".join(case["place"])
     numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(methods_of_case, right, importance))
-    text = f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: {numbers}"
+    text = (f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: "
+            f"{numbers}")
     if case["causal"] is not None:
         words = [f"`{word}`" for word, is_causal in zip(case["tokens"], case["causal"]) if is_causal]
         text += f". Causal words of the query: {', '.join(words)}"
@@ -269,7 +276,8 @@ def marked_answer(answer: str, is_right: bool) -> str:
     return f"{mark} {shorten(answer, LONGEST, placeholder=' …')}"
 
 
-def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd.DataFrame: # cases: one of `first_cases`
+# cases: one of `first_cases`
+def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd.DataFrame:
     """List the questions that a method answers and another one does not, as `answer_rows`.
 
     Raises `KeyError` for a method that is not there."""
@@ -278,10 +286,12 @@ def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd
     return rows[is_alone].assign(kind=f"{method} right, {reference} wrong" + rows.kind)
 
 
-ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "lost", "p", "misled", "misled_won", "misled_lost")
+ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "lost", "p", "misled", "misled_won",
+                 "misled_lost")
 
 
-def answer_counts(records: list[dict], reference: str) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+# a row an encoder, corpus, test and further method
+def answer_counts(records: list[dict], reference: str) -> pd.DataFrame:
     """Count the questions that a method answers and another one does not (`won`), and the other way round (`lost`); first seed.
 
     Of all, and of those misled by overlap; `p` is of an exact sign test, two-sided."""
@@ -353,13 +363,15 @@ def error_rows(records):
     for (_, corpus, test), cases in first_cases(records).items():
         for method, method_cases in cases.items():
             wrong = [case for case in method_cases if not case["right"]]
-            other_words, alike = [is_in_other_words(case) for case in wrong], [likeness(case) >= ALIKE for case in wrong]
+            other_words, alike = [is_in_other_words(case) for case in wrong], [likeness(case) >= ALIKE
+                for case in wrong]
             outcomes = ([case["right"] for case in answers] for answers in cases.values())
             by_all = sum(not any(of_question) for of_question in zip(*outcomes))
             rows.append({
                 "trained on": corpus, "set": test, "method": method,
                 "questions": len(method_cases), "wrong": len(wrong), "other words": sum(other_words),
-                "confused candidates": sum(alike), "neither": len(wrong) - np.logical_or(other_words, alike).sum(), "wrong by all methods": by_all})
+                "confused candidates": sum(alike), "neither": len(wrong) - np.logical_or(other_words, alike).sum(),
+                "wrong by all methods": by_all})
     return pd.DataFrame(rows)
 
 
@@ -367,11 +379,14 @@ def most_confused(records, method):
     "Pick the question of each set whose wrong answer is most like a right one."
     rows = []
     for (_, _, test), cases in first_cases(records).items():
-        wrong = [case for case in cases.get(method, []) if not case["right"] and is_shown([case["question"], case["answer"], case["relevant"]])]
+        wrong = [case for case in cases.get(method, []) if not case["right"]
+                 and is_shown([case["question"], case["answer"], case["relevant"]])]
         if wrong:
             case = max(wrong, key=likeness)
-            texts = {name: shorten(case[key], LONGEST, placeholder=" …") for name, key in {"put first": "answer", "labeled right": "relevant"}.items()}
-            rows.append({"set": test, "question": case["question"], **texts, "words in common": f"{likeness(case):.0%}"})
+            texts = {name: shorten(case[key], LONGEST, placeholder=" …")
+                     for name, key in {"put first": "answer", "labeled right": "relevant"}.items()}
+            rows.append({"set": test, "question": case["question"], **texts,
+                         "words in common": f"{likeness(case):.0%}"})
     return pd.DataFrame(rows)
 
 
@@ -424,7 +439,8 @@ def printed_answers(study: Study) -> dict[str, pd.DataFrame]: # title -> what is
         rows = {"the paper": of_paper, "here": of_runs}
         answers = pd.DataFrame.from_dict(rows, orient="index", columns=list(of_paper))
         overlap = "misled by overlap" if answers_here["SCAN"]["misled"] else "not misled by overlap"
-        tables[f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"] = answers.rename_axis("answers of")
+        tables[f"**{table.replace('table', 'Table ')}: {way}.** “{printed.query}” ({overlap})"] = answers.rename_axis(
+            "answers of")
     return tables
 
 
@@ -491,5 +507,6 @@ def drawn_split() -> tuple[pd.DataFrame, str]: # a row a part of the split; what
         rows.append(row)
     used = {item for part in parts.values() for item in zip(part.author, part.topic, part.text)}
     unused = sum(item not in used for item in zip(pool.author, pool.topic, pool.text))
-    note = f"{len(pool):,} texts by {len(set(pool.author))} authors on {len(set(pool.topic))} topics; {unused:,} are left out."
+    note = (f"{len(pool):,} texts by {len(set(pool.author))} authors on {len(set(pool.topic))} topics; {unused:,} are "
+            "left out.")
     return pd.DataFrame(rows), note

@@ -17,7 +17,8 @@ from ...runs.records import Records
 
 REFERENCE = "Finetuned" # plain fine-tuning
 COMPLETE = ("measured", "match", "near", "differs") # a status that all runs of the cell are behind
-UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams", "Function words", "Topics")
+UNTRAINED_METHODS = ("Base", "Word overlap", "Zero-shot", "BOW", "TF-IDF", "Character 3-grams",
+                     "Function words", "Topics")
 
 
 @dataclass
@@ -172,8 +173,8 @@ def table_rows(
 ) -> Iterator[dict]: # of a cell: method, of, family, strength, rate, texts, share; and `suffix`
     """Yield the rows of a table that a run belongs to.
 
-    One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the name
-    of their evaluation sets, `@0.5` for weights between base and tuned."""
+    One, of its learning rate where a block tries several; or one a share of interpolated weights. `suffix` ends the
+    name of their evaluation sets, `@0.5` for weights between base and tuned."""
     method = run.method
     name = method.display
     row = dict(
@@ -198,7 +199,8 @@ def _is_of(run: RunConfig, column: ColumnConfig, corpus: CorpusConfig) -> bool:
     if run.data:
         is_on = run.data.display == corpus.display
     else:
-        eval_world, corpus_world = (world and world.model_copy(update={"seed": 0}) for world in (run.eval_world, corpus.world))
+        eval_world, corpus_world = (world and world.model_copy(update={"seed": 0})
+                                    for world in (run.eval_world, corpus.world))
         is_on = eval_world == corpus_world
     is_trained_so = run.training is None or column.epochs in (None, run.training.epochs)
     return column.evaluate in run.evaluate and is_trained_so and is_on
@@ -267,8 +269,10 @@ def _empty_cell(
     metric = column.metric or table.metric
     settings = {key: row[key] for key in ("strength", "rate", "texts", "share")}
     return Cell(
-        experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift, column.corpus,
-        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role, against=reference,
+        experiment.paper, table.id, experiment.profile, run.encoder.display, name, column.label, column.shift,
+        column.corpus,
+        evaluate=column.evaluate + row["suffix"], metric=metric.replace("{row}", name), role=run.encoder.role,
+        against=reference,
         family=row["family"] or name, epochs=column.epochs, of=base_method or name, command=command, **settings)
 
 
@@ -292,7 +296,8 @@ def lack_of(cell: Cell, run: RunConfig) -> str: # run: one that fills it
         is_part = len(hidden) < len(files)
         if hidden and (is_whole or not is_part):
             files_without = f" of {', '.join(hidden)}" if is_part else ""
-            lacks.append(f"{name} has no public download{files_without}: download its files manually (`debias-nb data`)")
+            lacks.append(f"{name} has no public download{files_without}: download its files manually "
+                         "(`debias-nb data`)")
     is_counted = isinstance(run.method, AuthorsMethod) and run.method.is_counted
     if is_full and "/" in run.encoder.name and not is_counted:
         lacks += [f"the encoder {run.encoder.name} from the hub (`debias-nb data`)", "a GPU"]

@@ -28,7 +28,8 @@ from ...measures.stats import threshold_p
 
 def table_title(table: str) -> str: # `table3`
     "Return `Table 3`."
-    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once", ", one split").replace("_", " ")
+    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once",
+        ", one split").replace("_", " ")
 
 
 class Place(NamedTuple):
@@ -61,7 +62,8 @@ class Line:
     primary: bool = True         # False: shown next to the others, and decides nothing
     names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
-    def text(self, direction: str = "above") -> str: # of the difference: above, or below where the other side is named first
+    # of the difference: above, or below where the other side is named first
+    def text(self, direction: str = "above") -> str:
         "Describe what is compared: methods, and their place if it is not that of the comparison."
         relation, reverse = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
@@ -87,7 +89,8 @@ class Line:
     def fits(self, cell: Cell) -> bool:
         "Return whether the place of a cell is one of the line's."
         is_covered = cell.profile in self.profiles and self.covers(cell.column)
-        return is_covered and all(getattr(self, field) in ("any", getattr(cell, field)) for field in ("shift", "role", "encoder"))
+        return is_covered and all(getattr(self, field) in ("any", getattr(cell, field))
+                                  for field in ("shift", "role", "encoder"))
 
     def where(self, page: str) -> str: # page: of its table, as `address_of`
         "Return the place of the line as Markdown; of several patterns of columns only the CSV file says what they are."
@@ -104,12 +107,15 @@ def _as_tuple(names) -> tuple[str, ...]: # names: one or several
 
 def above(
     table: str,
-    *methods,                    # each above the next: a name, or several, of which the first that an encoder has a number for counts
+    # each above the next: a name, or several, of which the first that an encoder has a number for counts
+    *methods,
     column="*",                  # a pattern, or several
     metric: str = "",
     than: dict | None = None,    # table, column or metric of the second method, and `names` of both
-    minus: dict | None = None,   # methods, table, column or metric of a second difference, and `names` of both, or of their sum
-    **options,                   # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
+    # methods, table, column or metric of a second difference, and `names` of both, or of their sum
+    minus: dict | None = None,
+    # of `Line`; a claim with a margin below a point has that for its delta, if no other is given
+    **options,
 ) -> list[Line]: # one a neighboring pair
     """Compare each method with the next one.
 
@@ -122,7 +128,8 @@ def above(
     if 0 < margin < 1:
         options.setdefault("delta", margin)
     if not options.get("delta", 1.) > 0:
-        raise ValueError(f"{table}: delta must be above 0, got {options['delta']}: the smallest difference that matters")
+        raise ValueError(f"{table}: delta must be above 0, got {options['delta']}: the smallest difference "
+                         "that matters")
     defaults = {"metric": metric}
     than, minus = (dict(place) if place else {} for place in (than, minus))
     names = than.pop("names", minus.pop("names", ()))
@@ -160,9 +167,11 @@ COMPARISON = [
     "line",        # a `Line`
     "table", "profile", "encoder", "column",
     "comparison",  # e.g. `ITVReg − Finetuned`, after its metric where it is another one than its column has
-    "direction",   # `below` where the claim puts the reference ahead, so that plain names turn the difference round; else `above`
+    # `below` where the claim puts the reference ahead, so that plain names turn the difference round; else `above`
+    "direction",
     "primary", "margin", "delta", # of the line
-    "paired",      # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
+    # a `stats.Paired` in percentage points; None, as the next ones are missing, where nothing is compared
+    "paired",
     "difference", "low", "high", "replicates", "provisional", "seeds_alone",
     "p",           # against the margin; adjusted once it is judged
     "detectable",  # difference from its margin (80% power), at the first step of Holm's correction
@@ -213,7 +222,8 @@ class Evidence:
         for side in line.sides:
             table = side.table or line.table
             check_known("table", table, self.tables)
-            methods, columns = ({getattr(cell, field): None for cell in self.cells(table)} for field in ("method", "column"))
+            methods, columns = ({getattr(cell, field): None for cell in self.cells(table)}
+                                for field in ("method", "column"))
             for name in (side.name(methods), *["Base"] * bool(line.gain)):
                 check_known(f"method in {table} called", name, methods)
             for column in filter(None, (side.column, line.gain)):
@@ -222,7 +232,8 @@ class Evidence:
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
 
-    def compare(self, lines: Iterable[Line]) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
+    # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
+    def compare(self, lines: Iterable[Line]) -> pd.DataFrame:
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""
@@ -238,7 +249,8 @@ class Evidence:
         kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
         return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
 
-    def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]: # by number and name
+    # by number and name
+    def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]:
         "Return the cells of a comparison, None where no configuration makes one; nothing if a place has none at all."
         sides = {}
         for number, side in enumerate(line.sides):
@@ -264,7 +276,8 @@ class Evidence:
         if all(side.metric for side in line.sides):
             text = f"{line.sides[0].metric}: {text}"
         text = " − ".join(line.names) or text
-        row = {"comparison": text, "direction": "below" if is_below else "above", "paired": None, "verdict": "not run", "why": ""}
+        row = {"comparison": text, "direction": "below" if is_below else "above", "paired": None, "verdict": "not run",
+               "why": ""}
         lacks = dict.fromkeys(filter(None, map(self._lacks, cells)))
         if lacks:
             return row | {"why": "; ".join(lacks)}
@@ -306,7 +319,8 @@ class Evidence:
             steps = [step for step in cells_by_method.values() if step.family == cell.family]
             steps = sorted(steps, key=attrgetter("strength"))
             base, *sides = [
-                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction") for step in (cells_by_method["Base"], *steps)]
+                side_of(replace(step, metric=cell.metric), self.records_by_id, "fraction")
+                for step in (cells_by_method["Base"], *steps)]
             values = np.array([[run.value for run in side] for side in sides]) - base[0].value
             curves.append(np.vstack([np.zeros(len(sides[-1])), values]))
         gains, values = curves
@@ -333,7 +347,8 @@ def add_claim_verdicts(
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
-    families = [_add_family_verdicts(family) for _, family in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
+    families = [_add_family_verdicts(family) for _, family in comparisons[is_compared].groupby(["profile", "primary"],
+        sort=False)]
     return pd.concat([comparisons[~is_compared], *families]).sort_index()
 
 
@@ -345,13 +360,16 @@ def _add_family_verdicts(family: pd.DataFrame) -> pd.DataFrame:
         reason = "too few replicates"
         if not math.isnan(comparison.paired.items_error) and row["word at best"] == "cannot tell":
             reason = f"too few test items, which alone hide {row['found at best']:.1f}"
-        reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell" else "")
+        reasons.append(f"{reason}; detectable difference (80% power) {row['found']:.1f}" if row["word"] == "cannot tell"
+                       else "")
     return family.assign(p=verdicts.p, detectable=verdicts.found, verdict=verdicts.word, why=reasons)
 
 
-OF_CLAIMS = {"better": "holds", "worse": "the reverse holds"} # word of the side that a claim puts ahead -> word of the claim
+# word of the side that a claim puts ahead -> word of the claim
+OF_CLAIMS = {"better": "holds", "worse": "the reverse holds"}
 COUNT_NAMES = { # word of a claim -> what is counted
-    "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell", "not compared": "not compared",
+    "holds": "for", "the reverse holds": "against", "within the margin": "within", "cannot tell": "cannot tell",
+    "not compared": "not compared",
     "not run": "not run",
 }
 DECISIONS = ("holds", "the reverse holds", "within the margin")
@@ -371,15 +389,16 @@ def as_claimed(
     ends = comparisons[["difference", "low", "high"]].mul(comparisons.direction.map(SIGNS), axis=0) + 0.
     names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
     return comparisons.assign(
-        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1), verdict=comparisons.verdict.replace(OF_CLAIMS),
+        difference=ends.difference, low=ends.min(axis=1), high=ends.max(axis=1),
+        verdict=comparisons.verdict.replace(OF_CLAIMS),
         comparison=comparisons.comparison.where(comparisons.direction == "above", names))
 
 
 def overall(words: Iterable[str]) -> str: # of a claim
     """Sum up the words of several comparisons.
 
-    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, or if all can tell
-    and do not agree; else `cannot tell`. `not run` if no comparison was made."""
+    The word that at least four of five have; `depends` if the claim holds in some and its reverse in others, or if all
+    can tell and do not agree; else `cannot tell`. `not run` if no comparison was made."""
     count = Counter(word for word in words if word in (*DECISIONS, "cannot tell"))
     if not count:
         return "not run"

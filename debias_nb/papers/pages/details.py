@@ -99,7 +99,9 @@ def at_strength(
     differences: pd.DataFrame, # of `tables.differences` from plain fine-tuning
     norms: pd.DataFrame, # of `gradient_norms`
 ) -> pd.DataFrame: # `differences`, with the norm
-    "Place differences along strength: λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."
+    """Place differences along the strength of a term.
+
+    It is λ times the gradient norm of the raw term, where 1 is OutReg at the paper's λ = 0.1."""
     place = ["encoder", "corpus"]
     of_outreg = only(norms, family="OutReg").set_index(place).norm.rename("norm_of_outreg")
     rows = differences.merge(norms).join(.1 * of_outreg, place)
@@ -117,7 +119,8 @@ def nearest_strength(rows: pd.DataFrame) -> pd.DataFrame: # of `at_strength`
 def by_strength(
     study: Study,
     table: str,
-) -> tuple[pd.DataFrame, pd.DataFrame]: # panel, test, method, family, value, low, high; the first with a column `strength`
+# panel, test, method, family, value, low, high; the first with a column `strength`
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the path of each method along its strength, and the levels of Base and plain fine-tuning.
 
     Means over seeds with their 95% intervals; a single run without resamples is its own interval."""
@@ -170,7 +173,8 @@ def _moments(diary: dict) -> Iterator[tuple[str, np.ndarray, np.ndarray]]: # qua
         yield quantity, part, np.array([moment.get(quantity) for moment in diary["fresh"]], float)
 
 
-WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", "family", "seed"] # these last as `place` has them
+# these last as `place` has them
+WEIGHTS = ["part", "quantity", "value", "panel", "encoder", "corpus", "method", "family", "seed"]
 
 
 def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
@@ -182,8 +186,10 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
         labels = place(record).values()
         for quantity, parts, values in _moments(diary):
             is_number = ~np.isnan(values)
-            rows += [(part, quantity, value, *labels) for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
-    return pd.DataFrame(rows, columns=WEIGHTS, dtype=object) # how numbers lie in memory decides the last bit of their means
+            rows += [(part, quantity, value, *labels) for part, value in zip(parts[is_number].tolist(),
+                values[is_number].tolist())]
+    # how numbers lie in memory decides the last bit of their means
+    return pd.DataFrame(rows, columns=WEIGHTS, dtype=object)
 
 
 def late_weights(diaries: pd.DataFrame) -> pd.DataFrame: # of `weight_rows`; runs down, quantities across
@@ -213,7 +219,8 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
         if "teacher_temperature" in history and history["B"] > 0:
             tau = record["extra"]["setting"]["temperature"]
             rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
-    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values("seed", kind="stable")
+    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values("seed",
+        kind="stable")
     groups = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
     out = groups.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
     texts = out[list(BIAS)].map("{:.3f}".format)
@@ -221,21 +228,26 @@ def bias_table(records: list[dict]) -> pd.DataFrame:
     return out.drop(columns=list(BIAS)).join(texts).rename(columns=BIAS)
 
 
-PRINTED_SCAN = ["SCAN", "SCAN (rate 1e-5)"] # as printed; with MiniLM the weights are lost at the printed rate, and a tenth of it counts
+# as printed; with MiniLM the weights are lost at the printed rate, and a tenth of it counts
+PRINTED_SCAN = ["SCAN", "SCAN (rate 1e-5)"]
 SCAN_FORMS = {
     "SCAN (the paper's equations, losses averaged)": PRINTED_SCAN, "SCAN as in the authors' code": "SCAN, released",
     "SCAN with our weights": "SCAN, ours"}
-SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA", "SCAN (rate 1e-5)": "SCAN"} # as pages call them
+# as pages call them
+SCAN_ROWS = {"RoBERTa": "plain fine-tuning", "Finetuned": "plain fine-tuning", "TANDA-re": "TANDA",
+             "SCAN (rate 1e-5)": "SCAN"}
 
 
 def scan_comparisons(
     changes: pd.DataFrame, # of `tables.differences`
     printed: pd.Series,    # what the paper prints of SCAN minus its base, in points
-) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]: # what is compared -> ours; and the paper's, of SCAN as printed
+# what is compared -> ours; and the paper's, of SCAN as printed
+) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series]]:
     "Compare the forms of SCAN with plain fine-tuning in MAP."
     as_printed, *forms = SCAN_FORMS
     ours = {as_printed: select(changes, method=SCAN_FORMS[as_printed], metric="map")}
-    ours |= {form: only(changes, method=SCAN_FORMS[form], metric="map") for form in forms} # which the paper's own scale lacks
+    # which the paper's own scale lacks
+    ours |= {form: only(changes, method=SCAN_FORMS[form], metric="map") for form in forms}
     ours = {f"{form} − plain fine-tuning": rows for form, rows in ours.items()}
     return ours, {next(iter(ours)): printed}
 
@@ -259,10 +271,12 @@ def arr_comparisons(
         "distillation without a topic model − that loss": select(changes, method=ALONE, metric="r8")}
     as_long = [f"{method}, as long" for method in ARR] # their students have their teachers' epochs
     if set(as_long) & set(changes.method):
-        ours["ARR with students trained as long as their teachers − that loss"] = select(changes, method=as_long, metric="r8")
+        ours["ARR with students trained as long as their teachers − that loss"] = select(changes, method=as_long,
+            metric="r8")
     gap = PrintedCells("arr").gap
     columns = [f"{corpus} R@8" for corpus in corpora]
-    return ours, {next(iter(ours)): pd.concat([gap(table, f"{loss} + ARR", loss, column=columns) for loss in ("CL", "MLL")])}
+    return ours, {next(iter(ours)):
+                  pd.concat([gap(table, f"{loss} + ARR", loss, column=columns) for loss in ("CL", "MLL")])}
 
 
 def _by_setting(runs: pd.DataFrame) -> pd.Series: # index encoder, epochs, rate
@@ -282,7 +296,8 @@ def spread_of_rates(runs: pd.DataFrame) -> pd.DataFrame: # encoders down, epochs
     if runs.empty:
         return pd.DataFrame()
     rates = _by_setting(runs).groupby(["encoder", "epochs"], sort=False)
-    return (rates.max() - rates.min()).unstack("epochs", sort=False).rename(columns="{:g} epochs".format).rename_axis("test", axis=1)
+    return (rates.max() - rates.min()).unstack("epochs", sort=False).rename(columns="{:g} epochs".format).rename_axis(
+        "test", axis=1)
 
 
 def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as `plots.trade_plot` takes it
@@ -291,7 +306,8 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
     family = scores.rate.map("rate {:g}".format)
     last = scores.groupby(["encoder", "rate"]).epochs.transform("max") == scores.epochs
     note = scores.epochs.map("{:g} epochs".format).where(last, None)
-    return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format), step=scores.epochs, note=note)
+    return scores.assign(panel=scores.encoder, family=family, method=family + scores.epochs.map(", {:g}".format),
+                         step=scores.epochs, note=note)
 
 
 def large_weights(
@@ -313,12 +329,14 @@ def large_weights(
     for weight in ("0.01", "1.0"):
         name = f"SimCSE at λ = {float(weight):g} − at 0.1"
         ours[name] = only(from_tenth, method=f"SimCSE {float(weight):g}")
-        theirs[name] = printed("table4", method="SimCSE", weight=weight, column="*") - printed("table4", method="SimCSE", weight="0.1", column="*")
+        theirs[name] = printed("table4", method="SimCSE", weight=weight, column="*") - printed("table4",
+            method="SimCSE", weight="0.1", column="*")
         weights[name] = float(weight)
     return ours, theirs, weights
 
 
-def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `tables.differences`, without those of Base
+# runs: of one table; as `tables.differences`, without those of Base
+def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame:
     "Return differences from plain fine-tuning as percentages of its mean, test by test."
     changes = differences(runs)
     changes = changes[changes.method != "Base"]
@@ -327,7 +345,8 @@ def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one tabl
     return changes.assign(**{name: 100 * changes[name] / of_row for name in ENDS})
 
 
-MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]} # with the fraction of tokens that it masks
+# with the fraction of tokens that it masks
+MASKED = {"ITVReg": ["ITVReg", "ITVReg (0.15)", "ITVReg (0.50)"], "OutReg": ["OutReg"]}
 
 
 def of_settings(
@@ -343,5 +362,6 @@ def of_settings(
         own_names = [name for name in names if name in set(changes.method)]
         ours[title] = changes
         gaps = [printed.gap(table, name, REFERENCE, base="*", column="*") for name in own_names]
-        theirs[title] = pd.concat([gap[gap.index.get_level_values("column").isin(changes.test)] for gap in gaps]) if gaps else []
+        theirs[title] = (pd.concat([gap[gap.index.get_level_values("column").isin(changes.test)] for gap in gaps])
+                         if gaps else [])
     return ours, theirs

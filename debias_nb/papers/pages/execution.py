@@ -97,7 +97,8 @@ def _shell(names: dict[str, object]):
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
     config = Config(HistoryManager=dict(enabled=False))
-    InteractiveShell.instance(config=config, user_module=ModuleType("page")) # the one that `display` asks for; in a kernel it is there
+    # the one that `display` asks for; in a kernel it is there
+    InteractiveShell.instance(config=config, user_module=ModuleType("page"))
     names["__name__"] = "page"
     shell = InteractiveShell(config=config, user_ns=names)
     atexit.unregister(shell.atexit_operations) # which would keep it until the end
@@ -118,7 +119,9 @@ def _run_cell(shell, source: str) -> list["NotebookNode"]:
 
 @cache
 def _this_process() -> str:
-    "Register an engine with papermill that needs no kernel: what one notebook imports is there for the next. Return its name."
+    """Register an engine with papermill that needs no kernel: what one notebook imports is there for the next.
+
+    Return its name."""
     from papermill.engines import Engine, papermill_engines
 
     class ThisProcess(Engine):
@@ -147,18 +150,20 @@ def run_notebook(
     output: Path | None,        # the executed copy; None: none is written
     parameters: dict[str, object],
     cwd: Path | None = None,    # where it is executed; None: here
-    names: dict[str, object] | None = None, # what a notebook that is executed in this process defines; None: it has a kernel
+    # what a notebook that is executed in this process defines; None: it has a kernel
+    names: dict[str, object] | None = None,
 ) -> "NotebookNode":
     """Check parameters, then execute a template with papermill, and return the executed notebook.
 
-    Raise `RunnerError` before a cell runs. After that raise `NotebookFailed` where it has a kernel, and in this process what
-    the cell raises, with the notebook's name as a note."""
+    Raise `RunnerError` before a cell runs. After that raise `NotebookFailed` where it has a kernel, and in this process
+    what the cell raises, with the notebook's name as a note."""
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     parameters = check_parameters(template, parameters)
     logging.getLogger("papermill").setLevel(logging.ERROR)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL) # a cell that Ctrl-C stopped is an error that nobody asks for
+    # a cell that Ctrl-C stopped is an error that nobody asks for
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     if names is None:
         where = {"kernel_manager_class": _kernel_manager()}
         for name, value in SLEEPING_THREADS.items():

@@ -11,7 +11,8 @@ from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import difference_plot
 from .report import page_of
-from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance, rests_on, show
+from .tables import (DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance,
+                     rests_on, show)
 from .tables import text_table
 from .verdicts import resting_on
 
@@ -63,24 +64,28 @@ def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value,
     for cell in table.cells:
         names = dict(cell.row)
         base = names.pop("base", "")
-        rows.append((f"the paper: {base}".removesuffix(": "), row_name(**names), cell.column, cell.value, table.decimals))
+        rows.append((f"the paper: {base}".removesuffix(": "), row_name(**names), cell.column, cell.value,
+                     table.decimals))
     return pd.DataFrame(rows, columns=["side", "method", "test", "value", "digits"]).astype({"value": float})
 
 
 def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
     "List the runs of a table as cells of ours."
     rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[["side", "method", "test", "value", "digits"]]
+    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[["side", "method", "test", "value",
+        "digits"]]
 
 
 def side_by_side(
     study: Study,
     table: str,                            # its name in `experiments/printed/` and in the configuration
-    like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here; several of one name are averaged
+    # method or column, the paper's or ours -> its name here; several of one name are averaged
+    like: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
     tables = [_printed(load_expected(study.experiment.paper).tables[table]), _measured(study[table])]
-    tables = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {})) for rows in tables]
+    tables = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {}))
+              for rows in tables]
     places = [rows[["test", "method"]].drop_duplicates() for rows in tables]
     printed, ours = (rows.merge(cells_there) for rows, cells_there in zip(tables, reversed(places)))
     is_alone = ~tables[1].test.isin(tables[0].test) & tables[1].method.isin(printed.method)
@@ -116,7 +121,8 @@ def show_cells(
         lines.append(["" if test == previous else test, side, *cells])
         previous = test
     words = f"{metric}; {count} of the {len(printed.cells)} printed cells have one of ours beside them."
-    show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(), text_table(["", "", *rows.columns], lines, 2))
+    show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(),
+         text_table(["", "", *rows.columns], lines, 2))
 
 
 def show_picture(
@@ -140,7 +146,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         command += f"{' -p full True' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
-                minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory, runs.values())) / 2**30
+                minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory,
+                    runs.values())) / 2**30
                 took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
                 rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
             continue
@@ -151,8 +158,10 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         if finished:
             rows.append([command, len(finished), *taken(finished)])
     if not rows:
-        return f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile planted`: nothing is trained, and it takes seconds."
-    note = "Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and replicates."
+        return (f"`papermill nbs/papers/{page}.ipynb out.ipynb -p profile planted`: nothing is trained, and it takes "
+                "seconds.")
+    note = ("Without `fresh` it shows stored records, in seconds; `-p further True` adds all means, comparisons and "
+            "replicates.")
     return f"{text_table(['command', 'runs', 'minutes', 'memory, GiB'], rows, 1)}\n\n{note}"
 
 

@@ -16,7 +16,7 @@ from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import results_of, run_of
-from ...runs.records import Records, Store, latest
+from ...runs.records import Records, Store, committed_store, latest
 
 
 PROFILES = get_args(Profile)
@@ -43,7 +43,8 @@ def papers() -> list[str]:
 
 
 COLUMNS = ["table", "encoder", "corpus", "test", "shift", "method", "family", "strength", "rate", "epochs",
-           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap", "complete", "value",
+           "texts", "share", "against", "evaluate", "metric", "unit", "further", "seed", "key", "overlap",
+           "complete", "value",
            "resampled", "made", "clean", "record"]
 
 
@@ -90,7 +91,8 @@ class Study:
                     run = run_of(self.records_by_id[i], row["value"], row["resampled"])
                     rows.append(place | run._asdict() | row | dict(further=metric != cell.metric, record=i))
         frame = pd.DataFrame(rows, columns=COLUMNS)
-        frame = frame.astype({"further": bool, "complete": bool} | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
+        frame = frame.astype({"further": bool, "complete": bool}
+                             | dict.fromkeys(["strength", "rate", "epochs", "share"], float))
         if self.own: # records of this machine may be paired whatever the state of the tree
             frame["clean"] = True
         frame.attrs["study"] = self.experiment.name, self.experiment.profile # parts of it keep that
@@ -128,7 +130,8 @@ def summary_of(experiment: ExperimentConfig, completed: int, total: int) -> str:
     plan = experiment.announced
     if plan is None:
         return f"{completed:,} of {total:,} runs completed."
-    words = f"{completed:,} of {plan.runs:,} announced runs completed ({plan.why}; announced in {', '.join(plan.commits)})."
+    words = (f"{completed:,} of {plan.runs:,} announced runs completed ({plan.why}; announced in "
+             f"{', '.join(plan.commits)}).")
     if completed < total:
         words += f" The configuration keeps {total:,} of them."
     return words
@@ -149,7 +152,8 @@ def page(experiment, outcome) -> Study: # an `Experiment`, and the `Outcome` of 
     study.own = True
     study.changes = experiment.changes
     missing = outcome.missing.values()
-    summary = f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(missing)} runs lack something."
+    summary = (f"{len(outcome.records)} records, {len(outcome.trained)} of them run now; {len(missing)} runs lack "
+               "something.")
     if missing and not outcome.records:
         summary += ' Synthetic data need nothing: set `profile = "planted"` and `own = True`.'
     study.summary = "\n".join([summary, *(f"- {why}" for why in dict.fromkeys(missing))])
@@ -166,7 +170,8 @@ def _read_file(store: Store, place: str) -> Records:
 class Results:
     """Stored records, of which each file is read once, and what is computed of them.
 
-    Notebooks ask for the `current` ones: pages that are made together share them; a notebook that is opened has its own."""
+    Notebooks ask for the `current` ones: pages that are made together share them; a notebook that is opened has its
+    own."""
     fresh: bool = False   # planted records of this machine's `_runs/` instead of the committed reference
     is_page: bool = False # whether pages are made: `study` runs nothing
     values: dict = field(default_factory=dict) # of `once`
@@ -196,7 +201,7 @@ class Results:
         if self.fresh and profile == "planted":
             from ...runs.runner import store_for
             return store_for(profile)
-        return Store(project_root() / "experiments")
+        return committed_store()
 
     def records(self, experiment: ExperimentConfig, store: Store) -> Records: # id -> record
         """Return the newest record of every run of an experiment, and as `run` the run itself.
@@ -253,8 +258,8 @@ class Results:
     ) -> Study:
         """Load what is stored if nothing else is asked for, else run what is missing and load what exists.
 
-        Raises `RunsFailed` naming the runs that failed, `RunnerError` for an unknown parameter of papermill's, `ConfigError` for
-        one of another type."""
+        Raises `RunsFailed` naming the runs that failed, `RunnerError` for an unknown parameter of papermill's,
+        `ConfigError` for one of another type."""
         if self.is_page:
             return self.load(name, profile)
         check_injected()
@@ -262,7 +267,8 @@ class Results:
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
         narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-        differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None for key in NARROWING)
+        differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None
+            for key in NARROWING)
         if not differs:
             stored = self.load(name, profile)
             if stored.finished:
@@ -272,13 +278,15 @@ class Results:
             experiment = load(name, profile, **narrowing)
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
-    def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study: # as `study`
+    # as `study`
+    def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study:
         """Load a study, or run those of the requested methods and encoders that it has; of a page with several.
 
         Raises as `study`."""
         experiment = load_experiment(name, profile)
         asked = {"methods": methods, "encoders": encoders}
-        own = {kind: names and [one for one in names if one in experiment.by_name(kind)] for kind, names in asked.items()}
+        own = {kind: names and [one for one in names if one in experiment.by_name(kind)]
+               for kind, names in asked.items()}
         return self.load(name, profile) if [] in own.values() else self.study(name, profile, **own, **others)
 
 

@@ -6,7 +6,8 @@ from ...runs.config import ExperimentConfig
 
 LIBRARY = Path(__file__).parents[1]
 OF_NEW_DATA = ( # in the order in which the page asks
-    "shifts", "products", "minilm", "items", "other_texts", "draws", "draws_minilm", "known_texts", "balance", "losses", "losses_rate", "practice")
+    "shifts", "products", "minilm", "items", "other_texts", "draws", "draws_minilm", "known_texts", "balance", "losses",
+    "losses_rate", "practice")
 STUDIES = { # a page of ours -> the experiments that it sums up
     "studies/new_data": tuple(f"itvreg/{name}" for name in OF_NEW_DATA),
     "studies/strength": ("itvreg/lambda_titles", "itvreg/interventions"),

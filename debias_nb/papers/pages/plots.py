@@ -197,7 +197,8 @@ def _grounds(figure: Figure, seeds_alone: bool) -> dict: # name -> handle
 
 @our_style()
 def difference_plot(
-    differences: pd.DataFrame, # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
+    # columns encoder, corpus, test, shift (iid or ood), method, family, difference, low, high (points), seeds_alone
+    differences: pd.DataFrame,
     label: str = "difference (points)", # what is subtracted from what
 ) -> Figure:
     """Draw dots with intervals, methods down and tests across.
@@ -241,7 +242,8 @@ def _moved_apart(rows: pd.DataFrame, styles: dict[str, MethodStyle]) -> pd.Serie
 @our_style()
 def strength_plot(
     frame: pd.DataFrame,                # columns panel, test, method, family, value, low, high, strength
-    base: pd.DataFrame | None = None,   # columns panel, test, method, family, value: methods without a strength, drawn as levels
+    # columns panel, test, method, family, value: methods without a strength, drawn as levels
+    base: pd.DataFrame | None = None,
     label: str = "P@1 (%)",
     axis_label: str = "weight λ (log scale)",
 ) -> Figure:
@@ -288,7 +290,8 @@ def strength_plot(
 
 @our_style()
 def trade_plot(
-    frame: pd.DataFrame, # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
+    # columns panel, method, family, step, inside and outside: a family is a line through its methods, by step
+    frame: pd.DataFrame,
 ) -> Figure:
     """Draw scores in distribution across and out of it upwards, a line a family and a panel each test.
 
@@ -307,7 +310,8 @@ def trade_plot(
             ax.plot(points.inside, points.outside, lw=1.1, zorder=layer, **style.point)
             for point in points[points.note.notna()].itertuples():
                 place = (point.inside, point.outside)
-                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6, color=style.point["color"])
+                ax.annotate(point.note, place, (3, 3), textcoords="offset points", fontsize=6,
+                            color=style.point["color"])
         ax.set_xlabel("in distribution (%)")
         on_the_left(ax, "out of distribution (%)")
     legend(figure, styles)

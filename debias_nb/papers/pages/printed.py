@@ -169,7 +169,8 @@ def printed_verdict(facts: list[Fact]) -> str:
 
 def describe(facts: list[Fact], holds: bool) -> str: # empty where there are none
     "Describe the first two of the facts that hold, or of those that do not, and count the others."
-    texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})" for item in facts if item.holds is holds]
+    texts = [f"{item.label}{f' ({item.place})' if item.place else ''}: {item.found} (expected: {item.asked})"
+             for item in facts if item.holds is holds]
     if len(texts) > 2:
         texts[2:] = [f"and {len(texts) - 2} more"]
     return "; ".join(texts)

@@ -198,7 +198,8 @@ def by_bias(
         ax.plot(dial.index, dial[column], "o-", color="tab:blue", label="student at fixed B")
         ax.plot(mean_bias, references.loc["ARR", column], "D", color="tab:red", label="ARR (at its mean B)")
         ax.axhline(references.loc["teacher", column], color="0.5", ls="--", label="teacher")
-        ax.axhline(references.loc["product of experts, γ = 1.0", column], color="tab:green", label="product of experts, γ = 1")
+        ax.axhline(references.loc["product of experts, γ = 1.0", column], color="tab:green",
+                   label="product of experts, γ = 1")
         ax.set(ylim=(0, 100), xlabel="B", title=title)
     axes[0].set_ylabel("%")
     axes[0].legend(frameon=False, fontsize=8, loc="upper right")
@@ -246,7 +247,8 @@ def weighted_samples(
     weights: dict[str, dict[str, tuple[torch.Tensor, float]]],  # data set -> kind -> weights, accuracy in the test
 ) -> None:
     "Draw samples by cause and shortcut, as large as their weights, beside the causal graphs."
-    graphs = {"A": [("cause", "label", "-"), ("cause", "shortcut", "--")], "B": [("label", "cause", "-"), ("label", "shortcut", "-")]}
+    graphs = {"A": [("cause", "label", "-"), ("cause", "shortcut", "--")],
+              "B": [("label", "cause", "-"), ("label", "shortcut", "-")]}
     fig = plt.figure(figsize=(8.4, 3.9), dpi=60, layout="constrained")
     axes = fig.subplots(2, 4, width_ratios=[.8, 1, 1, 1])
     for line, (kind, (x, label)) in zip(axes, samples.items()):
@@ -271,7 +273,8 @@ def correlation_maps(
     for ax, (name, matrix) in zip(axes, correlations.items()):
         image = ax.imshow(abs(matrix), cmap="Blues", vmin=0, vmax=1)
         for i, j in np.ndindex(matrix.shape):
-            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color="w" if abs(matrix[i, j]) > .6 else "k", fontsize=8)
+            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color="w" if abs(matrix[i, j]) > .6 else "k",
+                    fontsize=8)
         ax.set_xticks(range(len(names)), names, fontsize=8)
         ax.set_yticks(range(len(names)), names if ax is axes[0] else [], fontsize=8)
         ax.set_title(f"{name} weights")
@@ -312,7 +315,8 @@ def angles_of_parts(
     fig, axes = plt.subplots(1, len(cosines), figsize=(7.4, 2.6), layout="constrained")
     for ax, (label, angles) in zip(axes, cosines.items()):
         to_debiased, to_bias = np.degrees(np.arccos(angles))
-        for name, degrees, color in (("$H$", 90, "k"), ("$H^d$", 90 + to_debiased, "tab:blue"), ("$H^{bias}$", 90 - to_bias, "tab:orange")):
+        for name, degrees, color in (("$H$", 90, "k"), ("$H^d$", 90 + to_debiased, "tab:blue"),
+                                     ("$H^{bias}$", 90 - to_bias, "tab:orange")):
             plane(color, degrees, name, ax)
         ax.set(xlim=(-1.5, 1.5), ylim=(-1.2, 1.3), aspect="equal", title=label)
         ax.axis("off")

@@ -92,7 +92,8 @@ def page_files(
         else:
             parts.append(one.data.strip())
             there = [folder / picture for picture in PICTURE.findall(one.data)]
-            files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()} # others lie next to the page
+            # others lie next to the page
+            files |= {picture.name: picture.read_bytes() for picture in there if picture.is_file()}
     text = "\n\n".join(filter(None, parts))
     return {f"{name}.md": f"{text}\n".encode()} | files
 
@@ -104,7 +105,8 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
-def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
+# ending of the file's name, rows
+def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator[tuple[str, pd.DataFrame]]:
     "Yield the tables next to a page of one study, except its cells; further: also of metrics that do not decide."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *(runs[runs.further].metric.unique() if further else ())):
@@ -126,8 +128,8 @@ def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator
 def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str, bytes]: # file -> content
     """Return the CSV files of a page.
 
-    Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other kinds
-    of text would bring."""
+    Its cells, differences of every table and metric, means of the metrics that stand below a table, and what other
+    kinds of text would bring."""
     cells = [cell for study in studies for cell in study.cells]
     if not cells:
         return {}
@@ -163,12 +165,14 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 BOOKS = { # notebooks next to the papers' folders -> their pages, in the order in which one reads another
-    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES", "labels": "diagnosis/LABELS", "findings": "FINDINGS",
+    "what_to_do": "diagnosis/WHAT_TO_DO", "claims": "CLAIMS", "finetunes": "diagnosis/FINETUNES",
+    "labels": "diagnosis/LABELS", "findings": "FINDINGS",
     **{study: study for study in STUDIES}, "report": "REPORT", "cost": "COST", "speed": "SPEED", "contents": "README",
 }
 OF_PAPER = ("claims", "errata", "as_printed") # further notebooks in the folder of each paper
 PRINTED_TABLE = re.compile(r"(table|figure)(\d+)") # an experiment or a table that a paper prints
-ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])') # of a file of this project, and not its part behind a #
+# of a file of this project, and not its part behind a #
+ADDRESS = re.compile(r'(\]\(|<img src=")([^")\s#:]+)(?=[")]|#[^")\s]*[")])')
 
 
 def page_path(name: str) -> PurePosixPath: # name: of a notebook in `nbs/papers/`
@@ -240,7 +244,8 @@ def write_notebook(
         files |= tables_of_study(name, results)
     if beside is not None:
         is_table = bool(PRINTED_TABLE.fullmatch(page.stem))
-        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside), is_table).encode()
+        files[page.name] = arrange(files[page.name].decode(), doors(name, parameters["profile"], beside),
+                                   is_table).encode()
         files |= beside
     folder = (out / page).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -261,7 +266,8 @@ def doors(
     files = {f"{stem}.differences.csv": "all differences", f"{stem}.csv": "all numbers"}
     links = [f"[Run it](../../nbs/papers/{name}.ipynb)"]
     if not PRINTED_TABLE.fullmatch(stem): # whose pages have them below
-        links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items() if scale in profiles]
+        links += [f"{what}: `debias-nb run {name} --profile {scale}`" for scale, what in commands.items()
+                  if scale in profiles]
     links += [f"[{what}](./{file})" for file, what in files.items() if file in beside]
     return " · ".join([*links, f"[settings](../../experiments/{name}.{profile}.yaml)"])
 
@@ -290,7 +296,8 @@ def arrange(
             parts += [f"## {ABOUT}", *about_parts]
         if not is_table and (title in FOLDED_SECTIONS or text.count("\n") > LONG):
             anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-            parts.append(f'<a id="{anchor}"></a>\n<details markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
+            parts.append(f'<a id="{anchor}"></a>\n<details '
+                         f'markdown="1"><summary>{title}</summary>\n\n{text.strip()}\n\n</details>')
         else:
             parts.append(f"## {title}\n\n{text.strip()}")
     return "\n\n".join(filter(None, parts)) + "\n"

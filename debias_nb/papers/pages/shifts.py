@@ -25,16 +25,19 @@ def changes(
     runs: pd.DataFrame,        # of one table
     metric: str | None = None, # a further one; None: the table's own
     against: str = BASE,       # a method
-) -> pd.DataFrame: # `PLACE`, kind, trained_on, base, difference, paired, seeds (S,), resampled and base_resampled (B,) or None
+# `PLACE`, kind, trained_on, base, difference, paired, seeds (S,), resampled and base_resampled (B,) or None
+) -> pd.DataFrame:
     """Return the change from the base encoder, or from another method, a row each encoder, method and test.
 
-    Values are in the table's unit. What makes no pairs is left out. `kind` is that of the test, `trained_on` that of the training set."""
+    Values are in the table's unit. What makes no pairs is left out. `kind` is that of the test, `trained_on` that of
+    the training set."""
     rows = pairs(runs, against, metric)
     rows = rows[rows.paired.notna()].reset_index(drop=True)
     rows["kind"], rows["trained_on"] = rows.evaluate.map(kind_of), rows.corpus.map(kind_of)
     rows["base"] = [run_pairs[0][1].value for run_pairs in rows.kept]
     rows["seeds"] = [np.array([run.value - base.value for run, base in run_pairs]) for run_pairs in rows.kept]
-    of_resamples = {"resampled": lambda run, base: run.resampled - base.resampled, "base_resampled": lambda run, base: base.resampled}
+    of_resamples = {"resampled": lambda run, base: run.resampled - base.resampled,
+                    "base_resampled": lambda run, base: base.resampled}
     for name, read in of_resamples.items():
         rows[name] = [None if comparison.seeds_alone else np.mean([read(*pair) for pair in run_pairs], axis=0)
                       for run_pairs, comparison in zip(rows.kept, rows.paired)]
@@ -91,5 +94,6 @@ def predictions(
             row |= dict(zip(("low", "high", "low_one", "high_one"), new.interval() + new.interval(error=of_run)))
             row |= {name: getattr(new, name) for name in ("mean", "error", "of_training", "of_test", "of_shift")}
             worse = float(new.cdf(log_odds(base - 1) - log_odds(base), of_run))
-            rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain, "kept": gain / gains[encoder, PLAIN]})
+            rows.append(row | {"of_run": of_run, "base": base, "worse": worse, "gain": gain,
+                               "kept": gain / gains[encoder, PLAIN]})
     return pd.DataFrame(rows)

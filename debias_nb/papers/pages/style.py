@@ -12,7 +12,8 @@ from ...files import load_yaml, package_file
 STYLES = load_yaml(package_file("styles.yaml"))["methods"] # family of methods -> its color and marker
 SPARE = [("#5b3a8c", "p"), ("#7f4f24", "h"), ("#a3123a", "<"), ("#5c6b1f", ">")] # of families that the table lacks
 MARKERS = "osD^vX*ph<>P"
-SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5} # points; 5.5 for the others, so that all look alike
+# points; 5.5 for the others, so that all look alike
+SIZES = {"*": 9, "P": 8, "X": 8, "^": 6.5, "v": 6.5, "p": 6.5, "h": 6.5}
 
 
 NAMES = ( # patterns of what records call encoders and methods, and what pages do
@@ -52,8 +53,8 @@ def method_styles(
 ) -> dict[str, MethodStyle]: # families in the order of appearance, the methods of one likewise
     """Assign a style to each method, the same in all figures.
 
-    A family has a color and a marker, its methods shades of the one and a marker each. A method that its family is named
-    after has just these."""
+    A family has a color and a marker, its methods shades of the one and a marker each. A method that its family is
+    named after has just these."""
     out = {}
     spare = cycle(SPARE)
     for family, methods in rows.drop_duplicates("method").groupby("family", sort=False):

@@ -113,7 +113,8 @@ def differences(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # a method; None: the one that each row names
     metric: str | None = None,  # a further one; None: the table's own
-) -> pd.DataFrame: # one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected; `paired`
+# one row per encoder, test and method; in the table's unit; 95% intervals and p-values, not corrected; `paired`
+) -> pd.DataFrame:
     """Return paired differences, over the same seeds and the same resampled test items, only of what is complete.
 
     What cannot be paired is left out, and `rests_on` says so."""
@@ -157,7 +158,8 @@ def comparisons_of(
         of_test = of_tests.setdefault((row.encoder, row.test), {})
         of_test.setdefault(row.method, []).append(row)
     for methods in of_tests.values():
-        sides = {method: [Run(*row[-len(Run._fields):]) for row in method_rows] for method, method_rows in methods.items()}
+        sides = {method: [Run(*row[-len(Run._fields):]) for row in method_rows]
+                 for method, method_rows in methods.items()}
         for method, (first, *_) in methods.items():
             base = against or first.against
             if base != method and base in methods:
@@ -198,7 +200,8 @@ def alt_text(differences: pd.DataFrame, subject: str) -> str: # differences: of 
     if differences.empty:
         return subject
     digits = DIGITS[differences.unit.iloc[0]]
-    ends = differences.difference.groupby(_method_names(differences), sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
+    ends = differences.difference.groupby(_method_names(differences),
+                                          sort=False).agg(["mean", "min", "max"]).sort_values("mean", kind="stable")
     texts = [f"{name} ({signed(low, digits)} to {signed(high, digits)})" for name, _, low, high in ends.itertuples()]
     if len(texts) == 1:
         return f"{subject}: {texts[0]}"
@@ -212,7 +215,8 @@ def pairs(
     runs: pd.DataFrame,         # of one table
     against: str | None = None, # as `differences`
     metric: str | None = None,
-    # `DIFFERENCES`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, left_out (words), all_runs
+    # `DIFFERENCES`, missing where its runs make no pairs; paired, kept (runs), replicates (words), is_few, left_out
+    # (words), all_runs
 ) -> pd.DataFrame: # a row a comparison
     """Return every comparison, with its replicates and what is left out of it.
 
@@ -239,10 +243,12 @@ def pairs(
         all_runs = all(len(side) == len(run_pairs) for side in sides if is_trained(side))
         rows.append(row | {"replicates": words, "left_out": left_out_text, "all_runs": all_runs})
     numbers = dict.fromkeys(["difference", "low", "high", "p"], float)
-    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out", "all_runs"]).astype(numbers)
+    return pd.DataFrame(rows, columns=[*DIFFERENCES, "paired", "kept", "replicates", "is_few", "left_out",
+                                       "all_runs"]).astype(numbers)
 
 
-APART = "Means use all runs of a method, and differences only paired runs. So two means may lie further apart than their difference, or closer together."
+APART = ("Means use all runs of a method, and differences only paired runs. So two means may lie further apart than "
+         "their difference, or closer together.")
 
 
 def rests_on(
@@ -265,7 +271,8 @@ def rests_on(
         table = comparisons.assign(method=_method_names(comparisons))[[*names, "replicates", "left_out"]]
         for name in reversed(names): # those that rest on alike replicates share a row
             columns_kept = [column for column in table if column != name]
-            table = table.groupby(columns_kept, sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
+            table = table.groupby(columns_kept,
+                                  sort=False)[name].agg(lambda names: "; ".join(sorted(set(names)))).reset_index()
         columns = [name for name in names if table[name].nunique() > 1] + ["replicates"]
         if comparisons.left_out.any():
             columns.append("left_out")
@@ -344,11 +351,13 @@ def shared_texts(
     "Say as a line of Markdown what fraction of these tests' pairs overlaps with training."
     shares = known_shares(results.load("itvreg/known_texts", "small"))
     disjoint = {(row["corpus"], row["test"]): row[KNOWN[0]] for row in shares.to_dict("records")}
-    texts = [f"{1 - disjoint[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items() if place in disjoint]
+    texts = [f"{1 - disjoint[place]:.0%} ({DISPLAY_NAMES.get(place[1], place[1])})" for place in corpora.items()
+             if place in disjoint]
     if not texts:
         return ""
     enumeration = " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    return f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that changes](../studies/new_data.ipynb#overlap)."
+    return (f"Of the test pairs in distribution, {enumeration} hold a text that also occurs in training. [What that "
+            "changes](../studies/new_data.ipynb#overlap).")
 
 
 VERSIONS = ("torch", "transformers", "sentence-transformers", "numpy")
@@ -388,7 +397,8 @@ def provenance(study: Study) -> str:
         f"- `{profile}`: {len(records)} runs, {cost}; {machines}.",
         f"Commits {_each_once(map(commit_of, environments))}. {versions}.",
     ]
-    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.{profile}.yaml`; command: `debias-nb run {name} --profile {profile}{study.options}`.")
+    lines.append(f"Records have the hashes of encoders and data. Settings: `experiments/{name}.{profile}.yaml`; "
+                 f"command: `debias-nb run {name} --profile {profile}{study.options}`.")
     if modified and not study.own:
         lines.append(f"{modified} of these runs came from a tree with uncommitted changes, and are in no comparison.")
     return "\n  ".join(lines)
@@ -396,7 +406,8 @@ def provenance(study: Study) -> str:
 
 def settings_in_words(study: Study) -> str:
     "List what an executed copy asked for, as its parameters and its configuration have it."
-    facets = {"Encoders": [], "Methods": [], "λ": [], "Seeds": [], "Learning rates": [], "Epochs": [], "Batch sizes": []}
+    facets = {"Encoders": [], "Methods": [], "λ": [], "Seeds": [], "Learning rates": [], "Epochs": [],
+              "Batch sizes": []}
     for run in study.experiment.runs():
         values = [run.encoder.display, run.method.name, getattr(run.method, "weight", 0) or None, run.seed]
         training = run.training

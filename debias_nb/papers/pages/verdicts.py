@@ -80,7 +80,8 @@ class Claim:
         if word != OF_CLAIMS["holds"] or again in (word, OF_CLAIMS["not run"]):
             return ""
         seeds = self.primary(profile).replicates.dropna()
-        return f" (the {' to '.join(dict.fromkeys(f'{end:.0f}' for end in (seeds.min(), seeds.max())))} seeds that did not repeat)"
+        return (f" (the {' to '.join(dict.fromkeys(f'{end:.0f}' for end in (seeds.min(), seeds.max())))} seeds that "
+                "did not repeat)")
 
     def summary(self, profile: str) -> str: # e.g. `5 for, 1 cannot tell; ITVReg − Finetuned: +0.4 to +7.9`
         "Count the words of its primary comparisons, and say how far their differences go."
@@ -136,15 +137,18 @@ class Claim:
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         name = f"{self.anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"], sort=False):
-            outcomes = [_outcome(own, f": {_extent(own)}") for own in (only(comparisons, profile=profile) for profile in profiles)]
+        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"],
+                sort=False):
+            outcomes = [_outcome(own, f": {_extent(own)}")
+                        for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
                 place = line.where(self.pages.get(line.table, f"./{line.table}.ipynb"))
                 rows.append(["", f"{place}: {line.text(direction)}", "", *outcomes])
         return rows
 
 
-REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"} # sign of the margins of a claim -> its answer where the reverse holds
+# sign of the margins of a claim -> its answer where the reverse holds
+REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"}
 
 
 class Claims(list):
@@ -153,17 +157,21 @@ class Claims(list):
         return claim_table(self)
 
 
-def _outcome(comparisons: pd.DataFrame, extent: str) -> str: # comparisons: comparisons at one profile; extent: how far they go, in words
+# comparisons: comparisons at one profile; extent: how far they go, in words
+def _outcome(comparisons: pd.DataFrame, extent: str) -> str:
     "Say how many comparisons got which word, and how far their differences go."
     if comparisons.empty:
         return ""
-    return count_words(comparisons.verdict) + (on_few_seeds(comparisons) + extent if comparisons.difference.notna().any() else "")
+    measured = on_few_seeds(comparisons) + extent if comparisons.difference.notna().any() else ""
+    return count_words(comparisons.verdict) + measured
 
 
-def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 on few seeds)`; empty where none is
+def on_few_seeds(comparisons: pd.DataFrame) -> str: # e.g. ` (2 of them on few seeds)`; empty where none is
     "Say how many of some comparisons rest on few seeds."
-    few = int(comparisons.provisional[comparisons.difference.notna()].sum())
-    return f" ({few} on few seeds)" if few else ""
+    is_few = comparisons.provisional[comparisons.difference.notna()].astype(bool)
+    if not is_few.any():
+        return ""
+    return " (all on few seeds)" if is_few.all() and len(is_few) > 1 else f" ({is_few.sum()} of them on few seeds)"
 
 
 def _extent(comparisons: pd.DataFrame) -> str:
@@ -186,7 +194,8 @@ def _in_quotes(comparison: str) -> str: # a sum has one name
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
 
 
-def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
+# e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
+def describe_differences(comparisons: pd.DataFrame) -> str:
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
@@ -196,7 +205,8 @@ def describe_differences(comparisons: pd.DataFrame) -> str: # e.g. `Finetuned �
         first, other = _quoted(sides.a.iloc[0]), _quoted(sides.b.iloc[0])
         name = f"{first} − others" if len(firsts) == 1 else f"others − {other}" if len(others) == 1 else AHEAD
         if name == AHEAD:
-            measured_rows = measured_rows.assign(difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
+            measured_rows = measured_rows.assign(
+                difference=measured_rows.difference * measured_rows.direction.map(SIGNS))
         names = pd.Series(name, measured_rows.index)
     return "; ".join(f"{name}: {_extent(own)}" for name, own in measured_rows.groupby(names, sort=False))
 
@@ -223,7 +233,8 @@ ERRATA = { # kind -> what an erratum is that its facts bear out, one without any
 class Erratum:
     "A place where a paper contradicts itself, or where a reader may stumble."
     id: str                # `E-A2`
-    kind: str              # `contradiction`: the facts state what the text says; `inconsistency`: a minor one, which the facts state
+    # `contradiction`: the facts state what the text says; `inconsistency`: a minor one, which the facts state
+    kind: str
     facts: list[Fact]
     title: str = ""        # filled in by `read_ledger`
 
@@ -244,7 +255,8 @@ class Erratum:
 
 
 COMPARISON = [
-    "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "direction", "margin", "delta", "difference",
+    "paper", "claim", "primary", "profile", "table", "encoder", "column", "comparison", "direction", "margin", "delta",
+    "difference",
     "low", "high", "replicates", "provisional", "p", "detectable", "verdict", "why",
 ]
 FOLDED = {"R-": "relations that the printed cells suggest", "Q-": "questions of ours"}
@@ -384,7 +396,8 @@ class Ledger:
         for claim in own:
             here, planted = (claim.answer(profile) for profile in ("small", "planted"))
             measured = describe_differences(claim.primary("small"))
-            rows.append([f"{claim.anchors}{claim.id}", claim.statement, claim.printed, measured, f"**{here}**", planted])
+            rows.append([f"{claim.anchors}{claim.id}", claim.statement, claim.printed, measured,
+                         f"**{here}**", planted])
         parts = [text_table(["", "claim", "the paper prints", "here, `small`", "verdict, `small`", "`planted`"], rows)]
         for begin, what in FOLDED.items():
             others = [claim for claim in self.claims.values() if claim.id.startswith(begin)]
@@ -407,18 +420,21 @@ class Ledger:
 KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
 
 
-def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame: # letter of a paper -> its claims; a row a paper and kind, a column a word
+# letter of a paper -> its claims; a row a paper and kind, a column a word
+def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
     "Count how claims came out on real data."
     rows = {}
     for letter, book in books.items():
         for begin, kind in KINDS.items():
-            own = [claim for claim in book.claims.values() if (claim.is_papers if not begin else claim.id.startswith(begin))]
+            own = [claim for claim in book.claims.values()
+                   if (claim.is_papers if not begin else claim.id.startswith(begin))]
             words = pd.Series([claim.word("small") for claim in own]).value_counts()
             rows[f"{letter}, {kind}"] = words.reindex(OF_CLAIMS.values(), fill_value=0)
     return pd.DataFrame(rows).T.rename_axis("method").rename_axis("test", axis=1)
 
 
-def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame: # comparisons: as `Ledger.comparisons`; a row a profile
+# comparisons: as `Ledger.comparisons`; a row a profile
+def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame:
     "Count primary comparisons, those that are decided, those that more seeds cannot decide, and how far the others reach."
     made = comparisons[comparisons.primary & comparisons.difference.notna()]
     rows = []
@@ -427,7 +443,8 @@ def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame: # comparisons:
         hopeless = unsure.why.str.contains("test items", na=False).sum()
         ends = [f"{unsure.detectable.quantile(q):.1f}" for q in (.25, .75)]
         rows.append({
-            "profile": f"`{profile}`", "comparisons": len(own), "of claims": own.claim.str.replace("[a-z]$", "", regex=True).nunique(),
+            "profile": f"`{profile}`", "comparisons": len(own),
+            "of claims": own.claim.str.replace("[a-z]$", "", regex=True).nunique(),
             "decided": f"{len(own) - len(unsure)} ({1 - len(unsure) / len(own):.0%})", "too few test items": hopeless,
             "detectable, points (half of them)": " to ".join(ends)})
     return pd.DataFrame(rows)
@@ -448,7 +465,8 @@ def errata_counts(books: dict[str, Ledger]) -> pd.DataFrame: # name of a paper -
     for name, book in books.items():
         words = {kind: pd.Series([one.verdict for one in book.errata.values() if one.kind == kind]) for kind in ERRATA}
         rows[name] = {
-            kind: f"{len(verdicts)}: " + ", ".join(f"{count} {word}" for word, count in verdicts.str.replace(DETAIL, "", regex=True).value_counts().items())
+            kind: f"{len(verdicts)}: " + ", ".join(f"{count} {word}" for word, count in verdicts.str.replace(DETAIL, "",
+                regex=True).value_counts().items())
             for kind, verdicts in words.items() if len(verdicts)}
     return pd.DataFrame(rows).T.rename_axis("paper").reset_index()
 

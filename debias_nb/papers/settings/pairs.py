@@ -16,7 +16,8 @@ class PairsCorpus(CorpusConfig):
     share: Share = 1.            # share of the training pairs used
     share_seed: Count = 0        # draws them: one for all training seeds, unless a block redraws
     whole_groups: bool = False   # whether what shares texts is drawn together (questions and news)
-    holdout: Annotated[float, Field(ge=0, lt=1)] = 0. # share of training questions held out, as evaluation set `heldout`
+    # share of training questions held out, as evaluation set `heldout`
+    holdout: Annotated[float, Field(ge=0, lt=1)] = 0.
     duplicates: Natural | None = None # so many duplicates instead of the file's pairs (questions) ...
     negatives: Natural | None = None  # ... and for each of them so many other texts at random
 
@@ -25,7 +26,8 @@ class PairsCorpus(CorpusConfig):
         is_balanced = self.duplicates is not None
         yield is_balanced != (self.negatives is not None), "`duplicates` and `negatives` go together"
         yield is_balanced and self.share < 1, "`duplicates` says how many, a `share` is for the file's pairs"
-        yield (self.whole_groups or self.share_seed) and self.share == 1, "`whole_groups` and `share_seed` belong to a `share`"
+        yield ((self.whole_groups or self.share_seed) and self.share == 1,
+               "`whole_groups` and `share_seed` belong to a `share`")
 
 
 class ReplayConfig(Strict):

@@ -284,7 +284,8 @@ def fit_answers(
     model: AnswerModel,       # trained in place
     data: AnswerTokens,
     run: RunConfig,           # its seed decides batches, dropout, random features; `dtype` fp64 rounds gradients
-    validate=None,            # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
+    # model -> score, higher is better: the best epoch's weights are kept, the earliest of equals
+    validate=None,
 ) -> AnswerTrainer: # with `history`, `diary`, `fresh` and, after validation, `scores` by epoch
     "Train a model. Raise `TrainingFailed` if the loss is not finite."
     training = run.training
@@ -374,7 +375,8 @@ def evaluate_answers(
     names = REPLICATE_METRICS if answers.grades is None else REPLICATE_METRICS + GRADE_METRICS
     replicates = rank_replicates({key: values[key] for key in names if key in values}, REPLICATES, 0)
     precision = values["map"]
-    wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist())) # whether the largest overlap is a wrong candidate's
+    # whether the largest overlap is a wrong candidate's
+    wrong = dict(zip(answers.question_ids, overlap_errors(answers).tolist()))
     is_misled = np.array([wrong[i] for i in ids])
     for k, (name, mask) in enumerate({"misled": is_misled, "led": ~is_misled}.items(), 1):
         if mask.sum() < 2:

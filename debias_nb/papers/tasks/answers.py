@@ -19,7 +19,7 @@ from .answer_training import AnswerModel, AnswerTokens, answer_model, answer_sco
 from .answer_training import diary_summary, evaluate_answers, train_stages
 from ...checks import ConfigError, check_known
 from ...encoders.tokens import weights_hash
-from ...encoders.loading import best_device, find_folder
+from ...encoders.loading import best_device
 from ...encoders.safe_folders import WEIGHTS
 from ...measures.metrics import rank_metrics
 from ..data.answers import SOURCES, Answers, flip_labels, load_answers, overlap_errors, perturb, planted_answers
@@ -27,7 +27,7 @@ from ..data.answers import shared_words
 from ...data.registry import MissingData
 from ...runs.config import RunConfig
 from ..settings.answers import AnswersCorpus, first_stage
-from ...runs.tasks import Task, Tested, Trained, overlap_shares
+from ...runs.tasks import Task, Tested, Trained, encoder_files, overlap_shares
 from ...settings import EncoderConfig
 from ...runs.training import curve_summary
 
@@ -60,7 +60,8 @@ PERTURBED_SHARE = .3 # share of candidates that are perturbed
 
 @lru_cache(maxsize=8)
 def evaluation_answers(
-    name: str,            # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    # a corpus, `dev` of the one trained on, or a split of the planted world; ` perturbed` behind it
+    name: str,
     corpus: AnswersCorpus, # that a run is trained on
 ) -> Answers:
     "Return an evaluation set. Raise `MissingData`, or `ConfigError` for an unknown name."
@@ -148,12 +149,13 @@ def score(model: AnswerModel | None, run: RunConfig, answers: Answers) -> np.nda
     return answer_scores(model, _tokens(model, run, answers).inputs, dtype=run.encoder.dtype)
 
 
-def encoder_files(encoder: EncoderConfig) -> None:
-    "Look for the files of an encoder, if it has any. Raise `EncoderError`."
+def cross_encoder_files(encoder: EncoderConfig) -> None:
+    "Look for the files of an encoder as `encoder_files`; a cross-encoder's transformer is one of them."
     from .pair_encoders import transformer_folder
-    if encoder.has_files:
-        find = transformer_folder if encoder.kind == "cross" else find_folder
-        find(encoder)
+    if encoder.kind == "cross" and encoder.has_files:
+        transformer_folder(encoder)
+    else:
+        encoder_files(encoder)
 
 
 def _untrained(run: RunConfig, data: dict[str, Answers]) -> AnswerModel:
@@ -243,7 +245,7 @@ class AnswersTask(Task):
 
     def needs(self, run: RunConfig) -> Iterator[tuple]:
         if run.method.trained:
-            yield encoder_files, run.encoder
+            yield cross_encoder_files, run.encoder
             yield training_answers, run.corpus
             yield training_answers, run.corpus, "dev"
         elif "known texts" in run.measure:

@@ -24,7 +24,8 @@ from sentence_transformers import SentenceTransformer
 
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
-from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids, text_rows
+from ...losses.author_batches import (AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids,
+                                      text_rows)
 from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts
@@ -170,7 +171,8 @@ def fit_authors(
     rows = {"row": range(len(labels)), "label": labels}
     try:
         train_with(
-            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed, run.encoder.dtype, sampler,
+            QuietTrainer, model, rows, AuthorCollator(tokens, labels), run.training, run.seed,
+            run.encoder.dtype, sampler,
             loss=loss)
     except ValueError as e:
         if "is not finite" in str(e): # the losses refuse cosines that are not numbers

@@ -75,7 +75,8 @@ class PairEncoder(nn.Module):
 
     def tokenize(self,
         questions: list[str], answers: list[str], # pair by pair
-        max_length: int = 128,                    # tokens of a pair, special ones included; of a longer one the answer is cut
+        # tokens of a pair, special ones included; of a longer one the answer is cut
+        max_length: int = 128,
     ) -> PairInputs:
         """Tokenize pairs.
 
@@ -111,7 +112,8 @@ class PairEncoder(nn.Module):
 def attention(
     left: torch.Tensor,   # (n, L, d) word vectors
     right: torch.Tensor,  # (n, R, d)
-    weight: torch.Tensor, # (n, R) >= 0, how much each word on the right matters; 0 where there is none, not 0 everywhere
+    # (n, R) >= 0, how much each word on the right matters; 0 where there is none, not 0 everywhere
+    weight: torch.Tensor,
     temperature,          # tau > 0
 ) -> torch.Tensor: # (n, L, R), each row sums to 1
     "Compute how much each word on the left attends to each word on the right."

@@ -31,7 +31,8 @@ def without_test_texts(
     texts = list(by_fold.values())
     if len(texts) < 2:
         names = ", ".join(config.corpora)
-        raise ConfigError(f"texts: {len(texts)} of {names} are in no test, and the others are not regularized on: two are needed")
+        raise ConfigError(f"texts: {len(texts)} of {names} are in no test, and the others are not regularized on: two "
+                          "are needed")
     order = default_rng([0, 13]).permutation(len(texts))
     count = max(2, round(config.share * len(texts)))
     return tuple(texts[place] for place in order[:count])

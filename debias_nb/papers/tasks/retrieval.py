@@ -192,7 +192,8 @@ def evaluate_retrieval(
     for key, weight in _parts(task).items():
         metrics[key] = float(np.average(hits[1], weights=weight))
         hits_of = resamples @ (weight * hits[1])
-        replicates_of[key] = over(hits_of, resamples @ weight, np.nan).tolist() # nan where a resample lacks all queries with weight
+        # nan where a resample lacks all queries with weight
+        replicates_of[key] = over(hits_of, resamples @ weight, np.nan).tolist()
     return metrics, replicates_of
 
 # %% ../../../nbs/papers/tasks/retrieval.ipynb #a6f49033

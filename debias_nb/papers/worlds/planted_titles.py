@@ -92,4 +92,5 @@ def change_catalog_items(catalogue: Catalog) -> dict[str, TitleTask]: # `before`
     pools = {name: np.flatnonzero(~is_relevant & (kind == name)) for name in splits}
     candidates = swapped_items(np.flatnonzero(is_relevant & (kind == "")), pools.pop(""), pools)
     return {
-        name: _retrieval(training, f"items {name}", iid.queries, [items[item] for item in chosen]) for name, chosen in candidates.items()}
+        name: _retrieval(training, f"items {name}", iid.queries, [items[item] for item in chosen])
+        for name, chosen in candidates.items()}
