@@ -354,7 +354,7 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
-    """The quick ones; its table's are published by then, and the method has no published runs, as in a pull request.
+    """The quick ones; its table's runs are published by then, and the method's are not, as in a pull request.
     What a process loads that imports a module follows from who imports whom, which is asked too."""
     files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks",
                                              "test_packages", "test_names")]

@@ -1,11 +1,11 @@
-"""Make a few of the committed planted runs again: between them they have of everything that the first seed's runs have one.
+"""Make a few of the committed planted runs again: of everything that the first seed's runs have they have one.
 
 python tools/some_runs.py     makes them in _runs/, where `debias-nb agree` compares them with their records
 
-Each task has every kind of method, where one that says the same and more stands for another, each kind of encoder, and every
-setting of a training, a corpus and a test; and each kind of encoder every setting of a method, and each loss, optimizer and
-choice of a training. Numbers are left out, but for 0. Of the runs that have something alike it takes those that were quick
-when they were recorded. `make reports` makes all of them.
+Each task has every kind of method, where one that says the same and more stands for another, each kind of encoder,
+and every setting of a training, a corpus and a test; each kind of encoder has every setting of a method, and each
+loss, optimizer and choice of a training. Numbers are left out, but for 0. Of the runs that have something alike it
+takes those that were quick when they were recorded. `make reports` makes all of them.
 """
 import json
 import sys
