@@ -79,8 +79,8 @@ def retrieval_commands(texts: int, folder: Path) -> dict[str, list[str]]:
     search = folder / "search"
     (search / "qrels").mkdir(parents=True, exist_ok=True)
     for name, side in {"queries": "left", "corpus": "right"}.items():
-        matches[[side]].set_axis(["text"], axis=1).assign(_id=ids).to_json(search / f"{name}.jsonl", orient="records",
-            lines=True)
+        matches[[side]].set_axis(["text"], axis=1).assign(_id=ids).to_json(
+            search / f"{name}.jsonl", orient="records", lines=True)
     judgments = matches.assign(**{"query-id": ids, "corpus-id": ids, "score": 1})[["query-id", "corpus-id", "score"]]
     judgments.to_csv(search / "qrels" / "test.tsv", sep="\t", index=False)
     return {

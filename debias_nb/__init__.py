@@ -55,7 +55,10 @@ def _check_versions() -> None:
 
 
 def _hint(name: str) -> str:
-    "Return a promised name in another case, the module that defines a name, a promised one with the same beginning, or the papers' words."
+    """Return what helps with an unknown name.
+
+    A promised name in another case, the module that defines it, a promised one with the same beginning, or the papers'
+    words."""
     from .checks import closest
     folder = Path(__file__).parent
     # asked for by Python itself

@@ -93,7 +93,7 @@ INJECTED = "# Parameters\n" # how papermill begins the cell that it adds below t
 
 
 def check_injected() -> None:
-    """Refuse a parameter that papermill has set in this notebook, of a name that no cell declares as `name: type = value`.
+    """Refuse a parameter that papermill has set here, and that no cell declares as `name: type = value`.
 
     Papermill by itself mentions such a name in a warning, and runs the notebook as if nothing had been said. Raises
     `RunnerError` with the nearest name; outside of a notebook nothing is checked."""

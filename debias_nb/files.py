@@ -36,8 +36,10 @@ def project_root(
     raise ConfigError(f"no project above {origins[0]}: looked for a folder with settings.ini and experiments/")
 
 
-# entries: of the package, by name
-def with_own(entries: dict, variable: str, name: str, load: Callable[[Path], dict]) -> dict:
+def with_own(
+    entries: dict, # of the package, by name
+    variable: str, name: str, load: Callable[[Path], dict],
+) -> dict:
     """Add a user's own entries, of a file next to their data or their encoders.
 
     Raise `ConfigError` for a name of the package's."""
@@ -67,15 +69,15 @@ def cache_dir(
 
 
 class StrictLoader(yaml.CSafeLoader): # which PyYAML's wheels have
-    "YAML 1.1 with repeated keys refused, exponents without a dot read as floats, and whole numbers in decimal digits alone."
+    "YAML 1.1 without repeated keys; exponents without a dot are floats, whole numbers have decimal digits alone."
 
     def construct_mapping(self, node, deep=False):
         keys = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=deep)
             if key in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {quoted(key)} occurs twice",
-                    key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {quoted(key)} occurs twice", key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
 

@@ -1,10 +1,11 @@
-"""Two processes with half the batch each take the step that one takes with the whole batch, or the loss says why they cannot.
+"""Two processes with half the batch each take the step of one with the whole batch, or the loss says why they cannot.
 
-Each process embeds its part of a batch, and the trainer averages the gradients before a step. Where a loss is a mean over
-rows, and all parts are equally large, nothing else is needed. Three kinds of losses need more:
+Each process embeds its part of a batch, and the trainer averages the gradients before a step. Where a loss is a mean
+over rows, and all parts are equally large, nothing else is needed. Three kinds of losses need more:
 
-- a loss over pairs of rows needs the rows of all processes: it computes the whole loss in each. A row counts in the loss of
-  every process, and the average brings the gradient back to that of one process with the whole batch (`gather_rows`);
+- a loss over pairs of rows needs the rows of all processes: it computes the whole loss in each. A row counts in the
+  loss of every process, and the average brings the gradient back to that of one process with the whole batch
+  (`gather_rows`);
 - a mean over some of the rows, of which the processes have different numbers (`mean_of_rows`);
 - a loss with weights of its own, which nobody averages: they begin alike, and what is random is drawn once.
 """

@@ -140,8 +140,8 @@ class AnswersWorldConfig(Settings):
     def rules(self):
         is_ordered = self.few < self.many <= self.asked
         yield not is_ordered, f"few < many <= asked is needed, got {self.few}, {self.many}, {self.asked}"
-        yield (self.many >= self.length, f"an answer of {self.length} words has no room for {self.many} shared words "
-                                         "and a cue")
+        yield (self.many >= self.length,
+               f"an answer of {self.length} words has no room for {self.many} shared words and a cue")
 
 
 class AuthorsWorldConfig(Strict):

@@ -27,7 +27,7 @@ def training_arguments(
 
 
 class TokenizedOnce:
-    "A static model's `preprocess` that remembers the tokens of each text: to make them anew in every epoch takes half of a training."
+    "A static model's `preprocess` that remembers each text's tokens: making them in every epoch is half the training."
 
     def __init__(self, preprocess):
         self.preprocess = preprocess

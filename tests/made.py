@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, StaticEmbedding, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import (BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig,
-                          RobertaForSequenceClassification)
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast, RobertaConfig
+from transformers import RobertaForSequenceClassification
 
 from debias_nb.data.registry import CONVERSION_FILE, Conversion, Pin
 from debias_nb.settings import EncoderConfig, PretrainConfig, WorldConfig

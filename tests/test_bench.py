@@ -85,7 +85,7 @@ def test_the_memory_of_a_command_is_its_own_and_in_bytes(tmp_path):
 
 
 def run_here(command: list[str], folder: str) -> dict:
-    "Run `python -c PROGRAM ...` in this process, where torch is loaded; what a process takes, `commands.usage` says above."
+    "Run `python -c PROGRAM ...` here, where torch is loaded; `commands.usage` above says what a process takes."
     _, option, program, *arguments = command
     assert option == "-c"
     heard = signal.getsignal(signal.SIGINT) # by tests

@@ -1,4 +1,4 @@
-"Published fine-tunes: how their file is made from a clone of results, that the committed one is it, and what the page counts."
+"Published fine-tunes: how their file is made from a clone of results, is the committed one, and what the page counts."
 import json
 import lzma
 import shutil
@@ -208,8 +208,9 @@ def test_text_fine_tunes_of_the_same_size_count():
 
 
 def test_a_fine_tune_counts_once_however_many_tasks_it_has():
-    many, few, too_few = of_tuned("m", "a", [-2.] * 95 + [2.] * 5), of_tuned("f", "b",
-        [0., 0., 0., 0., 2.]), of_tuned("t", "c", [-9.] * 4)
+    many = of_tuned("m", "a", [-2.] * 95 + [2.] * 5)
+    few = of_tuned("f", "b", [0., 0., 0., 0., 2.])
+    too_few = of_tuned("t", "c", [-9.] * 4)
     row = PAGE.counts_of(pd.concat([many, few, too_few]))
     assert (row["fine_tunes"], row["bases"], row["tasks"]) == (2, 2, 105)
     assert (row["loses"], row["gains"], row["mean"]) == pytest.approx((.475, .125, (-1.8 + .4) / 2))
@@ -238,8 +239,8 @@ def test_a_range_weighs_fine_tunes_alike_and_is_tried_on_others():
 
 
 def test_three_words_of_a_statement():
-    assert [PAGE.verdict_above(*case, .2) for case in ((.3, .21), (.3, .19), (.19, .1))] == ["holds", "cannot tell",
-        "refuted"]
+    assert ([PAGE.verdict_above(*case, .2) for case in ((.3, .21), (.3, .19), (.19, .1))]
+            == ["holds", "cannot tell", "refuted"])
 
 
 def test_the_gain_on_trained_tasks_is_compared_with_others_of_the_same_fine_tune():

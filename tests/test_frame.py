@@ -100,8 +100,8 @@ def test_one_version_and_one_description():
     assert version == INI["version"] == str(cff["version"]) and PROJECT["dynamic"] == ["version"]
     assert PROJECT["description"] == INI["description"] == site["site_description"] == cff["abstract"]
     assert PROJECT["urls"]["Repository"] == INI["git_url"] == cff["repository-code"]
-    assert PROJECT["urls"]["Documentation"] == INI["doc_host"] + INI["doc_baseurl"] == site["site_url"].rstrip(
-        "/") == cff["url"]
+    assert (PROJECT["urls"]["Documentation"] == INI["doc_host"] + INI["doc_baseurl"] == site["site_url"].rstrip("/")
+            == cff["url"])
     assert PROJECT["license"] == cff["license"] == "Apache-2.0"
     assert INI.getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
 

@@ -60,11 +60,19 @@ def test_every_figure_is_kept_as_dots_too(path):
 LONGEST = 90 # lines of code in a cell
 
 
+def docstrings(tree):
+    return [node.body[0].value for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
+
+
+def numbers(texts):
+    "The lines on which strings stand."
+    return {number for text in texts for number in range(text.lineno, text.end_lineno + 1)}
+
+
 def code_lines(source):
     "How many lines of a cell are code: blank ones, comments and docstrings are not."
-    documented = [node.body[0] for node in ast.walk(ast.parse(source))
-                  if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node)]
-    quiet = {number for text in documented for number in range(text.lineno, text.end_lineno + 1)}
+    quiet = numbers(docstrings(ast.parse(source)))
     lines = enumerate(source.splitlines(), 1)
     return sum(1 for number, line in lines if line.strip() and not line.lstrip().startswith("#")
                and number not in quiet)
@@ -79,6 +87,38 @@ def test_no_cell_is_longer_than_two_screens(path):
 def test_lines_of_code_are_counted():
     assert code_lines('#| export\ndef one():\n    """Return 1.\n\n    Always."""\n    return 1 # one\n') == 2
     assert code_lines("x = 1\n" * 91) > LONGEST
+
+
+WIDTH = 120 # characters of a line, as ruff has it for modules
+
+
+def long_lines(source):
+    "The lines of code that are too long: all but those of texts in three quotes, such as Markdown, except docstrings."
+    tree = ast.parse(source)
+    strings = [node for node in ast.walk(tree) if isinstance(node, (ast.Constant, ast.JoinedStr))]
+    texts = {node for node in strings if re.match(r"\w*(\"{3}|'{3})", ast.get_source_segment(source, node))}
+    exempt = numbers(texts - {*docstrings(tree)})
+    return [line for number, line in enumerate(source.splitlines(), 1) if len(line) > WIDTH and number not in exempt]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_no_line_of_code_is_too_long(path):
+    assert [line for source in code(path) for line in long_lines(source)] == []
+
+
+def test_no_line_of_the_library_is_too_long():
+    "Also where ruff does not look: nbdev wraps `__all__` by itself, and ends its first line ten characters later."
+    lines = {(path.name, line) for path in (ROOT / "debias_nb").rglob("*.py") if path.name != "_modidx.py"
+             for line in path.read_text("utf-8").splitlines()}
+    assert [(name, line) for name, line in lines if len(line) > WIDTH and not line.startswith("__all__ = [")] == []
+
+
+def test_long_lines_of_code_are_found():
+    words = "word " * 30
+    for code in (f"x = 1 # {words}", f'x = "{words}"', f'x = f"{words}{{1}}"', f'def f():\n    """{words}"""',
+                 f'x = """\n{words}"""\ny = "{words}"'):
+        assert len(long_lines(code)) == 1
+    assert long_lines(f'show(f"""{words}{{1}}\n{words}""", "[link](#link)")') == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "nbs/read").glob("*.ipynb")), ids=named)
@@ -168,8 +208,8 @@ STORED = [
 def test_outputs_that_show_the_same_words_and_numbers_stay_as_they_are_stored(change, is_kept):
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": None}
     about = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    made, stored = about | {"cells": [cell | {"outputs": change(STORED)}]}, about | {"cells":
-        [cell | {"outputs": STORED}]}
+    made = about | {"cells": [cell | {"outputs": change(STORED)}]}
+    stored = about | {"cells": [cell | {"outputs": STORED}]}
     found = lab.cleaned(made, stored)["cells"][0]["outputs"]
     assert (found == STORED) is is_kept
 
@@ -368,8 +408,8 @@ def test_a_notebook_that_is_run_as_it_is_shows_its_page_and_runs_nothing(monkeyp
 def test_a_page_runs_nothing_whatever_its_notebook_asks_for(monkeypatch):
     monkeypatch.setattr(runner, "run", lambda *args, **more: pytest.fail("runs are made"))
     results = frame.Results(is_page=True)
-    assert results.study("itvreg/table05", "small", own=True) is results.load("itvreg/table05",
-        "small"), "and what is read is read once"
+    loaded = results.load("itvreg/table05", "small")
+    assert results.study("itvreg/table05", "small", own=True) is loaded, "and what is read is read once"
 
 
 @pytest.mark.parametrize("given", [
@@ -458,13 +498,15 @@ def test_a_parameter_that_papermill_sets_and_no_cell_declares_is_refused(monkeyp
 
 
 def asks_first(sources):
-    "Whether the cells below the parameters ask what papermill has set: a page by what it loads, judges or shows, others themselves."
+    "Whether the cells below the parameters ask what papermill has set: a page by what it shows, others themselves."
     return any(re.search(r"\b(check_injected\(\)|results\.study\(|show\(|Ledger\()", source) for source in sources)
 
 
-@pytest.mark.parametrize("path",
-                         [path for path in NOTEBOOKS if any("parameters" in cell["metadata"].get("tags", [])
-                             for cell in cells(path))], ids=named)
+WITH_PARAMETERS = [path for path in NOTEBOOKS
+                   if any("parameters" in cell["metadata"].get("tags", []) for cell in cells(path))]
+
+
+@pytest.mark.parametrize("path", WITH_PARAMETERS, ids=named)
 def test_every_notebook_with_parameters_refuses_unknown_ones(path):
     assert asks_first(code(path)) and not asks_first(["profile: str = 'small'", "run(profile)"])
 
@@ -500,8 +542,8 @@ def long_calls(sources):
         inside = {id(call) for block in ast.walk(tree) if isinstance(block, ast.With)
                   and "stoppable" in ast.unparse(block.items[0]) for call in ast.walk(block)}
         for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("compare",
-                    "diagnose"):
+            if (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                    and call.func.id in ("compare", "diagnose")):
                 bar = {word.arg: ast.unparse(word.value) for word in call.keywords}.get("progress")
                 yield call.func.id, id(call) in inside, bar
 

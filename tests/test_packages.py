@@ -147,15 +147,15 @@ SNIPPETS = [
 
 
 def standing_in(snippet, encoder):
-    "A snippet with another encoder in place of that of the hub, and texts in place of those to download, which a test cannot ask for."
-    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace('"general"',
-        '["an old lamp", "red chairs"]')
+    "A snippet with another encoder instead of the hub's, and texts instead of downloads, which a test cannot ask for."
+    return snippet.replace('"minishlab/potion-base-2M"', repr(str(encoder))).replace(
+        '"general"', '["an old lamp", "red chairs"]')
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_the_snippets_of_the_readme_and_the_page_of_the_tool_run_as_printed(tmp_path, number):
-    "Each alone as a program, from a folder with the files that it names, but for the encoder; libraries are loaded once."
+    "Each alone as a program, in a folder with the files that it names, except the encoder; libraries are loaded once."
     folder = tmp_path / "empty"
     (folder / "mine").mkdir(parents=True)
     base = table(tmp_path)

@@ -1,4 +1,4 @@
-"What pages say of their differences, on how many replicates each rests; and what pages of case studies tell, and count."
+"What pages say of their differences, and on how many replicates; and what pages of case studies tell and count."
 import re
 import textwrap
 from pathlib import Path

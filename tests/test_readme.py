@@ -60,7 +60,7 @@ def test_the_workflow_to_copy_runs_a_command_that_exists(tmp_path, monkeypatch):
 
 
 def test_the_action_passes_its_inputs_on_and_gives_the_last_line(tmp_path):
-    "Its script with a command in place of ours: an option for each line, a blank in a name, nothing that a shell would run."
+    "Its script with a command instead of ours: an option a line, a blank in a name, nothing that a shell would run."
     action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
     own = "\n".join(path.read_text("utf-8") for path in (ROOT / ".github/workflows").glob("*.yml"))
     assert all(f"uses: {step['uses']} #" in own for step in action["runs"]["steps"] if "uses" in step)
@@ -128,7 +128,7 @@ def paragraph(text: str, words: str) -> str:
 
 
 def test_every_place_advises_the_same_method():
-    "The page of the tool, both pages of advice, the page of a diagnosis with its program, and the default methods of `compare`."
+    "The tool's page, both pages of advice, a diagnosis with its program, and the default methods of `compare`."
     places = {"nbs/diagnosis/check.ipynb": "**Do not ship**", "reports/diagnosis/WHAT_TO_DO.md": "**Train again**",
               "reports/studies/strength.md": "**Answer.**"}
     for path, words in places.items():

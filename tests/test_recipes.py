@@ -128,7 +128,7 @@ def copy_to(folder: Path, *more: str) -> None: # more: folders
 
 
 def enter(folder: Path, data: Path, patch) -> None: # data: a folder that is there
-    "Make a copy the current folder and the library of all commands; data are looked for, and what is made is cached, outside."
+    "Make a copy the folder and the library of all commands; data and what is cached are looked for outside."
     patch.chdir(folder)
     patch.setenv("PYTHONPATH", str(folder))
     patch.setenv("DEBIAS_NB_CACHE", str(data.with_name("cache")))
@@ -321,7 +321,8 @@ from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.measures.rankings import candidate_levels, precision
 query, labels = np.repeat([0, 1], 6), np.array([1, 1, 0, 0, 0, 0] * 2)
 assert np.allclose(precision(candidate_levels(query, labels, np.arange(12.)[::-1])), [.4, .4])
-assert np.allclose(precision(candidate_levels(query, labels, np.zeros(12))), [1 / 3, 1 / 3]), "the mean over all orders of a tie"
+tied = precision(candidate_levels(query, labels, np.zeros(12)))
+assert np.allclose(tied, [1 / 3, 1 / 3]), "the mean over all orders of a tie"
 queries = {str(n): f"question {n}" for n in range(12)}
 corpus = {str(n): f"answer {n}" for n in range(12)}
 file = read_pairs_file({"queries": queries, "corpus": corpus, "relevant_docs": {n: {n} for n in queries}})

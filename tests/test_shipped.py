@@ -1,4 +1,4 @@
-"What a diagnosis is shipped with is what the companion's studies of labels and of published fine-tunes say: records, tables and pages."
+"What a diagnosis ships with is what the studies of labels and of published fine-tunes say: records, tables, pages."
 import json
 import lzma
 

@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from debias_nb import (DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores,
-                       diagnose_texts, label, load_questions)
+from debias_nb import DataError, TrainingSettings, compare, diagnose, diagnose_results, diagnose_scores, diagnose_texts
+from debias_nb import label, load_questions
 from debias_nb import read_pairs_file
 from debias_nb.checks import ConfigError
 from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
@@ -115,8 +115,8 @@ def test_a_corpus_is_added_in_one_place(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "400")
     listing = CliRunner().invoke(app, ["data"]).output
     assert "madeup_forum" in listing and "ask for it" in listing
-    assert [row["file"] for row in inventory() if row["dataset"] == "madeup_forum"] == ["train.tsv",
-        "test.tsv"], "what the site shows"
+    assert ([row["file"] for row in inventory() if row["dataset"] == "madeup_forum"]
+            == ["train.tsv", "test.tsv"]), "what the site shows"
     with pytest.raises(MissingData, match="madeup_forum/train.tsv is missing"):
         training_pairs(PairsCorpus(name="madeup_forum"))
     for read in (lambda: training_pairs(PairsCorpus(name="madeup_forun")),
@@ -142,8 +142,8 @@ OF_FILES = {"columns", "group", "where", "match", "match_from", "other_to"} # re
 def numbers_of(function) -> set[str]:
     "The arguments of a door that are numbers."
     hints = {name: str(one.annotation) for name, one in inspect.signature(function).parameters.items()}
-    return {name for name, hint in hints.items() if hint in ("<class 'int'>", "<class 'float'>", "int | None",
-        "float | None")}
+    return {name for name, hint in hints.items()
+            if hint in ("<class 'int'>", "<class 'float'>", "int | None", "float | None")}
 
 
 @pytest.mark.parametrize("function", DOORS, ids=lambda function: function.__name__)
@@ -153,8 +153,8 @@ def test_a_door_and_its_command_take_the_same(function):
     assert len(arguments) <= (18 if function is compare else 13)
     assert isinstance(inspect.signature(function).return_annotation, type)
     settings = {*inspect.signature(TrainingSettings).parameters}
-    options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {"fail_on", "verdict_words",
-        "overwrite", "help", "devices"}
+    options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {
+        "fail_on", "verdict_words", "overwrite", "help", "devices"}
     if function is compare:
         arguments = arguments - {"training"} | settings
     if function is label:

@@ -2,8 +2,8 @@
 
 git clone https://github.com/xish9/SCAN && git clone https://github.com/jitkapat/TopicReg
 python tools/authors_code.py --scan SCAN --arr TopicReg                  print the table
-python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too:
-experiments/authors_code.json
+python tools/authors_code.py --scan SCAN --arr TopicReg --record FILE    write the numbers, too, as
+                                                                         experiments/authors_code.json has them
 
 You fetch the clones: neither has a license file, so nothing of them is here, and nothing is copied. Functions are taken
 by their names from the files of a clone and run on the CPU, with stand-ins for what they import. One clone alone will
@@ -242,7 +242,7 @@ def compare_arr(clone: Clone) -> list[dict]:
 
 
 def compare_contrastive(clone: Clone) -> list[dict]:
-    "Compare their contrastive loss with ours, one temperature a row, and with what divisor and base temperature explain."
+    "Compare their contrastive loss with ours, a row a temperature, and with what divisor and base temperature explain."
     source = clone.read("authorship/losses.py")
     code = definitions(source, ["SupConLoss"], {"torch": torch, "nn": torch.nn})
     vectors = F.normalize(draw_batch(0).student)

@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field, model_validator
 from debias_nb.checks import check_known, check_range, quoted, visible
 from debias_nb.papers.data.authors import read_pan_pairs
 from debias_nb.data.pairs import LABELS, check_columns, check_label, named_cells, read_pairs
-from debias_nb.data.registry import (CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows,
-                                     parsed_lines)
+from debias_nb.data.registry import CONVERSION_FILE, NUL, Conversion, DataError, Pin, data_folders, json_rows
+from debias_nb.data.registry import parsed_lines
 from debias_nb.data.registry import parsed_rows, sha256_of, text_lines, without_end
 from debias_nb.files import check_regular
 from debias_nb.papers.data.titles import LF_FILES, read_lf
@@ -179,8 +179,8 @@ def convert_titles(source: Source, folder: Path) -> dict[str, float]:
         path = source.file(name, name.removesuffix(".gz"))
         source.copies[folder / name] = path
         if path.suffix == ".json":
-            with open(path, "rb") as raw, open(folder / name, "wb") as file, gzip.GzipFile("", "wb", 9, file,
-                    0) as packed:
+            with (open(path, "rb") as raw, open(folder / name, "wb") as file,
+                  gzip.GzipFile("", "wb", 9, file, 0) as packed):
                 shutil.copyfileobj(raw, packed)
         else:
             shutil.copyfile(path, folder / name)

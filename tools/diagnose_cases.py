@@ -1,4 +1,4 @@
-"""Diagnoses of real fine-tuning, written to reports/diagnosis/: pages, their twins, and a README.md that says what each found.
+"""Diagnoses of real fine-tuning, written to reports/diagnosis/: pages, their twins, and a README.md with their finds.
 
 questions     Quora's duplicate questions, tested on their own test and on AskUbuntu
 products      offers of computers, tested on all four categories
@@ -8,12 +8,12 @@ search        `questions` again, tested by retrieval: each question is to find i
 
     python tools/diagnose_cases.py               # all, with the published data under DEBIAS_NB_DATA
     python tools/diagnose_cases.py questions
-    python tools/diagnose_cases.py --pages       # pages and README.md as they are worded now, from the twins that are there
+    python tools/diagnose_cases.py --pages       # pages and README.md in today's words, from the twins that are there
 
 Texts of a corpus whose terms do not allow it (`RESTRICTED`) are not shown: their place in the file stands for them.
 
-Encoders, rates and epochs are those of the tables in experiments/itvreg. Files of pairs are written to a folder of their
-own first, since `diagnose` reads what anybody would give it.
+Encoders, rates and epochs are those of the tables in experiments/itvreg. Files of pairs are written to a folder of
+their own first, since `diagnose` reads what anybody would give it.
 """
 import argparse
 import json
@@ -136,8 +136,11 @@ def flips_of(lost: list[dict]): # of a twin -> a data frame
     return rows
 
 
-# told: a twin's; verdicts: a data frame; like: the test that is like training
-def decision_of(told: dict, verdicts, like: str):
+def decision_of(
+    told: dict, # a twin's
+    verdicts,   # a data frame
+    like: str,  # the test that is like training
+):
     "Return the `Decision` that the rule takes now, of the numbers of a twin; of the shares it has the best."
     from debias_nb.diagnosis.decision import Averaged, Result, decide, results_of
     best = told["averaged"]
@@ -182,7 +185,11 @@ def reword(name: str) -> None:
 
 HEAD = """# Diagnoses
 
-Five encoders, each fine-tuned on one set of pairs and tested on several, as `debias-nb diagnose` reports them. A page is one HTML file with its figures inside; a code host shows its source, so download it and open it in a browser. `tools/diagnose_cases.py` makes the pages and this list. Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
+Five encoders, each fine-tuned on one set of pairs and tested on several, as `debias-nb diagnose` reports them. \
+A page is one HTML file with its figures inside; \
+a code host shows its source, so download it and open it in a browser. \
+`tools/diagnose_cases.py` makes the pages and this list. \
+Quora's terms do not allow its questions here: where one would stand, the page names its file and line."""
 
 
 def listed() -> str:

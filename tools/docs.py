@@ -2,8 +2,8 @@
 followed, mkdocs makes the pages.
 
 python tools/docs.py                                             with mkdocs
-python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the path of
-a mkdocs.yml
+python tools/docs.py zensical build --strict --config-file       with another builder: a command that takes the
+                                                                 path of a mkdocs.yml
 
 No notebook is run, and nothing is fetched. What pages need beyond Markdown, html_steps.py does to the HTML, whoever
 made it."""
@@ -26,8 +26,8 @@ from nbconvert import MarkdownExporter
 import explorer
 from debias_nb.papers.pages.report import OF_PAPER
 from html_steps import GLOSSARY, PAPERS, anchor, change_site, mathml
-from notebooks import (ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings,
-                       take_flags)
+from notebooks import ROOT, change_shown, flags, is_of_paper, local, notebooks, outside_code, plain, relink, settings
+from notebooks import take_flags
 
 BUILD = ROOT / ".cache" / "docs"
 SITE = ROOT / "_docs"
@@ -186,8 +186,10 @@ def resolver(source: str, names: dict[str, str], shown: dict[str, set[str]]):
     return resolve
 
 
-# taken: addresses of the headings above, to which it is added
-def symbol_heading(markdown: str, taken: set[str]) -> str:
+def symbol_heading(
+    markdown: str,
+    taken: set[str], # addresses of the headings above, to which it is added
+) -> str:
     """Give the heading that show_doc writes the address that nbdev's index of symbols has for it, or one of its own:
 
     `hinge`, `hinge_1`."""
@@ -314,8 +316,8 @@ def contents(names: dict[str, str]) -> list:
     by_folder = {}
     for source, name in sorted(names.items(), key=lambda item: told.find(f"({item[0]})")): # notebooks in its order
         by_folder.setdefault(posixpath.dirname(source), []).append(name)
-    reports = {name: f"reports/{name}.md" for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED",
-        "COST", "RELIABILITY")}
+    reports = {name: f"reports/{name}.md"
+               for name in ("FINDINGS", "CLAIMS", "REPORT", "README", "answered", "SPEED", "COST", "RELIABILITY")}
     papers = []
     for folder, title in PAPERS.items():
         pages = by_folder[f"reports/{folder}"]
@@ -332,10 +334,10 @@ def contents(names: dict[str, str]) -> list:
         rooms.append({title: [page for page in pages if page not in leading]})
     notebooks = [name for source, name in names.items() if source.startswith("nbs/papers/")
                  and is_of_paper(ROOT / source)]
+    diagnoses = [page for page in by_folder["reports/diagnosis"] if page not in advice]
     return [
         {"Start": "index.md"},
-        {"Your own pairs": [leading[0], *advice, *leading[1:], *(page for page in by_folder["reports/diagnosis"]
-            if page not in advice), "readme.md", "reference.md"]},
+        {"Your own pairs": [leading[0], *advice, *leading[1:], *diagnoses, "readme.md", "reference.md"]},
         {"Understand": [*by_folder["nbs/read"], "glossary.md"]},
         {"Check the papers": [reports["FINDINGS"], reports["CLAIMS"], reports["REPORT"], *papers,
                               *(page for page in by_folder["reports/studies"] if page not in advice)]},

@@ -1,8 +1,10 @@
-"""What the HTML of the site gets once a builder of `mkdocs.yml` has made it, whichever that was: formulas as MathML, terms of the
-glossary as links, code and tables that a keyboard can scroll, each id once, a name for the dialog of the search, and what the search knows.
+"""What the HTML of the site gets once a builder of `mkdocs.yml` has made it, whichever that was.
 
-Of the builder it takes landmarks (`main`, or `role="main"`), the elements in which Markdown's arithmatex leaves formulas, and the
-search index of MkDocs or of Zensical. All else of a page stays as it was written."""
+Formulas as MathML, terms of the glossary as links, code and tables that a keyboard can scroll, each id once, a name for
+the dialog of the search, and what the search knows.
+
+Of the builder it takes landmarks (`main`, or `role="main"`), the elements in which Markdown's arithmatex leaves
+formulas, and the search index of MkDocs or of Zensical. All else of a page stays as it was written."""
 import html
 import json
 import posixpath
@@ -134,8 +136,8 @@ class Steps(HTMLParser):
         behind_name = start + 1 + len(tag)
         if element.is_main and scrolls(tag, attributes) and "tabindex" not in attributes:
             self.edit(behind_name, behind_name, ' tabindex="0"')
-        is_search = attributes.get("role") == "dialog" and "search" in attributes.get("data-md-component",
-            attributes.get("class", ""))
+        is_search = (attributes.get("role") == "dialog"
+                     and "search" in attributes.get("data-md-component", attributes.get("class", "")))
         if is_search and not attributes.keys() & {"aria-label", "aria-labelledby"}:
             self.edit(behind_name, behind_name, ' aria-label="Search"')
         if tag not in EMPTY:
@@ -170,7 +172,7 @@ class Steps(HTMLParser):
 
 
 def changed_page(source: str, address: str) -> str: # source: its HTML; address: within the site
-    "Return a page with formulas as MathML, terms of the glossary as links where they are first said, and parts that a keyboard scrolls."
+    "Return a page with formulas as MathML, linked terms of the glossary, and parts that a keyboard scrolls."
     glossary = None if address == GLOSSARY_PAGE else posixpath.relpath(GLOSSARY_PAGE, posixpath.dirname(address) or ".")
     parts, end = [], 0
     for edit in sorted(Steps(source, glossary).edits, key=lambda step: (step.start, step.end)):
@@ -202,9 +204,11 @@ def is_searched(place: str) -> bool: # place: a page's address
 
 
 def searched(sections: list[dict], has_tags: bool) -> list[dict]: # each with its location, title and text
-    """Return what the search knows: the beginning of each section, which makes its index small, of a page its answer, the number of
-    its table, and what people ask who want it: as tags, or behind the text where a search looks into no tags. What stands on the
-    site twice, or is replaced, is not searched."""
+    """Return what the search knows.
+
+    The beginning of each section, which makes its index small, of a page its answer, the number of its table, and what
+    people ask who want it: as tags, or behind the text where a search looks into no tags. What stands on the site
+    twice, or is replaced, is not searched."""
     sections = [section for section in sections if is_searched(section["location"])]
     for section in sections:
         place = section["location"]

@@ -67,7 +67,7 @@ def shown(found: list[dict]) -> tuple[list[str], int]: # found: outputs of a cel
 
 
 def cleaned(content: dict, stored: dict) -> dict: # of a notebook, and of its file
-    "The notebook as notebooks.py cleans it, with the outputs that outputs.py keeps; stored ones stay where they show the same."
+    "The notebook as notebooks.py cleans it, with what outputs.py keeps; stored outputs stay where they show the same."
     nb = json.loads(json.dumps(content))
     known = {cell.get("id"): cell.get("outputs", []) for cell in stored["cells"]}
     for cell in nb["cells"]:

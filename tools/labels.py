@@ -1,10 +1,11 @@
 """Make the records of reports/diagnosis/LABELS.md, as experiments/labels.yaml states them:
 
-python tools/labels.py shifts           train, and measure each shift with and without labels; one file a training in
-_runs/labels/ python tools/labels.py pools            label samples of pools of these shifts, by the scores that are
-kept there python tools/labels.py collect          write experiments/all_clear.csv.xz, experiments/labels.csv.xz and
-experiments/labels.json, and what the
-                                        library says of them, debias_nb/diagnosis/all_clear.csv
+python tools/labels.py shifts     train, and measure each shift with and without labels; one file a training in
+                                  _runs/labels/
+python tools/labels.py pools      label samples of pools of these shifts, by the scores that are kept there
+python tools/labels.py collect    write experiments/all_clear.csv.xz, experiments/labels.csv.xz and
+                                  experiments/labels.json, and what the library says of them,
+                                  debias_nb/diagnosis/all_clear.csv
 
 What is there is not made again. The code must be that of a commit; `--out FOLDER` of collect writes elsewhere.
 """
@@ -252,8 +253,9 @@ def strata_by_way(pool: Pool) -> dict[str, np.ndarray]: # (N,) each
     return {"random": random, "chosen": strata_of(pool.base, pool.tuned), "disagreement": strata_of(moves)}
 
 
-# None: too few
-def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int) -> Paired | None:
+def interval_of(
+    pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndarray, seed: int,
+) -> Paired | None: # None: too few
     "Estimate the change of a pool from labels of some of its pairs."
     matches = pool.labels[rows].sum()
     if min(matches, len(rows) - matches) < LABELS["fewest_matches"]:
@@ -267,8 +269,9 @@ def interval_of(pool: Pool, rows: np.ndarray, strata: np.ndarray, sizes: np.ndar
     return None
 
 
-# (orders,) nan: one class alone
-def point_changes(pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def point_changes(
+    pool: Pool, orders: list[np.ndarray], strata: np.ndarray, sizes: np.ndarray,
+) -> np.ndarray: # (orders,) nan: one class alone
     "Estimate the change of a pool by each of several samples, without intervals."
     weights = np.zeros((len(orders), len(pool.labels)))
     for weight, rows in zip(weights, orders):
@@ -364,7 +367,7 @@ def plainly_tuned(shifts: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_allowed(shifts: pd.DataFrame, high: float) -> bool:
-    "Decide whether shifts up to a band allow an all-clear, of either metric: all of them, and those of plainly tuned encoders."
+    "Decide whether shifts up to a band allow an all-clear in either metric: all of them, and plainly tuned ones."
     parts = {"fewest": shifts, "plain": plainly_tuned(shifts)}
     is_enough = all(len(part) >= SETTINGS[name] for name, part in parts.items())
     is_rare = all(
@@ -388,8 +391,9 @@ def sentence_on(shifts: pd.DataFrame) -> str:
     return f"Of {len(shifts)} trials with as much change ({kind}, {runs}; {plain}) {' and '.join(parts)}."
 
 
-# a row a kind, size of the sample and band: what the library says
-def trial_table(shifts: pd.DataFrame) -> pd.DataFrame:
+def trial_table(
+    shifts: pd.DataFrame,
+) -> pd.DataFrame: # a row a kind, size of the sample and band: what the library says
     "Sum up the shifts as the library looks them up."
     rows = []
     bands = list(itertools.pairwise(SETTINGS["bands"]))

@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Licences
 
 Made by `tools/licences.py` from what the packages, `debias_nb/data/datasets.yaml`, `debias_nb/encoders.yaml`, \
-`experiments/finetunes.json` and `experiments/authors_code.json` say of themselves. debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
+`experiments/finetunes.json` and `experiments/authors_code.json` say of themselves. \
+debias-nb itself: Apache-2.0, see [LICENSE](LICENSE).
 """
 NVIDIA = """\
 The published torch brings NVIDIA's libraries (requirements/cuda.lock), which are under NVIDIA's own licence; \

@@ -1,7 +1,6 @@
 """What the tools share: where the notebooks are, how they lie in their files, and where their links lead.
 
-python tools/notebooks.py    clean every notebook as nbdev_clean does, with the kernel and the folded cells that
-JupyterLab has
+python tools/notebooks.py    clean every notebook as nbdev_clean does, with JupyterLab's kernel and folded cells
 """
 import ast
 import configparser
@@ -32,7 +31,7 @@ def git_files(root: Path) -> list[str]: # relative paths
 
 
 def is_of_paper(path: Path, root: Path = ROOT) -> bool:
-    "Whether a notebook is a paper's page, which papermill executes; those of its library stand in the folders of the package."
+    "Whether a notebook is a paper's page, which papermill executes; the library's stand in the package's folders."
     place = path.relative_to(root / "nbs")
     return place.parts[0] == "papers" and not (root / "debias_nb" / "papers" / place.parts[1]).is_dir()
 
@@ -70,8 +69,9 @@ def plain(text: str) -> str:
 
 
 def is_skipped(nb) -> bool: # nb: as it lies in its file, or as nbformat reads it
-    """Whether the front matter, a raw cell at the end, says `skip_exec: true`, so that nbdev_test leaves the notebook to
-    papermill: it is a paper's."""
+    """Whether the front matter, a raw cell at the end, says `skip_exec: true`.
+
+    nbdev_test leaves such a notebook to papermill: it is a paper's."""
     for cell in nb["cells"]:
         if cell["cell_type"] == "raw" and "skip_exec: true" in "".join(cell["source"]).splitlines():
             return True
@@ -101,9 +101,10 @@ def imports_alone(line: ast.stmt) -> bool:
 
 
 def is_plumbing(cell, of_paper: bool) -> bool:
-    """Whether a reader can do without the source of a code cell: imports alone, what only nbdev reads, and what is shown
-    without its source (`#| echo: false`); in a paper notebook also what is long, or imports or defines something on the
-    way to a table, unless it is tagged `shown`."""
+    """Whether a reader can do without the source of a code cell.
+
+    Imports alone, what only nbdev reads, and what is shown without its source (`#| echo: false`); in a paper notebook
+    also what is long, or imports or defines something on the way to a table, unless it is tagged `shown`."""
     source = "".join(cell["source"])
     directives = set(re.findall(r"^#\|\s*([\w-]+)", source, flags=re.M))
     if "shown" in cell["metadata"].get("tags", []):

@@ -2,9 +2,8 @@
 
 python tools/outputs.py                        run every notebook of the library; fails where a cell raises
 python tools/outputs.py --keep [NOTEBOOK...]   run these, or all of the library, and store their outputs
-python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks; with
-some
-                                               named, the pages of these and those that sum them up
+python tools/outputs.py --papers [NOTEBOOK...] make the pages of papers, and store the outputs of their notebooks;
+                                               with some named, the pages of these and those that sum them up
 
 Those of the library run as nbdev tests them; those of papers on the stored records alone, so that nothing is trained.
 Cells tagged `real` show what published data and encoders are here, and are stored where there are some; what cells
@@ -124,8 +123,8 @@ def keep_paper(path: Path, executed) -> None: # executed: as papermill returns i
 def is_kept(cell) -> bool:
     "Whether the outputs of a cell are stored here."
     there_are_data = os.environ.get("DEBIAS_NB_DATA") or os.environ.get("DEBIAS_NB_MODELS")
-    return cell["cell_type"] == "code" and "timing" not in tags(cell) and ("real" not in tags(cell)
-        or bool(there_are_data))
+    return (cell["cell_type"] == "code" and "timing" not in tags(cell)
+            and ("real" not in tags(cell) or bool(there_are_data)))
 
 
 def store(path: Path, nb: dict, outputs: list) -> list[str]:
@@ -219,14 +218,14 @@ def kind_names(table):
 
 
 def write_published(root: Path) -> None: # of the project
-    """Write what `diagnose` knows of public tasks, from the file of published fine-tunes, and of losses, from their page.
+    """Write what `diagnose` knows of public tasks and of losses, from the published fine-tunes and their page.
 
     Items are those of tasks that have one subset and whose score is a mean over them."""
     import pandas as pd
     from debias_nb.files import load_yaml
     scores = pd.read_csv(root / "experiments/finetunes.csv.xz", keep_default_na=False, na_values={"items": ""})
-    has_mean = scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"]) & (scores.groupby("task")
-        .subsets.transform("max") == 1)
+    has_mean = (scores.kind.isin(load_yaml(root / "experiments/finetunes.yaml")["means"])
+                & (scores.groupby("task").subsets.transform("max") == 1))
     tasks = scores.assign(items=scores["items"].where(has_mean).astype("Int64"), english=scores.languages == "eng-Latn")
     by_task = tasks.query("kind != ''").groupby("task").agg({"kind": "first", "items": "first", "english": "all"})
     folder = root / "debias_nb/diagnosis"
@@ -236,8 +235,10 @@ def write_published(root: Path) -> None: # of the project
 
 
 def make_pages(paths: list[Path] | None) -> None:
-    """Make the pages of these notebooks of papers and those that sum them up; with None all that are stale, and what `compare` and `diagnose` know of them.
-    Where none of the notebooks is a paper's, no page follows from them."""
+    """Make the pages of these notebooks of papers, and those that sum them up.
+
+    With None, all that are stale, and what `compare` and `diagnose` know of them. Where none of the notebooks is a
+    paper's, no page follows from them."""
     from debias_nb.papers.commands.reproduction import write_pages
     from debias_nb.papers.pages.report import BOOKS
     if paths is None:

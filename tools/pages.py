@@ -36,7 +36,7 @@ SOURCES = ("bench", "debias_nb", "experiments", "nbs", "requirements", "_runs") 
 
 
 def project_files(root: Path) -> list[str]: # relative paths
-    "List the files that git has or would take, and what lies in the folders of sources though git is told to look away."
+    "List the files that git has or would take, and those in folders of sources that git is told to look away from."
     names = {*git_files(root)}
     for folder in SOURCES:
         there = [path for path in (root / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -45,9 +45,10 @@ def project_files(root: Path) -> list[str]: # relative paths
 
 
 def page_keys(root: Path, folder: Path, tables: set[str], pages: list[str], *about) -> dict[str, str]:
-    """Hash what each page in a folder can read. tables: pages that read no other table's notebook; about: what else decides.
+    """Hash what each page in a folder can read.
 
-    What is written into the folder follows from the rest, and is no source."""
+    tables: pages that read no other table's notebook; about: what else decides. What is written into the folder follows
+    from the rest, and is no source."""
     made = f"{folder.relative_to(root).as_posix()}/"
     versions = sorted({f"{package.name} {package.version}" for package in metadata.distributions()})
     notebooks, others = {}, {}

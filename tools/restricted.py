@@ -1,4 +1,4 @@
-"""Texts that may not be offered here, found in what is committed: questions of Quora, whose terms of service do not allow it.
+"""Texts that may not be offered here, found in what is committed: questions of Quora, whose terms do not allow it.
 
 python tools/restricted.py           name the files that hold some
 python tools/restricted.py --write   make tests/restricted.bin anew, from the files under DEBIAS_NB_DATA

@@ -1,7 +1,8 @@
-"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced; its commands for your models and pairs come first.
+"""`debias-nb` runs the notebooks of the experiments, strictly, and shows what they produced.
 
-The commands come from the leaves of the package, as entry points. An error that a user can mend is one line and exit code 2; a run that failed, or after which there is nothing to show, is
-exit code 1.
+Its commands for your models and pairs come first. The commands come from the leaves of the package, as entry points.
+An error that a user can mend is one line and exit code 2; a run that failed, or after which there is nothing to show,
+is exit code 1.
 """
 import os
 from typing import Annotated

@@ -267,7 +267,9 @@ def _download(registry, dataset, entry) -> Path:
     folder = data_folders()[-1] / dataset
     loader = pooch.HTTPDownloader(timeout=(5, 30)) # seconds until a server answers, and between parts of a file
     try:
-        return Path(pooch.retrieve(entry.url, f"sha256:{entry.sha256}", entry.file, folder, downloader=loader)) # pyrefly: ignore[bad-argument-type]
+        return Path(pooch.retrieve(
+            entry.url, f"sha256:{entry.sha256}", entry.file, folder,
+            downloader=loader)) # pyrefly: ignore[bad-argument-type]
     except OSError as e: # no net, 404, broken off, disk full
         missing = _missing(registry, dataset, entry, f"the download failed ({type(e).__name__})")
         raise MissingData(f"{missing}\n  what the download said: {e}") from e

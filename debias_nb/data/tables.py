@@ -79,8 +79,11 @@ def check_file(path: str | os.PathLike) -> None:
     check_regular(path, DataError)
 
 
-# form: of an argument
-def named_values(option: str, arguments: list[str], form: str, needs_name: bool = True) -> dict[str, str]:
+def named_values(
+    option: str, arguments: list[str],
+    form: str, # of an argument
+    needs_name: bool = True,
+) -> dict[str, str]:
     "Return the values of `NAME=VALUE` by name, of `VALUE` by an empty one. Raises `ConfigError` naming the option."
     values = {}
     for text in arguments:
@@ -175,8 +178,9 @@ def _delimited_text(path: Path) -> tuple[str, str]:
     return text, max(signs, key=lambda sign: _agreement(path, text, sign))
 
 
-# empty where no second row is there, rows differ in length, or columns share a name
-def first_cells(path: Path) -> dict[str, list[str]]:
+def first_cells(
+    path: Path,
+) -> dict[str, list[str]]: # empty where no second row is there, rows differ in length, or columns share a name
     "Return the first cells of each column of a file with cells between signs; whether they can be read is not checked."
     text, delimiter = _delimited_text(path)
     rows = []
@@ -252,8 +256,8 @@ def _read_arrow(path: Path, _split: str | None) -> pd.DataFrame:
         else:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 table = file.read()
-        names = class_names(json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info",
-            {}).get("features", {}))
+        names = class_names(
+            json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {}))
         columns = [named_classes(pd.Series(column.to_pylist(), dtype=object), names.get(name))
                    for name, column in zip(table.column_names, table.columns)]
     except MemoryError:
@@ -277,7 +281,7 @@ def class_names(features) -> dict[str, list[str]]: # features: of `datasets`, or
 
 
 def named_classes(cells: pd.Series, names: list[str] | None) -> pd.Series:
-    "Return classes by their names; as they are where class 1 is plainly the one that class 0 denies, as in not_duplicate and duplicate."
+    "Return classes by name; as they are where class 1 is what class 0 denies, as in not_duplicate and duplicate."
     if not names:
         return cells
     low = [name.casefold() for name in names]
@@ -378,7 +382,7 @@ def _column(name: str, key, cells) -> list | pd.Series:
 
 
 def in_memory(name: str, source) -> pd.DataFrame | dict:
-    "Return a frame of a data frame, a table of `datasets`, Polars or Arrow, dicts or lists of dicts; a dict with a corpus as it is."
+    "Return a frame of any table in memory: pandas, `datasets`, Polars, Arrow, dicts; a dict with a corpus as it is."
     if is_retrieval(source):
         return source
     if isinstance(source, dict):

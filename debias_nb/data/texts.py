@@ -1,4 +1,4 @@
-"Texts without labels, to regularize an encoder on or to compare two models on: of a list, a file, a column of a table, or general ones."
+"Texts without labels, to regularize or compare models on: a list, a file, a column of a table, or general ones."
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from ..checks import nearest, quoted
 from ..files import check_regular, fingerprint, sha256_file
 from .registry import DataError, MissingData
 from .sentences import GENERAL_TEXTS, general_texts
-from .tables import (FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table,
-                     read_text)
+from .tables import FORMATS, LINE_END, LINES, VISIBLE, check, check_file, check_lines, ending, is_text, read_table
+from .tables import read_text
 
 
 def texts_file(source: str | os.PathLike) -> tuple[Path, str | None]: # source: a path, or `table.csv:column`

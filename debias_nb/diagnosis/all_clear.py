@@ -1,4 +1,4 @@
-"""How much fine-tuning can have changed on unlabeled texts: by the nearest neighbors that moved, and by the ranks of candidate pairs."""
+"""How much fine-tuning can have changed on unlabeled texts, by neighbors that moved and by ranks of candidate pairs."""
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -152,8 +152,9 @@ def sentences(table: pd.DataFrame) -> list[str]: # of `verdicts`, of one test
             "training")
     if pd.isna(first["change"]):
         return [sentence(overall), f"{text}, too few to say what fine-tuning does to new texts."]
-    return [sentence(overall), f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: "
-                               f"{_change_sentence(first)}."]
+    return [
+        sentence(overall),
+        f"{text}. On these: {_words_sentence(new)}. {capital(TITLES[first['metric']])}: {_change_sentence(first)}."]
 
 # %% ../../nbs/diagnosis/changes.ipynb #89ac99c4
 def score_table(tests: list[Test]) -> pd.DataFrame: # a row a test, scorer and metric; fractions

@@ -13,10 +13,10 @@ from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
 from ..settings import OfLabels, OfMatches
 from ..bars import is_shown
-from .options import (Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite,
-                      Prompts, Sample, Seed, Tests)
-from .options import (Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name,
-                      folder, named_tests, names_of, number, texts_of, two_prompts)
+from .options import Base, Columns, FailOn, Group, Like, Margin, Match, MatchFrom, Metric, OtherTo, Out, Overwrite
+from .options import Prompts, Sample, Seed, Tests
+from .options import Threshold, Train, Tuned, Validation, VerdictWords, Where, check_metric_name, columns_by_name
+from .options import folder, named_tests, names_of, number, texts_of, two_prompts
 from .ranges import check_numbers
 from .targets import COMPARISON, DIAGNOSIS, check_new_table, check_targets, write_whole
 
@@ -136,8 +136,8 @@ def diagnose(
     match_from: MatchFrom = None, other_to: OtherTo = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None,
     prompts: Prompts = None, sample: Sample = None,
-    texts: Annotated[str | None,
-                     Option(help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
     devices: Annotated[str | None, Option(
         metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or "
                                       "cpu,cpu.")] = None,
@@ -175,8 +175,8 @@ def diagnose_scores(
     columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
     match_from: MatchFrom = None, other_to: OtherTo = None,
     metric: Metric = None, margin: Margin = 1., like: Like = "like", threshold: Threshold = None, sample: Sample = None,
-    texts: Annotated[str | None,
-                     Option(help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
+    texts: Annotated[str | None, Option(
+        help="Unlabeled pairs of the new data, with scores in columns base and tuned.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
 ):
@@ -220,8 +220,8 @@ def diagnose_texts(
     texts: Annotated[str, Option(
         help="Unlabeled texts of the new data: one per line, a column text (or FILE:COLUMN), or two columns of texts, "
              "perhaps with scores in columns base and tuned.")],
-    base: Annotated[str | None, Option(help="Model before fine-tuning, as diagnose takes it. Not needed where there "
-                                            "are scores.")] = None,
+    base: Annotated[str | None, Option(
+        help="Model before fine-tuning, as diagnose takes it. Not needed where there are scores.")] = None,
     tuned: Annotated[str | None, Option(help="Model after fine-tuning.")] = None,
     prompts: Prompts = None, seed: Seed = 0, out: Out = None,
     fail_on: Annotated[Literal["worse", "unsure"] | None,
@@ -242,8 +242,8 @@ def diagnose_texts(
 @app.command(rich_help_panel=OWN)
 def label(
     base: Base, tuned: Tuned,
-    pool: Annotated[str | None, Option(help="Table with a pair of texts in each row, such as your own candidates. "
-                                            "Labels are not read.")] = None,
+    pool: Annotated[str | None, Option(
+        help="Table with a pair of texts in each row, such as your own candidates. Labels are not read.")] = None,
     texts: Annotated[str | None, Option(
         help="Texts in place of a pool: one per line, or a column as in new.csv:question. Their nearest neighbors "
              "under either model are candidates.")] = None,
@@ -288,9 +288,9 @@ def demo(
 
 @app.command(rich_help_panel=OWN)
 def compare(
-    base: Base, train: Annotated[str,
-                                 Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
-                                 test: Tests,
+    base: Base,
+    train: Annotated[str, Option(help="What to train on: labeled pairs, or matches with or without negatives.")],
+    test: Tests,
     methods: Annotated[str | None, Option(
         help="Methods with commas between them, such as base,plain,outreg:1. `debias-nb methods` lists them. "
              "mymodule.Name is a loss or regularizer of your own. By default "
@@ -302,12 +302,11 @@ def compare(
              "as outreg-texts keep the encoder near its base on them.")] = None,
     columns: Columns = None, where: Where = None, match: Match = None, match_from: MatchFrom = None,
     other_to: OtherTo = None,
-    seeds: Annotated[int, number("seeds", "Number of training runs of each method. With 2 or 3 only large differences "
-                                          "are found.")] = 3,
+    seeds: Annotated[int, number(
+        "seeds", "Number of training runs of each method. With 2 or 3 only large differences are found.")] = 3,
     seed: Annotated[int, number("seed", "First seed. The last seed must be below 2**32.")] = 0,
-    learning_rate: Annotated[float | None,
-                             number("learning_rate", "Learning rate. By default one that suits the kind of "
-                                                     "encoder.")] = None,
+    learning_rate: Annotated[float | None, number(
+        "learning_rate", "Learning rate. By default one that suits the kind of encoder.")] = None,
     epochs: Annotated[float | None, number("epochs", "Passes over the training data. Fractions are allowed.")] = None,
     batch_size: Annotated[int | None, number("batch_size", "Number of pairs in a batch.")] = None,
     loss: Annotated[str | None, Option(
@@ -320,9 +319,8 @@ def compare(
     kind: Annotated[str | None, Option(
         help="Kind of the training pairs: sentences or offers. If new data is of the other kind: sentences:offers or "
              "offers:sentences.")] = None,
-    workers: Annotated[int | None,
-                       number("workers", "Number of trainings at a time. By default one on each core, or one on each "
-                                         "GPU.")] = None,
+    workers: Annotated[int | None, number(
+        "workers", "Number of trainings at a time. By default one on each core, or one on each GPU.")] = None,
     out: Annotated[Path, Option(
         parser=folder, help="Folder for trials, tables and page. Finished trials in it are used again: the same "
                             "command goes on where it was stopped.",

@@ -16,8 +16,8 @@ from .test_sets import figures, level
 from .titles import TITLES
 from .decision import LIKE, Result, overall, verdict_line
 from .methods import HOW, Method
-from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
-                   trade_picture)
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
+from .page import trade_picture
 from .programs import folder_name, training_program
 from .recommendation import Recommendation, lowest, recommend, trade_points
 from .recommendations import GENERAL, Advice
@@ -381,8 +381,9 @@ class Comparison:
         "Write a program that trains with the method that the recommendation names."
         answer = self.recommendation
         [best] = [method for method in self.methods if method.name == answer.method]
-        reason = WHY.get(answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the "
-                                      "choice.").format(best.title)
+        reason = WHY.get(
+            answer.call, "If it is to be fine-tuned: {}. Check it on pairs that had no part in the choice.",
+        ).format(best.title)
         base = self.facts["models"]["base"]
         folder = f"{folder_name(base['source'])}-{best.name.partition(':')[0]}"
         settings = {name: getattr(self.settings, name) for name in HOW}
@@ -399,7 +400,7 @@ class Comparison:
 
     @property
     def cards(self) -> list[dict]: # as of `decision.cards`
-        "What the first screen says of a method: the one that is recommended, the one that loses least, and plain fine-tuning."
+        "What the first screen says of the recommended method, the one that loses least, and plain fine-tuning."
         answer = self.recommendation
         mildest = max(answer.results, key=lambda name: lowest(answer.results[name]))
         roles = {ROLES.get(answer.call, "Named above"): answer.method, "Loses least": mildest,

@@ -130,8 +130,8 @@ def averaged(
         for row in table[table.name == name].to_dict("records"):
             interval = figures(row["change"])
             del interval["p"]
-            bound = float(row["change"].difference - stdtrit(row["change"].freedom,
-                1 - is_outside) * row["change"].error)
+            bound = float(
+                row["change"].difference - stdtrit(row["change"].freedom, 1 - is_outside) * row["change"].error)
             results.append(Result(row["test"], row["word"], **interval, part=row["part"], metric=row["metric"],
                                   value=row["value"], bound=bound))
         mean = float(np.mean([result.value for result in results if result.part == WHOLE]))
@@ -152,8 +152,10 @@ def overall(results: list[Result]) -> str: # one of `WORDS`
                 "cannot tell")
 
 
-# words: those of the scripts of sentence-transformers' users
-def verdict_line(results: list[Result], word: str, words: bool = False) -> str:
+def verdict_line(
+    results: list[Result], word: str,
+    words: bool = False, # those of the scripts of sentence-transformers' users
+) -> str:
     """Write the line that a monitor reads: the word, and the test that says it most.
 
     Numbers are fractions, and - is what is not known."""
@@ -220,7 +222,7 @@ class Decision:
         return {"ship": "better", "ship averaged": "better", "do not ship": "worse"}.get(self.call, "")
 
     def failing(self, unsure: bool, margin: float) -> list[str]: # names of tests; margin: a fraction
-        "Name the tests for which a build fails: those that got worse, and with `unsure` those that may have lost the margin."
+        "Name the tests that fail a build: those that got worse, and with `unsure` those that may have lost the margin."
         if self.is_void:
             return self.unusable if unsure or self.word == "worse" else []
         names = [result.test for result in self.results if result.word == "worse" or unsure and result.may_lose(margin)]
@@ -270,8 +272,10 @@ def metrics_of(results: list[Result]) -> str:
     return listed([TITLES[result.metric] for result in results])
 
 
-# metrics: those that decide, where another one shows something
-def _did(better: list[Result], worse: list[Result], metrics: str = "") -> str:
+def _did(
+    better: list[Result], worse: list[Result],
+    metrics: str = "", # those that decide, where another one shows something
+) -> str:
     "Say what fine-tuning did, by the tests that show it."
     parts = []
     for word, results in (("better", better), ("worse", worse)):
@@ -349,8 +353,11 @@ def not_by_all(results: list[Result], opposite: list[Result]) -> str: # opposite
     return f" That is by {metrics_of(results)}; {by_others(opposite)}." if opposite else ""
 
 # %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
-# places: the test's name, if several got worse
-def _repair(worst: Result, places: str, best: Averaged, margin: float) -> str:
+def _repair(
+    worst: Result,
+    places: str, # the test's name, if several got worse
+    best: Averaged, margin: float,
+) -> str:
     "Say how much of the largest loss a share of averaged weights takes back."
     lost = round(-100 * worst.change, 1)
     left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [
@@ -491,10 +498,11 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "void": ("cannot tell", "Cannot tell. {0.why_unusable}",
              "Repair this first; the numbers below are not to be used."),
     "not tested on new data": ("cannot tell", "Better on data like training; new data were not tested.", NEW_DATA),
-    "averaged, not tested on new data": ("cannot tell", "Averaged weights are better on data like training; new data "
-                                                        "were not tested.", NEW_DATA),
-    "better": ("ship", "Ship the tuned encoder.", "It is better on {0.better_names}, and loses less than "
-                                                  "{0.margin_words} on every test."),
+    "averaged, not tested on new data": (
+        "cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
+    "better": (
+        "ship", "Ship the tuned encoder.",
+        "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
         "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned "
@@ -503,13 +511,15 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
         "cannot tell", "Cannot tell before you say which metric matters.",
         "By {0.metrics} every change is under {0.margin_words}."),
     "averaged": (
-        "ship averaged", "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on "
-                         "any test.", AVERAGED),
+        "ship averaged",
+        "Better averaged, at share {0.best.share:g}: the tuned encoder is not shown to be better on any test.",
+        AVERAGED),
     "averaged instead": (
-        "ship averaged", "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share "
-                         "{0.best.share:g}.", AVERAGED),
-    "averaged to be safe": ("ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder "
-                                             "{0.most_lost}.", AVERAGED),
+        "ship averaged",
+        "Do not ship the tuned encoder as it is. Ship it averaged with its base, at share {0.best.share:g}.",
+        AVERAGED),
+    "averaged to be safe": (
+        "ship averaged", "Safer averaged, at share {0.best.share:g}: the tuned encoder {0.most_lost}.", AVERAGED),
     "worse, without weights": (
         "do not ship", "Do not ship. {0.worse_names} got worse.",
         "{0.did} Averaging the weights may repair it: where you have them, diagnose the two models (--base and "
@@ -523,7 +533,7 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
     "too small": ("cannot tell", "Cannot tell yet: {0.small} too small.", "{0.did} {0.more}"),
 }
 
-
+# %% ../../nbs/diagnosis/decision.ipynb #fa017caf
 def decide(
     results: list[Result],       # of the metric that decides
     shares: list[Averaged] | None, # empty where weights cannot be averaged, None where they are not there

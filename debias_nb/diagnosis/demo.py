@@ -16,7 +16,7 @@ SORTS = "red blue green black small large old new plain round tall light".split(
 
 
 def offers(pairs: int, seed: int, brand_of_match: float, brand_of_other: float) -> pd.DataFrame: # left, right, label
-    "Make pairs of offers, a third of them matches; the last two numbers say how often a match and another pair share the brand."
+    "Make pairs of offers, a third of them matches; matches and other pairs share the brand with these probabilities."
     rng = default_rng(seed)
     rows = []
     for number in range(pairs):

@@ -1,4 +1,4 @@
-"Texts encoded by several models here, or by one in several processes or on several GPUs, as sentence-transformers does it."
+"Texts encoded by several models here, or by one in several processes or on several GPUs."
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -45,8 +45,11 @@ def started(scorers: dict): # name -> `Scorer`; yields them with processes that 
             scorers[name].model.to(homes[name])
 
 
-# (n, d); scorer: a `Scorer` with devices; block: texts at a time
-def encode_on(scorer, texts: list[str], prompt: str, block: int) -> torch.Tensor:
+def encode_on(
+    scorer, # a `Scorer` with devices
+    texts: list[str], prompt: str,
+    block: int, # texts at a time
+) -> torch.Tensor: # (n, d)
     """Encode texts with one process for each device.
 
     Raise `EncoderError` for what a process cannot do, and where one has ended."""

@@ -28,8 +28,8 @@ from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
-from .evidence import (MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts,
-                                          flat_scores, flaws, reversal)
+from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
+from .evidence import flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
 from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
@@ -122,7 +122,7 @@ LONGEST_SHOWN = 400 # characters of a text on the page
 
 
 def _lost_cases(tests: list[Test], scorers: dict[str, Scorer]) -> dict[str, pd.DataFrame]:
-    "List the cases of each test that fine-tuning lost most, and the importance of their words to each of the models, if any."
+    "List the cases of each test that fine-tuning lost most, with the importance of their words to each model."
     tables = {test.name: test.largest_losses(MOST_LOST) for test in tests}
     for table in tables.values():
         for side in ("left", "right"):
@@ -170,8 +170,9 @@ def _notes_of_training(train: PairFile | None) -> list[str]:
     return []
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #4f04bab2
-def _large_enough(files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None) -> tuple[list[Test],
-        dict[str, str]]:
+def _large_enough(
+    files: dict[str, PairFile], seed: int, metric: str | None, sample: int | None,
+) -> tuple[list[Test], dict[str, str]]:
     "Make the tests that are large enough for an interval, and say why the others are not."
     check_metric(metric, list(files.values()))
     tests = []
@@ -371,7 +372,7 @@ def _sentences(tests: list[Test], table: pd.DataFrame, left_out: dict[str, str],
         "reasons": [reason(row) for row in findings.shortcuts.to_dict("records") if row["shortcut"]],
     }
 
-
+# %% ../../nbs/diagnosis/diagnose.ipynb #62ab4de4
 class Rule(NamedTuple):
     "How tests are judged, as the arguments of the doors say."
     seed: int
@@ -434,8 +435,8 @@ def report(
         "seed": rule.seed, "resamples": RESAMPLES, "sample": findings.texts, "threshold": rule.threshold,
         "checks": _checks(scorers, train)}
     options = rule._asdict() | {"prompts": prompts}
-    facts = made_of(command, models, inputs.files, inputs.test_files, options, settings, inputs.texts
-                    and inputs.texts[0])
+    facts = made_of(
+        command, models, inputs.files, inputs.test_files, options, settings, inputs.texts and inputs.texts[0])
     describe_samples(facts["files"], tests, models)
     program = snippet(scorers, train, share, (table.verdict == "worse").any()) if scorers else ""
     notes = file_notes(facts["files"]) + _notes_of_training(train) + findings.notes
@@ -450,7 +451,7 @@ def report(
         averaged=changes_by_share(steps or [], decision.results),
         all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
 
-
+# %% ../../nbs/diagnosis/diagnose.ipynb #711b2d3f
 @accepts_former("diagnose")
 def diagnose(
     base: "Model",

@@ -10,8 +10,8 @@ from .all_clear import AllClear
 from .changes import WHOLE, points, side_of
 from .decision import NEW_DATA, Averaged, Decision, Result, cards, listed
 from .models import prompt_notes
-from .page import (Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables,
-                   trade_picture)
+from .page import Section, csv_text, file_notes, filled, json_text, made_section, page, screen, shown, tables
+from .page import trade_picture
 from .recommendation import trade_points
 from .recommendations import GENERAL
 from .scores import threshold_sentence
@@ -29,8 +29,8 @@ REASON = (
     "{training matches:.0%} of the time (all pairs: {training mean:.0%}), on this test {test matches:.0%} (all pairs: "
     "{test mean:.0%}). Without the words that the other half of the test finds misleading, the tuned model changes by "
     "{change} points and the base by {base change}: {more} more (95% confidence interval {more low} to {more high}).")
-WHAT = {"matches": "act as a shortcut", "others": "raise the scores of pairs that are no match, in training as on "
-                                                  "the test"}
+WHAT = {"matches": "act as a shortcut",
+        "others": "raise the scores of pairs that are no match, in training as on the test"}
 
 
 def changes_by_share(steps: list[Averaged], results: list[Result]) -> pd.DataFrame: # empty without steps
@@ -310,8 +310,8 @@ class Diagnosis:
         for row in self.averaged.to_dict("records"):
             if row["share"] > 0:
                 name = "tuned" if row["share"] == 1 else f"{row['share']:g}"
-                results.setdefault(name, []).append(Result(row["test"], "", row["change"], row["low"], row["high"],
-                    like=row["test"] in like))
+                results.setdefault(name, []).append(Result(
+                    row["test"], "", row["change"], row["low"], row["high"], like=row["test"] in like))
         return trade_points(results) if results else []
 
     def files(self) -> dict[str, str]: # of `FILES`: what is in them

@@ -4,8 +4,8 @@ import pandas as pd
 
 from ..data.pairs import word_overlap
 from .titles import TITLES
-from .test_sets import (FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level,
-                        split_halves)
+from .test_sets import FEWEST_UNITS, FIRST, PAIR_COLUMNS, Measured, Test, TooSmall, difference, figures, level
+from .test_sets import split_halves
 from ..bars import with_bar
 from .models import Scorer, pair_scores
 from .files.pairs_file import PairFile
@@ -36,8 +36,9 @@ def share_unseen(left: list[str], right: list[str], training_words: set[str]) ->
     return np.array([len(vocabulary - training_words) / max(1, len(vocabulary)) for vocabulary in words])
 
 
-# kind -> (n,) name of each one's slice
-def kinds_of_cases(test: Test, training_words: set[str] | None) -> dict[str, np.ndarray]:
+def kinds_of_cases(
+    test: Test, training_words: set[str] | None,
+) -> dict[str, np.ndarray]: # kind -> (n,) name of each one's slice
     "Cut the cases of a test into slices, a query by its first relevant text."
     left = test.cases.left.tolist()
     right = test.cases.right.tolist()
@@ -102,8 +103,9 @@ def ranked_words(importance: pd.DataFrame) -> dict[str, list[str]]: # importance
     return {"gained": importance.word[importance.moved > 0].head(TOP).tolist(), "lost": losses.tolist()[::-1]}
 
 
-def _rescore(test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool) -> dict[str,
-        np.ndarray]:
+def _rescore(
+    test: Test, scorers: dict[str, Scorer], left: list[str], right: list[str], progress: bool,
+) -> dict[str, np.ndarray]:
     "Score a test with other texts; pairs whose texts stay keep their scores."
     now = pd.DataFrame({"left": left, "right": right})
     rows = np.flatnonzero((now != test.file.frame[["left", "right"]]).any(axis=1))
@@ -127,8 +129,10 @@ CANDIDATES = 100 # words that gained importance
 LEAST_PAIRS = 3  # training pairs that have a candidate on both sides, at least
 
 
-# importance: of `importance_by_word`
-def candidate_words(importance: pd.DataFrame, training: WordPairs) -> dict[str, list[str]]:
+def candidate_words(
+    importance: pd.DataFrame, # of `importance_by_word`
+    training: WordPairs,
+) -> dict[str, list[str]]:
     "Sort words that gained importance by what they go with in training: `matches`, or `others`, which are no match."
     ties = label_ties(training, importance.word[importance.moved > 0].head(CANDIDATES).tolist())
     ties = ties[ties.both >= LEAST_PAIRS]
@@ -204,8 +208,9 @@ OF_TRAINING = "pairs of the training file"
 COPIES = "texts are nearly the same as a match or their left text (except for case and spaces), and "
 
 
-# both texts of each; case, spaces, punctuation and order of the two apart
-def folded_pairs(file: PairFile) -> list[tuple[str, ...]]:
+def folded_pairs(
+    file: PairFile,
+) -> list[tuple[str, ...]]: # both texts of each; case, spaces, punctuation and order of the two apart
     "Return what tells whether two pairs are the same: both texts, folded and sorted."
     return [tuple(sorted(pair)) for pair in zip(*file.folded)]
 
@@ -220,16 +225,18 @@ def below_chance(test: Test) -> dict[str, float]: # model -> how many of the oth
     "Find the models that score matches significantly below other pairs, in each form over all ranks."
     separations = {model: test.separation(model) for model in ("base", "tuned") if model in test.scores}
     return {model: separation.value for model, separation in separations.items()
-            if separation.units >= FEWEST_UNITS and level([separation.value], [separation.resampled],
-                    separation.units)["high"] < .5}
+            if separation.units >= FEWEST_UNITS
+            and level([separation.value], [separation.resampled], separation.units)["high"] < .5}
 
 
 MINED = (" If {} were picked by a model for their nearness, they lie above the matches by construction: test on the "
          "corpus that they are from.")
 
 
-# "" where no model is below chance; cosines: models whose scores are cosines, and no distances
-def reversal(test: Test, cosines=()) -> str:
+def reversal(
+    test: Test,
+    cosines=(), # models whose scores are cosines, and no distances
+) -> str: # "" where no model is below chance
     "Explain which models score matches below other pairs."
     values = below_chance(test)
     if not values:
@@ -249,7 +256,7 @@ def flat_scores(
     test: Test,
     cosines=("base", "tuned"), # models whose scores are cosines; of other scores the order alone counts
 ) -> dict[str, str]: # model -> what is said of it
-    "Find models whose scores say nothing: all equal, or cosines within a thousandth, or a hundredth of the other model's."
+    "Find models whose scores say nothing: all equal, or cosines that vary by 0.001, or by 1% of the other model's."
     spreads = {model: test.spread(test.scores[model]) for model in ("base", "tuned")}
     scope = " of a query" * (test.file.form != "pairs")
     messages = {}
@@ -268,8 +275,10 @@ def same_words(test: Test) -> int:
     return sum(left != right and sorted(left) == sorted(right) for left, right in words)
 
 
-# one text a model; cosines: models that are left out, since texts of the same words have a cosine of 1
-def crowded_top(test: Test, cosines=()) -> list[str]:
+def crowded_top(
+    test: Test,
+    cosines=(), # models that are left out, since texts of the same words have a cosine of 1
+) -> list[str]: # one text a model
     "Say where so many pairs share the highest score that a strict threshold cannot tell them apart."
     texts = []
     models = [model for model in ("base", "tuned") if model in test.scores and model not in cosines
@@ -297,8 +306,11 @@ def at_floor(test: Test, margin: float) -> str: # "" where a loss of the margin 
     return f"{test.name}: both models find next to nothing ({title} {levels} of 100), so that no loss can show{advice}."
 
 
-# shared: comparisons that stand in the training file too; cosines: of `reversal`
-def doubts(test: Test, shared: int, cosines=()) -> list[str]:
+def doubts(
+    test: Test,
+    shared: int, # comparisons that stand in the training file too
+    cosines=(),  # of `reversal`
+) -> list[str]:
     "Warn of what to know before a result on a test is believed."
     warning = reversal(test, cosines)
     fate = "count as no match" if test.file.form == "pairs" else "count as a match where that is one"
@@ -314,8 +326,11 @@ def doubts(test: Test, shared: int, cosines=()) -> list[str]:
     return [warning] * bool(warning) + findings + crowded_top(test, cosines)
 
 
-# suspects: rows of training
-def flaws(train: PairFile | None, tests: list[Test], suspects: np.ndarray, progress: bool = False) -> pd.DataFrame:
+def flaws(
+    train: PairFile | None, tests: list[Test],
+    suspects: np.ndarray, # rows of training
+    progress: bool = False,
+) -> pd.DataFrame:
     "Count what is wrong with the data, a row a finding and file, with its first lines."
     files = [("train", train, suspects)] if train is not None else []
     training = {} # pair -> its label, None where it has both; a set for each would take more memory than all texts

@@ -156,7 +156,7 @@ def score_pairs(
 
 
 def _placements(test: RetrievalTest, run: pd.DataFrame, name: str, remarks: Remarks) -> pd.DataFrame:
-    "Place the queries and texts of a run where a test has them (columns query, document, score); −1 is a text that is not in the corpus."
+    "Place the queries and texts of a run where a test has them: query, document (−1: not in the corpus), score."
     queries = test.file.frame.drop_duplicates("query")
     numbers = pd.Index(queries.query_id).get_indexer(run["query"])
     rows = run[numbers >= 0]
@@ -230,8 +230,9 @@ def _of_one_depth(test: RetrievalTest, runs: dict[str, pd.DataFrame], names: dic
     return {model: run[ranks[model] <= depth] for model, run in runs.items()}
 
 
-def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks) -> tuple[RetrievalTest,
-        dict[str, pd.DataFrame]]:
+def _answered(
+    test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks: Remarks,
+) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Leave out the queries that neither run answers; a test that lacks most of them decides nothing."
     answers = np.isin(np.arange(len(test.cases)), pd.concat(placements.values())["query"])
     unanswered, queries = int((~answers).sum()), len(answers)
@@ -247,8 +248,9 @@ def _answered(test: RetrievalTest, placements: dict[str, pd.DataFrame], remarks:
     return part_of(test, answers[test.file.frame["query"].to_numpy()]), kept
 
 
-def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks) -> tuple[RetrievalTest,
-        dict[str, pd.DataFrame]]:
+def _score_by_runs(
+    test: RetrievalTest, models: dict[str, ExternalScores], remarks: Remarks,
+) -> tuple[RetrievalTest, dict[str, pd.DataFrame]]:
     "Fill the scores of a test from runs, and return it with what these rank."
     names = {model: model_scores.names[test.name] for model, model_scores in models.items()}
     runs = {model: read_run(models[model].runs[test.name], name) for model, name in names.items()}
@@ -266,7 +268,7 @@ def _score_by_runs(test: RetrievalTest, models: dict[str, ExternalScores], remar
 
 
 def score_test(test: Test, models: dict[str, ExternalScores], remarks: Remarks) -> Test:
-    "Fill the scores of a test with external ones, which must differ, and return it, without the queries that neither answers."
+    "Fill a test with external scores, which must differ, and return it without queries that neither answers."
     if test.file.scores:
         scores = {model: test.file.frame[model].to_numpy() for model in MODELS}
         test.scores |= scores

@@ -17,13 +17,14 @@ from ..measures.strata import LOOK, looking_cost
 
 
 def prepared(files: dict[str, PairFile]) -> dict[str, PairFile]: # of `read_named_files`
-    "Make tests that decide of all files but `train`: with copies of matches marked, and without pairs that contradict others."
+    "Make tests that decide of all files but `train`: mark copies of matches, leave out pairs with both labels."
     return {name: file if name == "train" else without_contradictions(with_copies(file))
             for name, file in files.items()}
 
 
-# `train` first if there is one
-def read_files(train: Source | None, tests: dict, progress: bool = False) -> dict[str, PairFile]:
+def read_files(
+    train: Source | None, tests: dict, progress: bool = False,
+) -> dict[str, PairFile]: # `train` first if there is one
     "Read all files of a door. Raise `DataError` also for names that are no names of files."
     return prepared(read_named_files(train, tests, progress=progress))
 
@@ -46,7 +47,7 @@ def without_contradictions(file: PairFile) -> PairFile:
 
 
 def with_copies(file: PairFile) -> PairFile:
-    """Mark texts that equal a match, or the left text of what is no match, except for case and spaces (`copy` of the frame).
+    """Mark in column `copy` what equals a match, or the left text of what is no match, except for case and spaces.
 
     Among candidates and in a corpus a copy of a match is relevant, too."""
     left, right = (pd.Series(map(fold, side), dtype=object) for side in (file.left, file.right))
@@ -72,8 +73,11 @@ def apart_of(tests: list[Test], train: PairFile | None) -> dict[str, np.ndarray]
     disjoint = {test.name: test.disjoint_from(texts) for test in tests}
     return {name: rows for name, rows in disjoint.items() if not rows.all()}
 
-# files: of `file_facts`; models: a `Scorer` or `ExternalScores` each
-def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) -> None:
+def describe_samples(
+    files: dict[str, dict], # of `file_facts`
+    tests: list[Test],
+    models: dict, # a `Scorer` or `ExternalScores` each
+) -> None:
     """Add what labels were drawn from, and are worth.
 
     Raise `DataError` where texts were judged that other models rank first."""
@@ -81,8 +85,8 @@ def describe_samples(files: dict[str, dict], tests: list[Test], models: dict) ->
         sample = test.file.sample
         if sample is None:
             continue
-        is_same = {model["fingerprint"] for model in sample.metadata["models"].values()} == {getattr(scorer,
-            "fingerprint", "") for scorer in models.values()}
+        is_same = ({model["fingerprint"] for model in sample.metadata["models"].values()}
+                   == {getattr(scorer, "fingerprint", "") for scorer in models.values()})
         if test.file.form == "pooled":
             if not is_same:
                 raise DataError(f"{test.name}: other models were compared when it was drawn, and what these rank first "

@@ -33,7 +33,7 @@ from ..measures.strata import LOOK, sampling_order, strata_of
 
 # %% ../../nbs/diagnosis/label.ipynb #7a1be106
 def _distinct(pairs: pd.DataFrame) -> pd.DataFrame: # with left and right
-    "Leave out pairs that repeat another one, whatever case and spaces; also the other way round where left texts are no queries."
+    "Leave out pairs that repeat another one, whatever case and spaces, and, without queries, whatever the order."
     order = list if "query" in pairs else sorted
     keys = [" | ".join(order(map(fold, pair))) for pair in zip(pairs.left, pairs.right)]
     return pairs[~pd.Index(keys).duplicated()]
@@ -43,9 +43,9 @@ NEAR = 10         # first texts of a query, or neighbors of a text, that are can
 MOST_TEXTS = 5000 # whose neighbors are candidates
 
 
-# (queries, 10) each
-def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[str], itself,
-                 progress: bool) -> list[np.ndarray]:
+def _first_texts(
+    scorers: dict[str, Scorer], queries: list[str], corpus: list[str], itself, progress: bool,
+) -> list[np.ndarray]: # (queries, 10) each
     "Search the first texts of each query with both models."
     if len(corpus) <= NEAR:
         raise DataError(f"{len(corpus)} texts to search in; more than {NEAR} are needed")
@@ -54,8 +54,9 @@ def _first_texts(scorers: dict[str, Scorer], queries: list[str], corpus: list[st
     return [ranked.first for ranked in levels.values()]
 
 
-# left and right
-def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool) -> pd.DataFrame:
+def _neighbors(
+    source: str | Path, scorers: dict[str, Scorer], seed: int, progress: bool,
+) -> pd.DataFrame: # left and right
     "Pair texts with their nearest neighbors under either model, and each with a random one."
     distinct = {fold(text): text for text in read_texts_file(source)}
     texts = default_rng([seed, 22]).permutation(np.array([*distinct.values()], object))[:MOST_TEXTS]
@@ -65,8 +66,9 @@ def _neighbors(source: str | Path, scorers: dict[str, Scorer], seed: int, progre
     return pd.DataFrame({"left": texts.repeat(neighbors.shape[1]), "right": texts[neighbors.ravel()]})
 
 
-# left, right and query; queries
-def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: bool) -> tuple[pd.DataFrame, int]:
+def _first_of_queries(
+    folder: str | Path, scorers: dict[str, Scorer], progress: bool,
+) -> tuple[pd.DataFrame, int]: # left, right and query; queries
     "Pair queries with the first texts of both models, where these differ."
     queries, corpus, itself = read_unjudged(Path(folder))
     tops = np.stack(_first_texts(scorers, queries, corpus, itself, progress), 1).tolist()
@@ -80,9 +82,9 @@ def _first_of_queries(folder: str | Path, scorers: dict[str, Scorer], progress: 
     return pd.DataFrame(rows, columns=["left", "right", "query"]), len(distinct)
 
 # %% ../../nbs/diagnosis/label.ipynb #7a1be10b
-# sizes of strata
-def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int,
-                  progress: bool) -> tuple[pd.DataFrame, list[int]]:
+def _sample_pairs(
+    pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed: int, progress: bool,
+) -> tuple[pd.DataFrame, list[int]]: # sizes of strata
     "Draw pairs by their scores."
     strata = strata_of(*pair_scores(scorers, pairs.left.tolist(), pairs.right.tolist(), "scores of the pool",
                                     progress).values())
@@ -90,8 +92,9 @@ def _sample_pairs(pairs: pd.DataFrame, scorers: dict[str, Scorer], n: int, seed:
     return pairs.iloc[rows].assign(stratum=strata[rows]), np.bincount(strata, minlength=5).tolist()
 
 
-# queries, all in one stratum
-def _sample_queries(pairs: pd.DataFrame, n: int, seed: int) -> tuple[pd.DataFrame, list[int]]:
+def _sample_queries(
+    pairs: pd.DataFrame, n: int, seed: int,
+) -> tuple[pd.DataFrame, list[int]]: # queries, all in one stratum
     "Draw whole queries with at most n texts together, at least one, and their texts in random order."
     groups = [group.sample(frac=1, random_state=seed) for _, group in pairs.groupby("query")]
     order = default_rng([seed, 23]).permutation(len(groups))
@@ -143,7 +146,7 @@ class Pool:
 
     @classmethod
     def pairs(cls, source: Source, columns: tuple[str, str] | None = None) -> "Pool":
-        "Read a table with a pair of texts a row, by default recognized by the names of its columns; labels are not read."
+        "Read a table with a pair of texts a row, by default recognized by names of columns; labels are not read."
         return cls(pairs_file=read_pairs_file(source, columns, name="pool", form="retrieval"))
 
     @classmethod
@@ -153,17 +156,18 @@ class Pool:
 
     @classmethod
     def folder(cls, source: str | Path) -> "Pool":
-        "Take queries and corpus, as BEIR writes them, without judgments; the first ten texts of either model are candidates."
+        "Take queries and corpus, as BEIR writes them, without judgments; the first ten of either model are candidates."
         return cls(folder_path=source)
 
-    # left, right, perhaps query; size
-    def candidates(self, scorers: dict[str, Scorer], seed: int, progress: bool) -> tuple[pd.DataFrame, int]:
+    def candidates(
+        self, scorers: dict[str, Scorer], seed: int, progress: bool,
+    ) -> tuple[pd.DataFrame, int]: # left, right, perhaps query; size
         "Return the different pairs to choose from, and of how many pairs or queries they are."
         if self.folder_path is not None:
             pairs, size = _first_of_queries(self.folder_path, scorers, progress)
             return _distinct(pairs), size
-        pairs = self.pairs_file.frame[["left", "right"]] if self.pairs_file else _neighbors(self.texts_path, scorers,
-            seed, progress)
+        pairs = (self.pairs_file.frame[["left", "right"]] if self.pairs_file
+                 else _neighbors(self.texts_path, scorers, seed, progress))
         pairs = _distinct(pairs)
         return pairs, len(pairs)
 
@@ -175,8 +179,8 @@ class Pool:
             return "pairs"
         rows = len(self.pairs_file) + sum(self.pairs_file.left_out.values())
         repeated = rows - size
-        return ("pairs" + f" ({repeated:,} that repeat another, also the other way round, or one text, are left "
-                          "out)" * bool(repeated))
+        note = f" ({repeated:,} that repeat another, also the other way round, or one text, are left out)"
+        return "pairs" + note * bool(repeated)
 
 
 @accepts_former("label")

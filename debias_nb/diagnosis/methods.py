@@ -97,9 +97,9 @@ def without_tests(
     texts: HeldTexts,
     files: dict[str, PairFile], # tests, and pairs to choose strengths on, where such a text looks better than a new one
 ) -> HeldTexts:
-    """Check that no text also occurs in a file, on either side, whatever its case, spaces and punctuation; leave out general ones that do.
+    """Check that no text also occurs in a file, on either side, whatever its case, spaces and punctuation.
 
-    Raise `DataError` for others."""
+    Leave out general texts that do, and raise `DataError` for others."""
     keys = [fold(text, True) for text in texts.texts]
     overlap = set()
     for name, file in files.items():
@@ -133,8 +133,8 @@ def general_notes(texts: HeldTexts | None) -> list[str]:
     if texts is None or texts.path != GENERAL_TEXTS:
         return []
     sets = [load_registry().datasets[name] for name in GENERAL_SETS]
-    return [f"General texts: {len(texts.texts):,}. " + " ".join(f"{dataset.title}: {dataset.licence}."
-        for dataset in sets)]
+    return [f"General texts: {len(texts.texts):,}. "
+            + " ".join(f"{dataset.title}: {dataset.licence}." for dataset in sets)]
 
 
 @dataclass(frozen=True)
@@ -301,8 +301,8 @@ def settings_for(
     Raise `ConfigError` for another kind, a value not above 0, or a loss that is not among `LOSSES`."""
     if kind not in BUDGETS:
         raise ConfigError(f"a {kind} encoder cannot be compared here: its pairs have no embeddings of their own")
-    values = {"loss": LEAST_SQUARES} | BUDGETS[kind] | {name: value for name, value in settings.items()
-        if value is not None}
+    values = ({"loss": LEAST_SQUARES} | BUDGETS[kind]
+              | {name: value for name, value in settings.items() if value is not None})
     check_known("loss", values["loss"], LOSSES, ConfigError)
     if float(values["epochs"]).is_integer():
         values["epochs"] = int(values["epochs"]) # 5 epochs are 5.0 epochs
@@ -346,7 +346,7 @@ def training_rows(
     train: PairFile,
     loss: str, # one of `LOSSES`
 ): # a `datasets.Dataset`
-    """Return the pairs as a loss takes them: with their labels, or the matches alone, with negatives of their own if there are some.
+    """Return the pairs as a loss takes them: with their labels, or the matches alone, with their negatives if any.
 
     Raise `ConfigError` for a loss of labels where all pairs are matches."""
     from datasets import Dataset

@@ -1,4 +1,4 @@
-"""The encoder before and after fine-tuning: loaded without running anyone's code, scored on the same pairs, and mixed."""
+"""The encoder before and after fine-tuning: loaded without running its code, scored on the same pairs, and mixed."""
 import json
 import re
 from dataclasses import dataclass, replace
@@ -89,8 +89,10 @@ def side_prompts(model) -> tuple[str, str]: # of left and right texts; "" where 
     return prompts.get(QUERIES) or "", documents[0] if documents else ""
 
 
-# other_names: those that another model has
-def prompts_by_name(model, prompts: tuple[str, str], other_names=()) -> tuple[str, str]:
+def prompts_by_name(
+    model, prompts: tuple[str, str],
+    other_names=(), # those that another model has
+) -> tuple[str, str]:
     """Return the prompts before left and right texts, each given by its name or as it is.
 
     A name that only another model has is no prompt here; a word alone that is no name is refused."""
@@ -405,8 +407,8 @@ def reading_warnings(
         for (problem, count), model_names in names.items():
             if count and count >= SHARE_NAMED * total:
                 models = " and ".join(f"the {name} model" for name in scorers if name in model_names)
-                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (count / total
-                    if UNKNOWN in problem else 0.)
+                warnings[f"{test.name}: {count:,} of {total:,} pairs {problem.format(models=models)}."] = (
+                    count / total if UNKNOWN in problem else 0.)
     return warnings
 
 

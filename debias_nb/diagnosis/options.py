@@ -1,4 +1,4 @@
-"Options that several commands have: their types, what help says of them, and how their texts are read before PyTorch is imported."
+"Options that several commands have: their types, their help, and how they are read before PyTorch is imported."
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,8 +77,8 @@ def columns_by_name(arguments: list[str]) -> dict[str | None, tuple[str, ...]]: 
     return by_name
 
 
-Base = Annotated[str, Option(help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id "
-                                  "(name@commit).")]
+Base = Annotated[str, Option(
+    help="Model before fine-tuning: a folder, a name that `debias-nb data` lists, or a hub id (name@commit).")]
 Tuned = Annotated[str, Option(help="Model after fine-tuning.")]
 Tests = Annotated[list[str], Option(
     "--test", metavar="NAME=FILE", help="Labeled pairs, queries with candidates, or queries with a corpus: `debias-nb "
@@ -100,18 +100,21 @@ Where = Annotated[str | None, Option(
                         "default all rows are read.")]
 Match = Annotated[str | None, Option(help="Label of a match, where labels are words.")]
 MatchFrom = Annotated[float | None, Option(help="Lowest grade of a match, where labels are grades.")]
-OtherTo = Annotated[float | None, Option(help="Highest grade of what is no match. Pairs with a grade between are left "
-                                              "out. By default all grades below are no match.")]
+OtherTo = Annotated[float | None, Option(
+    help="Highest grade of what is no match. Pairs with a grade between are left out. By default all grades below are "
+         "no match.")]
 
 # how tests are judged
-Metric = Annotated[str | None, Option(help="Metric that decides, on tests that have it. By default the first metric of "
-                                           "each form: see `debias-nb forms`.")]
+Metric = Annotated[str | None, Option(
+    help="Metric that decides, on tests that have it. By default the first metric of each form: see "
+         "`debias-nb forms`.")]
 Margin = Annotated[float, number("margin", "Smallest change that matters for the decision, in points.")]
 Like = Annotated[str, Option(help="Name of the test that is like training. All other tests are new data.")]
 Threshold = Annotated[float | None, number(
     "threshold", "Score from which you call a pair a match. By default the score with 5% false positives in the base.")]
-Sample = Annotated[int | None, number("sample", "Largest number of pairs or queries of a test, and of training pairs, "
-                                                "that are scored. By default all are scored.")]
+Sample = Annotated[int | None, number(
+    "sample", "Largest number of pairs or queries of a test, and of training pairs, that are scored. By default all "
+              "are scored.")]
 Prompts = Annotated[str | None, Option(
     metavar="LEFT,RIGHT", help="Prompts before left and right texts, or names of prompts. By default the model's own "
                                "prompts for queries and documents.")]
@@ -122,7 +125,6 @@ Out = Annotated[Path | None, Option(parser=folder, help="Folder for the page, it
 FailOn = Annotated[Literal["worse", "unsure"] | None, Option(
     help="Exit with status 1 if a test got worse. With unsure, also if a test may have got worse, or is too small "
          "to tell.")]
-VerdictWords = Annotated[bool,
-                         Option("--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, "
-                                                        "baseline and delta.")]
+VerdictWords = Annotated[bool, Option(
+    "--verdict-words", help="End with WIN, MARGINAL or REGRESSION, and with score, baseline and delta.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite an earlier page and its tables.")]

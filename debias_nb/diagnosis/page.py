@@ -20,8 +20,10 @@ from .titles import TITLES
 from .words import WORD
 
 
-# shares of the text's words, nan for a word that the model does not see
-def shaded(text: str, base_shares, tuned_shares) -> Markup:
+def shaded(
+    text: str,
+    base_shares, tuned_shares, # of the text's words, nan for a word that the model does not see
+) -> Markup:
     "Shade the words of a text that the tuned model looks at."
     out = Markup()
     offset = 0
@@ -111,8 +113,10 @@ def tables(frames) -> dict: # frames: a frame, or frames by name; the rows of ea
     return dict(iter(frames.groupby("test", sort=False)))
 
 
-# tables: of `tables`; columns: None for all
-def shown(tables: dict, columns: list[str] | None = None) -> dict[str, pd.DataFrame]:
+def shown(
+    tables: dict,                     # of `tables`
+    columns: list[str] | None = None, # None for all
+) -> dict[str, pd.DataFrame]:
     "Select the columns of tables that a page shows; of ranks, count how many moved how far."
     frames = {name: pd.DataFrame(table["moves"].items(), columns=["first relevant text", "queries"])
               if isinstance(table, dict) else table
@@ -226,8 +230,8 @@ PACKAGES = ("torch", "sentence-transformers", "transformers", "tokenizers", "num
 
 def versions() -> dict[str, str]:
     "Return the versions of what computes."
-    return {"debias-nb": __version__, "Python": platform.python_version()} | {name: metadata.version(name)
-        for name in PACKAGES}
+    return ({"debias-nb": __version__, "Python": platform.python_version()}
+            | {name: metadata.version(name) for name in PACKAGES})
 
 
 def file_facts(file: PairFile) -> dict:

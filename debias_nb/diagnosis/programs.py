@@ -18,7 +18,8 @@ BUDGETS = { # of a training by default
     "transformer": {"learning_rate": 5e-5, "epochs": 3, "batch_size": 64},
 }
 NO_HARM = """\
-# No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, and give up some of the gain.
+# No test shows harm: nothing needs a fix. Both methods below regularize a model toward its base, \
+and give up some of the gain.
 """
 
 

@@ -135,8 +135,9 @@ def recommend(
     return Recommendation(call, heading, reason, method, margin, results)
 
 
-# name, like, new, low, high, joined; empty without both kinds of tests
-def trade_points(results: dict[str, list[Result]]) -> list[dict]:
+def trade_points(
+    results: dict[str, list[Result]],
+) -> list[dict]: # name, like, new, low, high, joined; empty without both kinds of tests
     "List of each method and the base the change where it is like training and on the new test that it changes worst."
     points = [{"name": "base", "like": 0., "new": 0., "low": 0., "high": 0.}]
     for name, method_results in results.items():

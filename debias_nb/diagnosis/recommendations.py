@@ -1,4 +1,4 @@
-"""One recommendation for an encoder that got worse on new data, or may: pages, programs, the terminal and README read it here."""
+"""The advice for an encoder that got worse on new data, or may: pages, programs, terminal and README read it here."""
 from dataclasses import dataclass
 
 

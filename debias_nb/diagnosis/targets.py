@@ -11,7 +11,8 @@ COMPARISON = ("index.html", "report.json", "scores.csv", "differences.csv")
 OURS = re.compile( # how each file begins that is written here
     rb'<!doctype html>.{,400}<meta name="generator" content="debias-nb">|\{\n "made by": '
     rb'"debias-nb",\n|method,seed,test,(part,)?metric,value\n'
-    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
+    rb"|method,test,(metric,)?difference,low,high,p,word|test,form,tests,counted,cases,"
+    rb"|test,part,metric,decides,|test,scorer,metric,value,low,high\n"
     rb'|test,kind,slice,cases,matches,|task,test,base,tuned,', re.DOTALL)
 
 

@@ -222,8 +222,9 @@ def level(values, resampled, units: int | None) -> dict: # values: (seeds,); res
 PAIR_COLUMNS = ["line", "label", "left", "right"]
 
 
-# (n,) in [0, 1]
-def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def wrong_side(
+    scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None,
+) -> np.ndarray: # (n,) in [0, 1]
     "Compute for each pair the fraction of the other class on its wrong side; ties count half."
     counts = np.ones(len(scores)) if weights is None else weights
     out = np.empty(len(scores))
@@ -238,7 +239,6 @@ def wrong_side(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | Non
     return out
 
 
-# the most suspect first
 def suspects(labels: np.ndarray, scores: dict[str, np.ndarray], weights: np.ndarray | None = None) -> np.ndarray:
     "Find the rows whose label both models contradict, the most suspicious first."
     surprise = np.minimum(*(wrong_side(scores[model], labels, weights) for model in ("base", "tuned")))
@@ -297,8 +297,8 @@ class PairTest(Test):
     def worth(self) -> float: # nan where nothing changes
         "Estimate how many labels, drawn at random from the pool, say as much of the change as those of a sample."
         weights = random_resamples(self.all_weights[0], RESAMPLES, self.seed), self.all_weights[1:]
-        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled) - self.values(self.scores["base"],
-            self.metric, weights=sampled)
+        changes = [self.values(self.scores["tuned"], self.metric, weights=sampled)
+                   - self.values(self.scores["base"], self.metric, weights=sampled)
                    for sampled in weights]
         at_random, chosen = np.nanvar(changes, axis=1)
         return len(self.cases) * at_random / chosen if chosen else math.nan
@@ -411,7 +411,9 @@ class CandidateTest(QueryTest):
 
 
 class PooledTest(CandidateTest):
-    "Queries whose first texts under both models are judged; those that are the same under both have no labels, and do not change."
+    """Queries whose first texts under both models are judged.
+
+    Those that are the same under both have no labels, and do not change."""
     metrics = ("ndcg10", "p10")
 
     def levels(self, scores) -> rankings.Levels: # of a query without a relevant text, one that is not ranked
@@ -473,7 +475,7 @@ FORMS = {"pairs": PairTest, "candidates": CandidateTest, "pooled": PooledTest, "
 
 
 def forms_table() -> str:
-    "List the forms of tests, told by names of columns, with their metrics, of which the first decides, and the formats of files."
+    "List the forms of tests, told by columns, with their metrics, of which the first decides, and formats of files."
     lines = [f"{name}: {form.needs.replace('`', '')}\n    metrics: "
              f"{', '.join(FORMS[name].metrics) if name in FORMS else 'none'}" for name, form in FILE_FORMS.items()]
     lines += [f"{name}: queries that `debias-nb label` chose\n    metrics: {', '.join(test.metrics)}"

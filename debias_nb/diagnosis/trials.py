@@ -132,7 +132,7 @@ class FilesTask(Task):
         return keys
 
     def evaluate(self, model, run: RunConfig, name: str, test: Test, tested: Tested) -> None:
-        "Measure a model on a test: metrics, their values on resamples, which all runs share, and whether all scores are one."
+        "Measure a model on a test: metrics, values on resamples that all runs share, and whether all scores are one."
         title = f"{run.method.name}, seed {run.seed}, on {name}"
         scores = test.score({title: replace(self.base, model=model)})[title]
         flat = tested.extra.setdefault("one score", [])
@@ -151,8 +151,9 @@ def _numbers(resampled: np.ndarray) -> list[float | None]: # None: a resample ha
     return [None if np.isnan(value) else float(value) for value in resampled]
 
 
-# as of `results_of`, with method, strength, test, part and one score
-def rows_of(method: Method, record: dict) -> list[dict]:
+def rows_of(
+    method: Method, record: dict,
+) -> list[dict]: # as of `results_of`, with method, strength, test, part and one score
     "Read what a record says of a method: a row a test, part and metric; fractions."
     suffix = f"@{method.strength:g}" if method.kind == "wise-ft" else ""
     rows = []
@@ -224,7 +225,7 @@ class Trials:
         return [self.run(method, seed, tests, shares) for method, seed in todo]
 
     def choose(self) -> pd.DataFrame | None: # method, strength, value; None without validation pairs
-        "Give each open method the strength that does best on the validation pairs, the weakest of equals; return what was tried."
+        "Give open methods the strength that does best in validation, the weakest of equals; return what was tried."
         if not self.validation:
             return None
         todo = [(replace(method, strength=strength), FIRST) for method in self.methods if method.is_open
@@ -233,8 +234,8 @@ class Trials:
             return pd.DataFrame(columns=COLUMNS)
         results = self._results(todo, self.validation)
         decides = results.metric == results.test.map({name: self.task.tests[name].metric for name in self.validation})
-        table = results[decides & (results.part == WHOLE)].groupby(COLUMNS[:2], sort=False,
-            as_index=False).value.mean()[COLUMNS]
+        table = results[decides & (results.part == WHOLE)].groupby(
+            COLUMNS[:2], sort=False, as_index=False).value.mean()[COLUMNS]
         best = table.loc[table.groupby("method").value.idxmax()].set_index("method").strength
         self.methods = [replace(method, strength=best.get(method.name, method.strength)) for method in self.methods]
         return table
@@ -260,7 +261,7 @@ class Trials:
                              for row in rows_of(method, out.records[run.id])])
 
     def _make_all(self, runs: list[RunConfig]) -> Outcome:
-        "Make the first training here, and the others at the same time if they take longer than processes take to begin."
+        "Make the first training here, and the others at the same time if that saves more than processes cost."
         records = finished(runs, self.store)
         missing = [run for run in runs if run.id not in records]
         trainings = [run for run in missing if run.method.trained]

@@ -257,7 +257,7 @@ def importance_by_role(
 
 # %% ../../nbs/encoders/interventions.ipynb #08bcde0d
 def pick(ordinary, share, numbers): # (n, L) bool, in (0, 1), (n, L) random -> (n, L) bool
-    "Choose a share of the ordinary tokens of each text, those with the smallest numbers; one at least is chosen, and one stays."
+    "Choose a share of each text's ordinary tokens, by the smallest numbers; one at least is chosen, and one stays."
     n = ordinary.sum(1)
     count = (share * n).round().clamp(min=1)
     k = torch.minimum(count, n - 1).clamp(min=0)

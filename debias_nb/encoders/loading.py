@@ -190,14 +190,14 @@ def refuse_cross(folder: Path) -> None:
         if (folder / name).is_file():
             settings |= json.loads((folder / name).read_text("utf-8"))
     architectures = settings.get("architectures") or []
-    if settings.get("model_type") == "CrossEncoder" or any(name.endswith("ForSequenceClassification")
-            for name in architectures):
+    if (settings.get("model_type") == "CrossEncoder"
+            or any(name.endswith("ForSequenceClassification") for name in architectures)):
         raise EncoderError(f"{folder}: a cross-encoder, which reads two texts at once and has no vector of one; "
                            f"{BY_SCORES}")
 
 
 def _planting() -> ModuleType:
-    "Import what makes planted encoders, with the synthetic catalog that they are trained on: a load of another encoder does without."
+    "Import what makes planted encoders, with their synthetic catalog: to load another one, neither is needed."
     return import_module(".planted", __package__)
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
-from pydantic import (AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError,
-                      create_model)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
+from pydantic import create_model
 
 from ..checks import EncoderError, quoted
 from .kinds import ROUTER, is_static
@@ -86,11 +86,10 @@ _MODULE = _form_of(
     "ignore", architectures=list[str] | None, model_type=str | None,
     auto_map=_refused("names code of the repository, which is not run"),
     transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
-    quantization_config=_refused("weights that are quantized are not read here"), num_hidden_layers=Layers,
-    num_layers=Layers,
-    n_layers=Layers, n_layer=Layers, attn_implementation=Attention, _attn_implementation=Attention,
-    experts_implementation=Attention,
-    _experts_implementation=Attention)
+    quantization_config=_refused("weights that are quantized are not read here"),
+    num_hidden_layers=Layers, num_layers=Layers, n_layers=Layers, n_layer=Layers,
+    attn_implementation=Attention, _attn_implementation=Attention,
+    experts_implementation=Attention, _experts_implementation=Attention)
 _DENSE = _form_of("ignore", activation_function=Annotated[str, Field(pattern=r"^torch\.nn\.")] | None)
 _MODALITY = create_model("_Modality", method=(Literal["forward"], ...)) # how a transformer reads texts
 
@@ -103,11 +102,9 @@ _OF_TOKENIZER = _form_of(
 _OF_CONFIG = _form_of("forbid", "use_cache", "is_causal", "use_bidirectional_attention")
 _SETTINGS = _form_of(
     "forbid", "transformer_task", "max_seq_length", "do_lower_case", "module_output_name", "processing_kwargs",
-    "unpad_inputs",
-    "query_length", "document_length", "query_expansion", modality_config=dict[str, _MODALITY] | None,
-    model_kwargs=_OF_MODEL,
-    model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER, config_kwargs=_OF_CONFIG,
-    config_args=_OF_CONFIG)
+    "unpad_inputs", "query_length", "document_length", "query_expansion", modality_config=dict[str, _MODALITY] | None,
+    model_kwargs=_OF_MODEL, model_args=_OF_MODEL, processor_kwargs=_OF_TOKENIZER, tokenizer_args=_OF_TOKENIZER,
+    config_kwargs=_OF_CONFIG, config_args=_OF_CONFIG)
 _MODEL = _form_of(
     "ignore", model_type=Literal["SentenceTransformer", "CrossEncoder"],
     prompts=dict[str, Annotated[str, Field(max_length=LONGEST_PROMPT)] | None] | None,
@@ -119,8 +116,8 @@ _INDEX = create_model("_Index", weight_map=(dict[str, Annotated[str, Field(patte
 
 KINDS = { # name of a file, anywhere in a folder -> what is in it
     "*.bin.index.json": _refused("a list of pickles, which are not opened; delete it where there are safetensors"),
-    "*.safetensors.index.json": _INDEX, "config.json": _MODULE, "sentence_*_config.json": _SETTINGS,
-    "config_sentence_transformers.json": _MODEL,
+    "*.safetensors.index.json": _INDEX, "config.json": _MODULE,
+    "sentence_*_config.json": _SETTINGS, "config_sentence_transformers.json": _MODEL,
     "tokenizer.json": _TOKENIZER, "added_tokens.json": dict[str, TokenId],
 }
 
@@ -260,7 +257,7 @@ OF_LAYER = re.compile(r"^(?!decoder\.)(?:.*\.)?(?:layers?|blocks?|h)\.\d+\.")
 
 
 def _check_whole(model, folder: Path) -> None:
-    """Refuse a transformer some of whose weights are in no file, and would be drawn at random, or with layers too few for its weights.
+    """Refuse a transformer with weights that are in no file, and would be random, or with too few layers for them.
 
     A pooler that lacks them becomes one of zeros: sentence-transformers does not ask it.
     """

@@ -1,4 +1,4 @@
-"Which weights of an encoder are trained: all of them, those above frozen layers, or adapters that are merged afterwards."
+"Which weights of an encoder are trained: all, those above frozen layers, or adapters that are merged later."
 from contextlib import contextmanager
 
 import torch

@@ -1,4 +1,4 @@
-"""Texts of authors as losses need them: rows that are counted, batches with pairs of one author, and lookup of the texts of a batch."""
+"""Texts of authors as losses need them: counted rows, batches with pairs of one author, and lookup of a text."""
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args

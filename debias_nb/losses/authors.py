@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from .arr import distill, flatten, mean_share, released
 from .author_batches import NumberedTexts, numbered_texts
-from .author_losses import (AuthorLoss, ContrastiveAuthorLoss, check_square, gram, pair_log_probs,
-                                            same_author)
+from .author_losses import AuthorLoss, ContrastiveAuthorLoss, check_square, gram, pair_log_probs
+from .author_losses import same_author
 from .author_losses import to_full_precision
 from .citations import CLARK, SAWATPHOL
 from ..checks import check_finite, check_known, check_range
@@ -73,9 +73,9 @@ def flattened_shares(
     log_p: torch.Tensor, # (n, n) log shares of the teacher
     bias,                # B in [0, 1], one number for all
 ) -> torch.Tensor: # (n, n) S; each row sums to 1, with 0 on the diagonal
-    """Flatten the teacher's shares by Eq.
+    """Flatten the teacher's shares by Eq. 3, in logarithms.
 
-    3, in logarithms. Raises `ValueError` for B outside [0, 1], or several numbers."""
+    Raises `ValueError` for B outside [0, 1], or several numbers."""
     return flatten(log_p, _topic_share(bias))
 
 # %% ../../nbs/losses/authors.ipynb #bca6e4bf

@@ -81,8 +81,8 @@ def _same_texts(features: dict, rows: slice, column: dict) -> bool:
     if ids is None or column_ids is None:
         return False
     if "offsets" in column: # a static table's, one text behind the other
-        return "offsets" in features and torch.equal(ids, column_ids) and torch.equal(features["offsets"],
-            column["offsets"])
+        return ("offsets" in features and torch.equal(ids, column_ids)
+                and torch.equal(features["offsets"], column["offsets"]))
     if "attention_mask" not in features:
         return False
     width = column_ids.shape[1]

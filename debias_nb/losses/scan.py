@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from ..checks import check_features, check_known, check_range, check_whole
 from .decorrelation import decorrelation, own_slope
 from .scan_weights import Weights, descend, draw, functions, move, own_objective, released_functions
-from .scan_weights import (released_objective, softmax_weights, standardize, weights_in_classes,
-                                           with_memory)
+from .scan_weights import released_objective, softmax_weights, standardize, weights_in_classes
+from .scan_weights import with_memory
 
 # %% ../../nbs/losses/scan.ipynb #0af88934
 FunctionKind = Literal["cos+sin", "released"]
@@ -214,8 +214,10 @@ def _uniform_because(z: torch.Tensor, u: torch.Tensor) -> str: # (n, d) features
     return ""
 
 # %% ../../nbs/losses/scan.ipynb #b94ff1fa
-# (n,) class numbers -> (n, c) of 0 and 1
-def member_of(classes: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+def member_of(
+    classes: torch.Tensor | None, # (n,) class numbers
+    like: torch.Tensor,
+) -> torch.Tensor: # (n, c) of 0 and 1
     "Return the class of each sample, as a column for each class that there is; without classes all are of one."
     if classes is None:
         return like.new_ones(len(like), 1)

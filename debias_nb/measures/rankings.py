@@ -168,8 +168,9 @@ def _relevant_above(levels: Levels) -> np.ndarray:
     return right - right[start]
 
 
-# (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
-def accuracy(levels: Levels) -> np.ndarray:
+def accuracy(
+    levels: Levels,
+) -> np.ndarray: # (Q,) in [0, 1], nan where all texts are relevant, or none of these is ranked
     """Return the fraction of pairs of a relevant text and another one with the relevant one above.
 
     Ties count half, and relevant texts that are not ranked do not count.

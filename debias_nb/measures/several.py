@@ -75,8 +75,9 @@ def step_down(ps: list[float], errors: np.ndarray) -> list[float]: # errors: (DR
     return np.maximum.accumulate(adjusted).clip(max=1)[order.argsort()].tolist()
 
 # %% ../../nbs/measures/several.ipynb #6d0de7b4
-# errors: (DRAWS, K), as of `shared_errors`, of candidates on the test that each of them may fail
-def outside_of_best(errors: np.ndarray) -> float:
+def outside_of_best(
+    errors: np.ndarray, # (DRAWS, K), as of `shared_errors`, of candidates on the test that each of them may fail
+) -> float:
     "Return how much lies below the lower end of each candidate where 2.5% of the ends of all of them may be too high."
     tail = (1 - LEVEL) / 2
     return tail if errors.shape[1] < 2 else float(np.quantile(ndtr(errors.min(1)), tail))

@@ -144,7 +144,7 @@ class Reckoning:
         return self.assumptions["overhead"] + self.operations(run) / (share * peak)
 
     def disk(self, runs: list[RunConfig]) -> float:
-        "Reckon the bytes of data, of encoders in single precision, of what training keeps of the largest, and of records."
+        "Reckon the bytes of data, of encoders in single precision, of the largest one in training, and of records."
         names = {run.data.name for run in runs if run.data}
         names |= {stage.corpus for stage in map(first_stage, runs) if stage}
         encoders = {run.encoder.name: run for run in runs if run.encoder.name != "learned"}

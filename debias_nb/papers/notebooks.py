@@ -18,7 +18,7 @@ def templates(root: Path) -> list[str]: # `paper/experiment`
 
 
 def suggest(name: str, names: list[str]) -> str:
-    "Suggest the experiments of that name in every paper, of the closest one if no paper has it, or else the closest name."
+    "Suggest the experiments of that name in every paper, or of the closest one, or else the closest full name."
     stems = sorted({full.rpartition("/")[2] for full in names})
     close = get_close_matches(name, stems, 1, .6)
     matches = [repr(full) for full in names if full.rpartition("/")[2] in close]
@@ -27,8 +27,10 @@ def suggest(name: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(matches)}?"
 
 
-# names: tables, or papers for all of theirs; None: all
-def select(names: list[str] | None, all_names: list[str]) -> list[str]:
+def select(
+    names: list[str] | None, # tables, or papers for all of theirs; None: all
+    all_names: list[str],
+) -> list[str]:
     "Return the tables that are asked for, in the order of all. Raise `RunnerError` with the closest names."
     tables = set()
     for name in names or all_names:
@@ -51,9 +53,12 @@ def template_path(place: str, root: Path) -> Path: # place: a page, or an experi
     return root / "nbs/papers" / f"{ANY_EXPERIMENT if place in STUDY_OF else place}.ipynb"
 
 
-# name: `paper/experiment`
-def executed_path(root: Path, name: str, profile: str, parameters: dict[str, object]) -> Path:
-    "Return the path of an executed copy: a digest of which runs it asks for is in its name, so that none is written over another."
+def executed_path(
+    root: Path,
+    name: str, # `paper/experiment`
+    profile: str, parameters: dict[str, object],
+) -> Path:
+    "Return the path of an executed copy, with a digest of which runs it asks for: none is written over another."
     narrowing = {key: parameters[key] for key in NARROWING if parameters.get(key) is not None}
     digest = f".{fingerprint(narrowing)[:8]}" if narrowing else ""
     return root / f"_runs/notebooks/{name}.{profile}{digest}.ipynb"
@@ -64,8 +69,9 @@ def runs_itself(template: Path, parameters: dict) -> bool:
     return "own" in parameter_types(template) and parameters.get("own") is not False
 
 
-# of the executed copy
-def execute_notebook(template: Path, name: str, profile: str, parameters: dict, root: Path) -> Path:
+def execute_notebook(
+    template: Path, name: str, profile: str, parameters: dict, root: Path,
+) -> Path: # of the executed copy
     "Execute the notebook that shows an experiment at a profile."
     values = {"profile": profile} | parameters
     if "name" in parameter_types(template):
@@ -88,8 +94,9 @@ def _attempt(name: str, profile: str, parameters: dict, root: Path) -> tuple[str
     return name, None
 
 
-# name -> why it failed
-def execute_all(names: list[str], profile: str, parameters: dict, root: Path, workers: int) -> dict[str, str]:
+def execute_all(
+    names: list[str], profile: str, parameters: dict, root: Path, workers: int,
+) -> dict[str, str]: # name -> why it failed
     "Execute several notebooks in parallel, and return the failures."
     from joblib import Parallel, delayed
     from rich.console import Console

@@ -49,7 +49,7 @@ def deviations(
     fresh: Records, # id -> record
     reference: Records,
 ) -> pd.DataFrame: # run, test, metric, reference, here, gap, allowed, apart; the worst first
-    "List every metric of the runs that both have, and whether it is further off than allowed, as one is that a side lacks."
+    "List every metric of the runs that both have, and whether it is further off than allowed, as a missing one is."
     shared = {run: record for run, record in reference.items() if run in fresh}
     table = _numbers(shared).to_frame("reference")
     table["here"] = _numbers(fresh)
@@ -68,8 +68,9 @@ def deviations(
 WORST = 20 # metrics that are listed
 
 
-# lines; whether there are metrics and all agree
-def agreement(records: Records, reference: Records) -> tuple[list[str], bool]:
+def agreement(
+    records: Records, reference: Records,
+) -> tuple[list[str], bool]: # lines; whether there are metrics and all agree
     "Say how records of this machine agree with the committed ones."
     reasons = {run: why_not_compared(records[run], reference[run]) for run in sorted(reference.keys() & records.keys())}
     runs = [run for run, reason in reasons.items() if reason is None]

@@ -76,8 +76,8 @@ class RunConfig(Strict):
         return f"{self.paper}/{self.experiment}.{self.profile}"
 
     @property
-    # of its synthetic dataset, or its random split; None: real data, divided in one way
     def world_seed(self) -> int | None:
+        "Seed of its synthetic dataset, or of its random split; None: real data, divided in one way."
         source = (self.data and self.data.drawn) or self.eval_world
         return source.seed if source else None
 
@@ -230,7 +230,7 @@ class ExperimentConfig(Strict):
     @field_validator("methods")
     @classmethod
     def _of_their_tasks(cls, methods, info):
-        "Give each method the class of the task that its blocks have; one without settings of a task may stand in blocks of several."
+        "Give each method the class of its blocks' task; one without settings of a task may stand in blocks of several."
         tasks = {}
         for block in info.data.get("blocks", ()):
             for name in block.methods:

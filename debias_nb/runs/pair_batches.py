@@ -52,8 +52,8 @@ class PairTokens:
     def __len__(self):
         return len(self.labels)
 
-    # (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries
     def targets(self, rows):
+        "Return (n,) labels, or (n, n) bool: which items of the batch are relevant to which of its queries."
         if self.relevance is None:
             return self.labels[rows]
         of_queries = self.relevance[self.query[rows]]

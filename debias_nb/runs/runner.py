@@ -284,8 +284,8 @@ def narrow(
             "seeds": tuple(seeds or block.seeds),
             "worlds": block.worlds if full else 0,
         }))
-    methods_asked = experiment.methods if weight is None else tuple(method.with_weight(weight)
-        for method in experiment.methods)
+    methods_asked = (experiment.methods if weight is None
+                     else tuple(method.with_weight(weight) for method in experiment.methods))
     return experiment.model_copy(update={"blocks": tuple(blocks), "methods": methods_asked})
 
 
@@ -304,7 +304,7 @@ def store_for(profile: str) -> Store:
 
 @dataclass(frozen=True)
 class Experiment:
-    "An experiment, or the part of it that is asked for: its configuration is parsed once, and its runs are listed once."
+    "An experiment, or the part of it that is asked for: its configuration is parsed, and its runs are listed, once."
     configuration: ExperimentConfig # as its file has it
     asked: ExperimentConfig         # the part that is asked for
     changes: dict[str, object]      # settings that differ from the configuration's

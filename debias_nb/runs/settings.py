@@ -52,8 +52,8 @@ class CorpusConfig(Settings):
         return 0.
 
     @property
-    # its runs are not made any more: a question that is answered leaves its records and pages
     def is_closed(self) -> bool:
+        "Whether its runs are not made any more: a question that is answered leaves its records and pages."
         return False
 
     def with_seed(self, seed: int) -> "CorpusConfig":

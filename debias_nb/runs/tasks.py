@@ -57,7 +57,7 @@ class Task:
         raise NotImplementedError
 
     def save(self, model, folder: Path) -> None:
-        "Write the weights of what `train` returned, as a folder that sentence-transformers loads where it is an encoder."
+        "Write the weights of what `train` returned; of an encoder, as a folder that sentence-transformers loads."
         model.save(str(folder), create_model_card=False)
 
     def load_saved(self, run: RunConfig, folder: Path):

@@ -1,4 +1,4 @@
-"""From a method and the settings of a training to its loss, with which sentence-transformers' trainer fine-tunes an encoder.
+"""From a method and the settings of a training to its loss, with which sentence-transformers fine-tunes an encoder.
 
 How strong a regularizer is shows in the norm of its gradient at one common point, the plainly fine-tuned encoder: at
 the start the gradients of ITVReg and OutReg are zero, and at the end of each method's own training they balance the
@@ -137,8 +137,8 @@ def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):
     return CachedBase(base, columns, dtype)
 
 
-# mask_share, intervention; empty for methods that intervene on nothing
 def interventions_of(method: PairMethod) -> dict:
+    "Return mask_share and intervention; nothing for methods that intervene on nothing."
     return {} if method.mask_share is None else {"mask_share": method.mask_share, "intervention": method.intervention}
 
 
@@ -353,8 +353,8 @@ def curve_summary(
     if not history:
         return {"step": []}
     steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
-    return {"step": [int(stretch[-1]) for stretch in steps]} | in_stretches(history, POINTS,
-        lambda stretch: float(f"{stretch.mean():.5g}"))
+    means = in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    return {"step": [int(stretch[-1]) for stretch in steps]} | means
 
 
 def history_summary(

@@ -25,14 +25,14 @@ IS_ADVICE = re.compile(r" ?--(columns|match|match-from|where)\b|name one of them
 # What can be printed.
 
 def printable(path):
-    "The pieces of messages in a module that advise something; docstrings and what a command line calls its options are none."
+    "The pieces of a module's messages that advise something; neither docstrings nor a command line's options."
     tree = ast.parse(path.read_text("utf-8"))
     documented = {id(node.body[0].value) for node in ast.walk(tree)
                   if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and node.body
                   and isinstance(node.body[0], ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value,
-                str) and id(node) not in documented and IS_ADVICE.search(node.value):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in documented and IS_ADVICE.search(node.value):
             yield node.value
 
 
@@ -71,8 +71,17 @@ TABLES = { # rows -> what may be read in the end: form, matches, other rows
                 {("pairs", 10, 30), ("pairs", 20, 20), ("pairs", 30, 10)}),
     "words": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": ("near", "far")[y]}), {("pairs", 20, 20)}),
     "grades": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": (i % 20) / 4}), {("pairs", 20, 20)}),
-    "two kinds of rows": (rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0),
-        "split": ("a", "b")[y]}), {("pairs", 14, 26)}),
+    "two kinds of rows": (
+        rows_of(lambda i, y: texts(i, "left", "right") | {"label": int(i % 3 == 0), "split": ("a", "b")[y]}),
+        {("pairs", 14, 26)}),
+    "names of tables": (rows_of(lambda i, y: texts(i, "ltable_name", "rtable_name") | {"gold": y}),
+                        {("pairs", 20, 20)}),
+    "an annotator beside labels": (rows_of(lambda i, y: texts(i) | {"choice": "Same" if y else "Different",
+                                                                    "annotator": i % 3}), {("pairs", 20, 20)}),
+    "lists of two texts": (rows_of(lambda i, y: {"id": f"{i}x", "fandoms": ["a", "b"], "pair": [lamp(i), lamp(i, "b")],
+                                                 "same": bool(y)}), {("pairs", 20, 20), ("retrieval", 40, 0)}),
+    "a negative of another name": (rows_of(lambda i, y: texts(i, "question", "response") | {
+        "rejected_response": lamp(i, "c")}), {("candidates", 40, 40)}),
     "one text and a number": (rows_of(lambda i, y: {"name": lamp(i), "price": i, "label": y}), set()),
 }
 
@@ -153,6 +162,31 @@ def test_lists_are_turned_as_advised():
     CAME.append(("lists of texts and labels", line, counts(file)))
 
 
+def of_dedupe(*records):
+    return {"__class__": "tuple", "__value__": [dict(zip(("name", "price"), record)) for record in records]}
+
+
+TURNED = { # name of a file -> its content, and the pairs that a line of Python makes of it
+    "training.json": ({"distinct": [of_dedupe(("red lamp", None), ("hat", 7))],
+                       "match": [of_dedupe(("lamp", 3), ("a lamp", None))]},
+                      [("red lamp", "hat 7", 0), ("lamp 3", "a lamp", 1)]),
+    "split.json": (pd.DataFrame([texts(0) | {"label": 1}, texts(1) | {"label": 0}]).to_dict("split"),
+                   [(lamp(0), lamp(0, "b"), 1), (lamp(1), lamp(1, "b"), 0)]),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_files_are_turned_as_advised(tmp_path, monkeypatch, name):
+    content, right = TURNED[name]
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(json.dumps(content))
+    with pytest.raises(DataError) as e:
+        read_pairs_file(name)
+    exec(re.search("This makes .* of (it|them): (.*)", str(e.value))[2], {})
+    file = read_pairs_file("pairs.csv")
+    assert [*zip(file.left, file.right, file.labels)] == right
+
+
 @pytest.mark.parametrize("name, content", [("t.csv", "name,told\na lamp,red\na chair,blue\n"),
                                            ("t.txt", "name,told\na lamp,red\na chair,blue\na rug,green\n")])
 def test_a_column_of_texts_is_named(tmp_path, name, content):
@@ -192,8 +226,8 @@ def test_runs_are_written_as_advised(tmp_path):
 def test_every_advice_was_met():
     "Below all others: an advice that no test brings out would be pasted by nobody before a user."
     assert len(PRINTABLE) >= 9, "the pieces are found"
-    missed = [piece for piece in PRINTABLE if not any(all(part in said for part in re.split(r"\{\d?\}", piece))
-        for said in SAID)]
+    missed = [piece for piece in PRINTABLE
+              if not any(all(part in said for part in re.split(r"\{\d?\}", piece)) for said in SAID)]
     for name, paste, came in CAME:
         print(f"| {name} | `{paste}` | {came} |")
     assert SAID and not missed, missed

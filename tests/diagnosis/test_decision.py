@@ -245,7 +245,7 @@ def test_scores_that_say_nothing_are_told(tuned, said):
     test.scores = {"base": test.scores["tuned"], "tuned": test.scores["base"]}
     assert flat_scores(test).keys() == {"base"} & {"base" for _ in said}
     assert flat_scores(test, []).keys() == {"base"} & {"base" for words in said.values()
-        if "the same" in words}, "where the order alone counts"
+                                                       if "the same" in words}, "where the order alone counts"
 
 
 def scored(form, base, tuned):
@@ -395,8 +395,8 @@ def test_an_order_that_stays_on_a_scale_that_moved_is_told_with_the_new_threshol
     tuned = scale * scores + shift if moved else scores + 1e-6 * noisy(800, 0, 2)[1]
     found = told({"new": table_of(scores, tuned, labels)})
     assert found.decision.call == "either" and ("the scores moved; set it at" in found.decision.heading) == moved
-    assert ("At the base's threshold, " in found.decision.reason) == moved == ("| threshold="
-        in found.decision.verdict())
+    assert (("At the base's threshold, " in found.decision.reason) == moved
+            == ("| threshold=" in found.decision.verdict()))
     assert not moved or f"{found.decision.threshold:.3f}" in found.decision.heading and "the scores moved" in repr(
         found)
 
@@ -437,9 +437,9 @@ def test_pairs_of_the_same_words_are_counted(tmp_path):
     pairs = made.some_pairs()
     turned = pairs.assign(right=[" ".join(text.split()[::-1]) for text in pairs.left], label=np.arange(len(pairs)) % 2)
     base = saved(tmp_path, "base", lambda static: None)
-    tuned = saved(tmp_path, "tuned",
-                  lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2,
-                      len(static.embedding.weight))[:, None]))
+    tuned = saved(
+        tmp_path, "tuned",
+        lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
     warnings = diagnose(base, tuned, None, {"new": pairs, "turned": turned}).warnings
     assert any("pairs have the same words in another order: this encoder cannot tell them apart" in text
                and text.startswith("turned: ") for text in warnings)
@@ -524,9 +524,10 @@ def test_what_makes_a_test_void_comes_first(tmp_path):
     pairs = made.some_pairs()
     for side in ("left", "right"):
         pairs[side] = [f"☃ ☂ {text.split()[0]}" for text in pairs[side]]
-    base, tuned = saved(tmp_path, "base", lambda static: None), saved(tmp_path, "tuned",
-        lambda static: static.embedding.weight.mul_(
-        torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
+    base = saved(tmp_path, "base", lambda static: None)
+    tuned = saved(
+        tmp_path, "tuned",
+        lambda static: static.embedding.weight.mul_(torch.linspace(.5, 2, len(static.embedding.weight))[:, None]))
     decision = diagnose(base, tuned, None, {"snow": pairs}).decision
     assert re.match(r"Cannot tell. snow: (\d+) of \1 pairs have a text with at least half of its tokens outside the "
                     r"vocabulary", decision.heading)

@@ -53,7 +53,7 @@ class Corpus:
 
 @pytest.fixture
 def forked(monkeypatch):
-    "Processes begin as copies of this one, with its libraries, for which those that sentence-transformers starts take seconds each."
+    "Processes begin as copies of this one, with its libraries: those of sentence-transformers take seconds to start."
     context = get_context("fork")
     monkeypatch.setattr(torch.multiprocessing, "get_context", lambda method=None: context)
     with single_thread(): # a copy has no threads of its parent's
@@ -84,8 +84,8 @@ def test_scores_are_those_of_one_process(folders, forked, monkeypatch):
     for name in folders:
         assert np.array_equal(levels[name].n_better, expected[name].n_better)
         assert np.array_equal(levels[name].first, expected[name].first)
-    assert pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist() == [1, 1,
-        1], "in this process again"
+    assert (pair_scores({"base": alone["base"]}, LEFT[:3], LEFT[:3])["base"].tolist()
+            == [1, 1, 1]), "in this process again"
 
 
 def test_what_a_process_cannot_do_is_told(folders, forked):

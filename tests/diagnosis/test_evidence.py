@@ -108,7 +108,7 @@ def test_brands_are_a_shortcut_where_they_mislead_and_none_where_they_do_not(tes
 
 
 def test_labels_that_both_models_find_wrong_are_suspects():
-    "The first of four kinds of pairs scores above all matches though it is none, the third below all others though it is a match."
+    "Of four kinds of pairs the first is no match and scores above all, the third is one and scores below the others."
     labels = np.array([0, 0, 1, 1] * 5)
     scores = {"base": np.array([1, .1, 0, .8] * 5), "tuned": np.array([1, .2, 0, .7] * 5)}
     frame = pd.DataFrame({"left": [f"one {i}" for i in range(20)], "right": [f"other {i}" for i in range(20)],

@@ -42,8 +42,8 @@ def test_texts_have_a_door():
 
 
 def test_results_have_a_door():
-    with pytest.warns(FutureWarning, match="diagnose_results"), pytest.raises(Exception,
-            match="nowhere: results of one model are expected"):
+    with (pytest.warns(FutureWarning, match="diagnose_results"),
+          pytest.raises(Exception, match="nowhere: results of one model are expected")):
         diagnose(results={"base": "nowhere", "tuned": "nowhere"}, trained=["NQ"])
 
 

@@ -22,8 +22,8 @@ from debias_nb.diagnosis.test_sets import as_test, average_precision
 from debias_nb.files import project_root
 from debias_nb.measures.metrics import auc_at
 from debias_nb.measures.stats import paired
-from debias_nb.measures.strata import (FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of,
-                                       stratified_weights)
+from debias_nb.measures.strata import FRACTIONS, LOOK, looking_cost, random_resamples, sampling_order, strata_of
+from debias_nb.measures.strata import stratified_weights
 from debias_nb.commands.cli import app
 
 LABELS = 200
@@ -230,7 +230,7 @@ def test_what_is_harmless_is_counted(models, table):
     words.to_csv(table, index=False)
     diagnosis = diagnose(models["base"], small_encoder(3), tests={"new": read_pairs_file(table, match="yes")})
     assert diagnosis.facts["files"]["new"]["left_out"] == {"rows without a label": 12,
-        "rows above the last label without one": 2}
+                                                           "rows above the last label without one": 2}
     assert "it was drawn for other models, for which it is worth more" in repr(diagnosis)
 
 
@@ -296,8 +296,7 @@ def test_where_most_pairs_match_average_precision_decides(models, tmp_path):
 
 def test_a_label_that_says_nothing_counts_in_no_weight(models, table):
     fill(table, 80)
-    without, unsure = pd.read_csv(table, dtype=str, keep_default_na=False), pd.read_csv(table, dtype=str,
-        keep_default_na=False)
+    without, unsure = (pd.read_csv(table, dtype=str, keep_default_na=False) for _ in range(2))
     rows = [3, 20, 41]
     unsure.loc[rows, "label"], without.loc[rows, "label"] = "none", ""
     for frame in (unsure, without):
@@ -398,7 +397,7 @@ def folder(tmp_path):
 
 
 def test_queries_are_judged_by_what_both_models_put_first(models, folder, tmp_path):
-    "With all queries labeled, metrics by the pool are those by hand; one query that is not labeled to its end is left out."
+    "With all queries labeled, metrics by the pool are those by hand; a query that is labeled in part is left out."
     path = tmp_path / "to_label.csv"
     written = label(**models, pool=Pool.folder(folder), n=5000, out=path)
     frame = pd.read_csv(path)

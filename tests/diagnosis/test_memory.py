@@ -15,8 +15,10 @@ from debias_nb import Catalog, compare
 from debias_nb.encoders.planted import planted_encoder
 
 PACKAGE = Path(__file__).parents[2] / "debias_nb"
-CHANGES = set("""append extend insert update setdefault add pop popitem popleft appendleft clear remove discard sort reverse
-                 intersection_update difference_update symmetric_difference_update set reset __setitem__ __next__ send""".split())
+CHANGES = set("""
+    append extend insert update setdefault add pop popitem popleft appendleft clear remove discard sort reverse
+    intersection_update difference_update symmetric_difference_update set reset __setitem__ __next__ send
+""".split())
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 MUTABLE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp, ast.Call)
 PROCESS = {"os.environ", "sys.path"} # of the process, which libraries underneath read
@@ -64,8 +66,8 @@ def changed_by(node: ast.AST) -> ast.AST | None:
         return node.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
         return node.func.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr",
-            "delattr", "next"):
+    if (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        and node.func.id in ("setattr", "delattr", "next")):
         return node.args[0]
     return None
 
@@ -86,8 +88,8 @@ def memory_of(text: str) -> list[str]:
             changed = changed_by(node)
             if changed is None or ast.unparse(changed) in PROCESS:
                 continue
-            is_value = owner(changed) in values - own or owner(changed) in modules - own and not isinstance(changed,
-                ast.Name)
+            is_value = (owner(changed) in values - own or owner(changed) in modules - own
+                        and not isinstance(changed, ast.Name))
             if is_value or owner(changed) == "cls" or ast.unparse(changed) == "globals()":
                 ways.append(ast.unparse(node) + (" =" if not isinstance(node, ast.Call) else ""))
     return sorted(set(ways))

@@ -4,13 +4,13 @@ import pytest
 
 from debias_nb.checks import ConfigError
 from debias_nb.data.registry import DataError
-from debias_nb.data.texts import read_held_texts
+from debias_nb.data.sentences import GENERAL_TEXTS
+from debias_nb.data.texts import HeldTexts, read_held_texts
 from debias_nb.diagnosis.demo import offers, small_encoder
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.diagnosis.methods import (
-    DEFAULTS, METHODS, Method, check_strength, fitting, read_method, read_methods, settings_for, strengths_of,
-    training_rows, tune,
-    without_tests)
+    DEFAULTS, METHODS, Method, check_strength, fitting, general_notes, read_method, read_methods, settings_for,
+    strengths_of, training_rows, tune, without_tests)
 from debias_nb.diagnosis.models import load_model
 from debias_nb.diagnosis.programs import usual_loss
 from debias_nb.measures.metrics import auc_at
@@ -23,11 +23,18 @@ def texts():
     return read_held_texts(["a text of the new kind", "another one"])
 
 
-def test_a_text_that_also_occurs_in_a_test_is_refused(texts):
-    pairs = read_pairs_file(pd.DataFrame({"left": ["Another one!", "a lamp"], "right": ["one", "a chair"],
-                                          "label": [1, 0]}))
-    with pytest.raises(DataError, match="1 of 2 also occur in the test new"):
-        without_tests(texts, {"the test new": pairs})
+def test_general_texts_that_are_tested_are_left_out_and_others_are_refused():
+    file = read_pairs_file(pd.DataFrame({"left": ["Lamps, red!", "a hat"], "right": ["a boot", "a shoe"],
+                                         "label": [1, 0]}))
+    texts = ["lamps red", "old chairs", "kettles"]
+    with pytest.raises(DataError, match="1 of 3 also occur in new"):
+        without_tests(HeldTexts(texts, "0", "new.txt"), {"new": file})
+    kept = without_tests(HeldTexts(texts, "0", GENERAL_TEXTS), {"new": file})
+    assert kept.texts == texts[1:] and kept.sha256 != "0"
+    assert without_tests(kept, {"new": file}) is kept
+    (note,) = general_notes(kept)
+    assert "2" in note and "QNLI" in note and "Semantic Textual Similarity" in note
+    assert general_notes(None) == general_notes(HeldTexts(texts, "0", "new.txt")) == []
 
 
 def test_a_strength_is_open_until_it_is_given(texts):

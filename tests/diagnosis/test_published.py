@@ -1,4 +1,4 @@
-"Two folders of mteb's results: verdicts by kind of task, what the number of items can tell, and where a fine-tune stands among published ones."
+"Two folders of mteb's results: verdicts by kind of task, what their items can tell, and the rank among published ones."
 import json
 import re
 
@@ -37,7 +37,7 @@ def put(folder, task, scores, revision="a", **also):
 
 @pytest.fixture
 def folders(tmp_path):
-    "Two made models: the second one lost two points on each task of STS, a point and more on one, and goes up and down on retrieval."
+    "Two made models: the second lost two points on each task of STS, more than one on another; retrieval varies."
     places = {"base": tmp_path / "before/results/lab__base/rev", "tuned": tmp_path / "after/results/me__tuned/rev"}
     rng = np.random.default_rng(0)
     for task, change in CHANGES.items():
@@ -211,16 +211,6 @@ def test_splits_subsets_tasks_and_versions_of_data_of_one_folder_alone_are_left_
     assert diagnosis.scores.set_index("task").tuned[STS[0]] == .5 and len(diagnosis.scores) == 14
 
 
-def of_two_models(folders):
-    put(folders["tuned"].parents[1] / "me__other/rev", STS[0], {"test": [entry(.5)]})
-    return folders["base"], folders["tuned"].parents[1]
-
-
-def of_two_revisions(folders):
-    put(folders["tuned"].parent / "rev2", STS[0], {"test": [entry(.5)]})
-    return folders["base"], folders["tuned"].parent
-
-
 def no_task_in_common(folders):
     other = folders["tuned"].parents[2] / "other"
     put(other, "SomethingElse", {"test": [entry(.5)]})
@@ -233,69 +223,10 @@ def one_in_common(folders):
     return folders["base"], other
 
 
-def in_percent(folders):
-    put(folders["tuned"], STS[0], {"test": [entry(58.)]})
-    return folders.values()
-
-
-def two_scores_of_a_subset(folders):
-    put(folders["tuned"], STS[0], {"test": [entry(.5), entry(.6)]})
-    return folders.values()
-
-
-def a_description(content):
-    def describe(folders):
-        (folders["tuned"] / "model_meta.json").write_text(content)
-        return folders.values()
-    return describe
-
-
-def of_mteb_1(folders):
-    put(folders["tuned"], STS[0], {}, mteb_dataset_name=STS[0])
-    content = json.loads((folders["tuned"] / f"{STS[0]}.json").read_text()) | {"scores": [1]}
-    (folders["tuned"] / f"{STS[0]}.json").write_text(json.dumps(content))
-    return folders.values()
-
-
-def of_an_evaluator(folders):
-    other = folders["tuned"].parents[2] / "other"
-    other.mkdir()
-    (other / "similarity_evaluation_results.csv").write_text("epoch,steps\n")
-    return folders["base"], other
-
-
-def damaged(folders):
-    (folders["tuned"] / f"{STS[0]}.json").write_text('{"scores": {"test": [')
-    return folders.values()
-
-
-def of_the_oldest_form(folders):
-    put(folders["tuned"], STS[0], {"test": {"cos_sim": .5}})
-    return folders.values()
-
-
-def without_subset(folders):
-    put(folders["tuned"], STS[0], {"test": [{"main_score": .5}]})
-    return folders.values()
-
-
 @pytest.mark.parametrize("bad, message", [
-    (lambda of: (of["base"], of["tuned"].parents[4] / "nowhere"),
-     r"nowhere: results of one model are expected, .* found 0"),
-    (of_two_models, r"results: results of one model are expected, .* found 2: .*me__other/rev, .*me__tuned/rev"),
-    (of_two_revisions, r"me__tuned: results of one model are expected, .* found 2: .*/rev, .*/rev2"),
     (lambda of: (of["base"], of["base"].parent), "all scores are the same, so one of the names is wrong"),
     (no_task_in_common, "other: two tasks in common are expected, .*; base has 18 and tuned has 1; found none"),
     (one_in_common, f"other: two tasks in common are expected, .*; found {STS[0]}"),
-    (in_percent, rf"{STS[0]}.json: a main score is a fraction, from -1 to 1, found 58.0"),
-    (two_scores_of_a_subset, rf"{STS[0]}.json: test has two scores of the subset 'default', 0.5 and 0.6"),
-    *((a_description(content), "model_meta.json: an object is expected")
-      for content in ('"a"', "3", "null", "[1]", '{"training_datasets": 3}', '{"training_datasets": [3]}')),
-    (of_mteb_1, rf"{STS[0]}.json: no result of mteb: .* it is a result of mteb 1"),
-    (of_an_evaluator, "found 0; similarity_evaluation_results.csv and 0 other files"),
-    (damaged, rf"{STS[0]}.json:1: "),
-    (of_the_oldest_form, rf"{STS[0]}.json: no result of mteb: scores by split are expected"),
-    (without_subset, rf"{STS[0]}.json: no result of mteb"),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_bad_folders_get_a_sentence(folders, bad, message):
     with pytest.raises(DataError, match=message):

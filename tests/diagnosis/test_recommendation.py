@@ -50,6 +50,6 @@ def test_methods_that_no_other_beats_in_both_are_joined():
     assert [one["name"] for one in trade_points(THREE) if one["joined"]] == ["wise-ft", "outreg", "plain"]
     equal = trade_points({"plain": made(like=.06, new=-.12), "outreg": made(like=.06, new=-.02),
                           "itvreg": made(like=.05, new=-.02)})
-    assert [one["name"] for one in equal if one["joined"]] == ["base",
-        "outreg"], "as good in one and better in the other is beaten"
+    assert ([one["name"] for one in equal if one["joined"]]
+            == ["base", "outreg"]), "as good in one and better in the other is beaten"
     assert not trade_points({"plain": made(new=.1)})

@@ -1,4 +1,7 @@
 "Words of texts, their importance to a model, and how they go with the label."
+import random
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,21 @@ def test_a_word_keeps_its_marks_and_what_stands_inside_it():
     assert words_of("The HP-250's 3.5 inch disc.") == ("the", "hp-250's", "3.5", "inch", "disc")
     assert words_of("हिन्दी जूते") == ("हिन्दी", "जूते")
     assert words_of("cafe\u0301") == words_of("café") == ("café",)
+
+
+def test_words_of_pairs_are_no_set_a_text():
+    "A set of seven words takes 700 bytes, as much as all else of a pair."
+    rng = random.Random(0)
+    words = [f"w{number}" for number in range(500)]
+    left, right = ([" ".join(rng.choices(words, k=7)) for _ in range(2000)] for _ in range(2))
+    for text in left + right: # whose words are remembered
+        words_of(text)
+    tracemalloc.start()
+    pairs = word_pairs(left, right, np.ones(len(left)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 900 * (len(left) + len(right))
+    assert [pairs.left[0, pairs.vocabulary[word]] for word in words_of(left[0])] == [1] * 7
 
 
 def test_words_are_replaced_and_the_rest_is_kept():

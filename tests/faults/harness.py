@@ -66,8 +66,8 @@ def make_project(folder: Path) -> Path:
     for name in ("experiments/itvreg", "nbs/papers/itvreg", "experiments/printed"):
         (folder / name).mkdir(parents=True)
     (folder / "settings.ini").write_text((ROOT / "settings.ini").read_text("utf-8"))
-    (folder / "experiments/printed/itvreg.yaml").write_text((ROOT / "experiments/printed/itvreg.yaml")
-        .read_text("utf-8"))
+    (folder / "experiments/printed/itvreg.yaml").write_text(
+        (ROOT / "experiments/printed/itvreg.yaml").read_text("utf-8"))
     (folder / "experiments/itvreg/demo.planted.yaml").write_text(yaml.safe_dump(settings_of(), sort_keys=False))
     (folder / "nbs/papers/itvreg/demo.ipynb").write_text(json.dumps(NOTEBOOK))
     return folder

@@ -158,17 +158,6 @@ def test_kept_encoders(name, planted, tmp_path):
 
 # data
 
-def test_pairs_of_ones_own(tmp_path, monkeypatch):
-    "Other damage is in `test_explain_files.py`."
-    lines = ["left,right,label", *(f"red lamp {i},lamp number {i},{i % 2}" for i in range(6))]
-    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
-    good.write_text("\n".join(lines))
-    bad.write_bytes("\n".join(lines).replace("red lamp 2", "rôt lamp 2").encode("latin-1"))
-    monkeypatch.chdir(tmp_path)
-    with unchanged(tmp_path):
-        refused(shell("compare", "--base", "x", "--train", bad, "--test", f"t={good}"), str(bad), ":4: not UTF-8")
-
-
 def test_a_registry_of_ones_own(tmp_path, monkeypatch):
     path = tmp_path / "datasets.yaml"
     files = "[{file: ../../etc/passwd, format: x}]"

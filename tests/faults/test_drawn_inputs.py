@@ -1,5 +1,7 @@
-"""Inputs that are drawn at random from families of files and calls, anew at each run: what is right is read as it is meant,
-and what is wrong is refused in words. The seed stands in each failure; `DEBIAS_NB_DRAWS=seed` draws the same again."""
+"""Inputs that are drawn at random from families of files and calls, anew at each run.
+
+What is right is read as it is meant, and what is wrong is refused in words. The seed stands in each failure;
+`DEBIAS_NB_DRAWS=seed` draws the same again."""
 import json
 import os
 import random
@@ -87,8 +89,8 @@ def labels_in_words(rng, folder, is_wrong):
     if is_wrong:
         return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD",
                     then=lambda: {counts(file) for _, file in pasted(path, names)} == both)
-    return Draw(lambda: read_pairs_file(path), lambda file: counts(file) == ("pairs", labels.count(values[0]),
-        labels.count(values[1])))
+    return Draw(lambda: read_pairs_file(path),
+                lambda file: counts(file) == ("pairs", labels.count(values[0]), labels.count(values[1])))
 
 
 def classes(rng, folder, is_wrong):
@@ -196,8 +198,8 @@ def results(rng, folder, is_wrong):
                    "scores": {"test": "none" if is_wrong and task == wrong and how == "no rows" else rows}}
         (place / f"{task}.json").write_text(json.dumps(content))
     declared = rng.choice((7, "text", None, ["a", 1])) if is_wrong and how == "names" else ["A ", ""]
-    (place / "model_meta.json").write_text(json.dumps([declared] if declared is None
-        else {"training_datasets": declared}))
+    (place / "model_meta.json").write_text(
+        json.dumps([declared] if declared is None else {"training_datasets": declared}))
 
     def read():
         return read_results(folder), declared_sets(folder)
@@ -239,15 +241,16 @@ def label_tables(rng, folder, is_wrong):
         sidecar_of(path).unlink()
     kind = rng.choice(("csv", "jsonl", "parquet"))
     other = path.with_suffix(f".{kind}")
-    {"csv": lambda: table.to_csv(other, index=False), "jsonl": lambda: table.to_json(other, orient="records",
-        lines=True), "parquet": lambda: table.to_parquet(other)}[kind]()
+    {"csv": lambda: table.to_csv(other, index=False),
+     "jsonl": lambda: table.to_json(other, orient="records", lines=True),
+     "parquet": lambda: table.to_parquet(other)}[kind]()
     if other != path and sidecar_of(path).exists():
         sidecar_of(path).rename(sidecar_of(other))
     strata = pairs.stratum[[label != "" for label in labels]]
 
     def is_right(file):
-        return file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))] and counts(file)[
-            1:] == (labels.count("1"), labels.count("0"))
+        return (file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))]
+                and counts(file)[1:] == (labels.count("1"), labels.count("0")))
 
     return Draw(lambda: read_pairs_file(other), None if is_wrong else is_right)
 

@@ -1,10 +1,10 @@
-"""Commands for one's own pairs and models: nothing is lost, nothing ends with a traceback, and no wrong number is taken.
+"""Commands for one's own pairs and models: nothing is lost, no traceback is seen, and no wrong number is taken.
 
-Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with them."""
+Pages are never written over what somebody else made, trials are what was written, and files say what is wrong with
+them."""
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import made
 from harness import CELL, NOTEBOOK, said_by, start, wait_until
-from debias_nb.checks import ConfigError, visible
+from debias_nb.checks import ConfigError
 from debias_nb.files import load_config
 from debias_nb.data import tables
 from debias_nb.data.registry import DataError
@@ -247,28 +247,6 @@ def test_yaml_is_read_in_bounded_time_with_a_bounded_message(tmp_path, text, wor
         load_config(path, ExperimentConfig)
     assert time.process_time() - started < 10
     assert words in str(e.value) and len(str(e.value)) < 20_000
-
-
-# ---- files
-
-HEAD = "left,right,label\n"
-GOOD = "a lamp,a table,1\nb,c,0\n"
-ESCAPE = "\x1b]0;OWNED\x07"
-
-
-def test_what_stands_in_a_file_does_not_steer_the_terminal(here, models):
-    for name, text in {
-        "a.csv": f"le{ESCAPE}ft,right,label\na,b\n", "b.csv": f"left,le{ESCAPE}ft,lable\n{GOOD}",
-        "c.csv": f"le{ESCAPE}ft,a,b\n",
-        "d.csv": HEAD + GOOD + f"a,b,{ESCAPE}\n", "e.csv": f"\x1b[2J\x00\x7f{HEAD}{GOOD}",
-    }.items():
-        Path(name).write_text(text)
-        done = shell("compare", "--base", "x", "--train", name, "--test", "new=new.csv")
-        refused(done, name)
-        assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", done.stderr), repr(done.stderr)
-    Path("f.jsonl").write_text(json.dumps({"left": "a", f"x{ESCAPE}": 1, f"x{ESCAPE}y": 2}))
-    assert "\x1b" not in shell("compare", "--base", "x", "--train", "f.jsonl", "--test", "new=new.csv").stderr
-    assert visible("größe\t\u200d\n\x9b\u202e\ud83d") == "größe\t\u200d\n\\x9b\\u202e\\ud83d"
 
 
 # ---- Ctrl-C

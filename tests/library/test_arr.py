@@ -18,8 +18,8 @@ from debias_nb.losses.author_losses import pair_log_probs, same_author
 from debias_nb.losses.authors import distillation, flattened_shares, released_shares
 from debias_nb.losses.author_losses import supervised_contrastive
 from debias_nb.losses.authors import topic_bias
-from debias_nb.losses.author_batches import (ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler,
-                                             NumberedTexts, author_pairs)
+from debias_nb.losses.author_batches import ROW_KINDS, AuthorCollator, AuthorPairSampler, AuthorTextSampler
+from debias_nb.losses.author_batches import NumberedTexts, author_pairs
 from debias_nb.losses.author_batches import drawn_author_pairs
 from debias_nb.losses.author_batches import sparse_cosines, text_rows
 from debias_nb.encoders.tokens import embed_texts, embed_unscaled, single_thread, tokenize

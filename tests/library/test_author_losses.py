@@ -57,10 +57,10 @@ def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
 ROWS = [0, 1, 4, 5, 8, 9]
 
 
-@pytest.mark.parametrize("make", [
-    lambda model, texts, teacher: ARR(model, texts, teacher, .3), lambda model, texts, teacher: ProductOfExperts(model,
-        texts, .2, 1.5),
-    lambda model, texts, teacher: CorrectedTeacher(model, texts, teacher)], ids=["arr", "product", "corrected"])
+@pytest.mark.parametrize("make", [lambda model, texts, teacher: ARR(model, texts, teacher, .3),
+                                  lambda model, texts, teacher: ProductOfExperts(model, texts, .2, 1.5),
+                                  lambda model, texts, teacher: CorrectedTeacher(model, texts, teacher)],
+                         ids=["arr", "product", "corrected"])
 def test_texts_by_their_tokens_are_those_by_number(model, make):
     topics = text_rows("tfidf", TEXTS)(TEXTS)
     teacher = embed_texts(model, TEXTS)

@@ -117,8 +117,8 @@ def pool_otherwise(folder):
     ("bert", lambda folder: (folder / "added_tokens.json").write_text("{}"), "added_tokens.json"),
     ("table", lambda folder: flip_a_bit(folder / "model.safetensors"), "model.safetensors"),
 ])
-def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(folder, monkeypatch, name,
-        change, file):
+def test_a_folder_with_other_files_than_its_card_names_is_refused_and_left_as_it_is(
+        folder, monkeypatch, name, change, file):
     pin(folder, name, monkeypatch)
     for note in ("README.md", "SOURCE.json"): # which may lie beside an encoder
         (folder / name / note).write_text("{}")

@@ -58,8 +58,8 @@ def over_all_orders(scores, relevant, gains):
 @pytest.mark.parametrize("size", [1, 1e-3, 2e4])
 def test_a_search_ties_what_float32_cannot_tell_apart(size):
     "Of scores up to 1 the sixth decimal is told, of others the one that is as far from the first digit."
-    asked, texts = torch.tensor([[1., 0]]) * size, torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0],
-        [.4999977, 0]])
+    asked = torch.tensor([[1., 0]]) * size
+    texts = torch.tensor([[1., 0], [.5, 0], [.5000002, 0], [.500003, 0], [.4999977, 0]])
     found = corpus_levels(asked, texts, np.zeros(1, int), np.ones(1, int), np.ones(1, int), first=2)
     assert (found.n_better.tolist(), found.tied.tolist()) == ([2], [2])
     assert sorted(found.first[0].tolist()) == [0, 3]

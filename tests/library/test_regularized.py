@@ -18,8 +18,8 @@ from torch.optim import optimizer as optimizers
 from transformers import trainer as trainers
 
 import made
-from debias_nb import (ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE,
-                       WordDropout, wise_ft)
+from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, Regularizer, SimCSE, WordDropout
+from debias_nb import wise_ft
 from debias_nb.losses.batches import Batch, TextStream, View, embeddings_by_column, encode, read_column
 from debias_nb.encoders.tokens import EncoderError, embed, tokenize
 from debias_nb.losses.pair_losses import cosines
@@ -217,8 +217,12 @@ def of_copies(order):
 
 def in_one_pass(model):
     embed_columns = pytest.importorskip("sentence_transformers.base.losses.merged_forward").embed_columns # since 6.0
-    found = lambda model, features: 1 - cosines(*embed_columns(model, features, separate_first=False)[:2]).mean() # noqa: E731
-    return Own(model, found)
+
+    def distance(model, features):
+        left, right = embed_columns(model, features, separate_first=False)[:2]
+        return 1 - cosines(left, right).mean()
+
+    return Own(model, distance)
 
 
 def of_other_texts(model, features):

@@ -223,7 +223,7 @@ def test_nothing_to_decorrelate_leaves_uniform_weights_and_says_so(variant, feat
 
 @pytest.mark.parametrize("columns", [(0, 0), (0, 0, 0, 0), (0, 1)], ids=["two copies", "copies", "two features"])
 def test_functions_that_do_not_vary_leave_uniform_weights_and_say_so(columns):
-    "The functions of the public code are those of a feature's place among all: of two features, or copies of one, all are equal."
+    "The public code's functions are those of a feature's place: of two features, or of copies, all are equal."
     features = torch.randn(32, 2, generator=seeded())[:, list(columns)]
     with pytest.warns(UserWarning, match="random Fourier features are equal"):
         w = learn_weights(features, generator=seeded(), variant="released")

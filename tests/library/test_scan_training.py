@@ -99,8 +99,8 @@ def test_weights_are_learned_in_training_alone(model):
 
 
 def test_the_memory_is_the_printed_one_by_default(model):
-    assert (SCAN(model).memory.kind, SCAN(model, memory=280).memory.size, SCAN(model, memory=0).memory) == ("ema",
-        280, None)
+    assert ((SCAN(model).memory.kind, SCAN(model, memory=280).memory.size, SCAN(model, memory=0).memory)
+            == ("ema", 280, None))
     mine = Memory("ema", .7)
     loss = SCAN(model, memory=mine)
     assert loss.memory is not mine and loss.memory.alpha == .7 and loss.get_config_dict()["memory"] == "ema, 0.7"

@@ -1,5 +1,6 @@
-"""What is computed with other instructions says the same: one planted run of each task, twice, each time in a process of
-its own. Not asked without AVX2, where torch draws other normal numbers."""
+"""What is computed with other instructions says the same: one planted run of each task, twice.
+
+Each time in a process of its own. Not asked without AVX2, where torch draws other normal numbers."""
 import json
 import os
 import subprocess
@@ -53,7 +54,8 @@ def shorter(run):
 
 
 a = torch.randn(300, 300, generator=torch.Generator().manual_seed(0))
-said = {"drawn": a.double().sum().item(), "sums": [(a @ a).double().sum().item(), float((a.numpy() @ a.numpy()).sum(dtype=float))]}
+products = [(a @ a).double().sum().item(), float((a.numpy() @ a.numpy()).sum(dtype=float))]
+said = {"drawn": a.double().sum().item(), "sums": products}
 for name, (experiment, encoder, method) in runs.items():
     all_runs = load_experiment(experiment, "planted").runs()
     run = next(run for run in all_runs if (run.encoder.name, run.method.name, run.seed) == (encoder, method, 0))

@@ -1,4 +1,4 @@
-"""The settings that the papers print: each has a place in its text, is read where the runs have it, and has a reason where it differs."""
+"""The settings that the papers print: each has its place in the text, is read from runs, and differs for a reason."""
 import re
 import shutil
 from dataclasses import replace
@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
 from debias_nb.files import load_yaml, project_root
-from debias_nb.papers.pages.as_printed import (READERS, compare, comparisons_of, faults, in_short, is_printed,
-                                               key_deviations, unmet)
+from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, faults, in_short, is_printed
+from debias_nb.papers.pages.as_printed import key_deviations, unmet
 from debias_nb.papers.pages.expected import PrintedSetting, load_expected
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.papers.pages.report import page_of, page_path

@@ -96,7 +96,8 @@ class DistanceRegularizedEncoderCL(LightningModule):
         others = 1 - torch.eye(len(y))
         pairs = (y[:, None] == y).float() * others
         p = self.distances_to_prob(self.compute_teacher_score(x), others)
-        h = self.distances_to_prob(self.numerical_stability(self.bias_model.compute_score(x) / self.temperature), others)
+        h = self.distances_to_prob(
+            self.numerical_stability(self.bias_model.compute_score(x) / self.temperature), others)
         bias = (h * pairs).sum() / (pairs.sum() + self.eps)
         flat = (p / p.sum(1, keepdim=True)) ** (1 - bias)
         log_q = self.distances_to_prob(self.compute_score(x), others).log()

@@ -1,4 +1,4 @@
-"Texts with authors and topics: faults of files, properties of splits over many corpora, what leakage does and does not see."
+"Texts with authors and topics: faults of files, properties of splits of many corpora, what leakage sees and does not."
 import gzip
 import io
 import json
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from debias_nb.settings import AuthorsWorldConfig
-from debias_nb.papers.data.author_splits import (TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics,
-                                                 paper_split)
+from debias_nb.papers.data.author_splits import TESTS, AuthorSplit, leakage, leakage_aware_split, nearest_topics
+from debias_nb.papers.data.author_splits import paper_split
 from debias_nb.papers.data.author_splits import query_target, topic_model
 from debias_nb.papers.data.authors import Texts, clean, describe, load_texts, planted_texts, read_pan19, read_pan_pairs
 from debias_nb.papers.data.authors import read_texts, strip_quotes, strip_signatures

@@ -206,8 +206,8 @@ def test_answers_of_claims_are_those_of_their_comparisons():
     words = {id: OF_CLAIMS[overall(own.verdict)] for id, own in comparisons.groupby("claim")}
     answers = answers_of_claims()
     assert len(answers) > 150
-    assert {id: plain_word(answer) for id, answer in answers.items()} == {id: words.get(id, OF_CLAIMS["not run"])
-        for id in answers}
+    assert ({id: plain_word(answer) for id, answer in answers.items()}
+            == {id: words.get(id, OF_CLAIMS["not run"]) for id in answers})
 
 
 SAID = re.compile(r"\[((?:[RQ]-)?[ABC]\d+[a-z]?)\]\([^)]*claims\.md#[^)]*\): ([a-z]+(?: tell| run| depends)?(?:: "
@@ -241,16 +241,17 @@ def test_the_answer_on_published_fine_tunes_is_that_of_its_counts():
 
 def test_an_all_clear_is_given_only_where_no_statement_on_it_failed():
     answer = re.search(r"^\*\*Answer\.\*\* (.*)", (REPORTS / "diagnosis/LABELS.md").read_text("utf-8"), re.M)[1]
-    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(losses=("losses", "sum"),
-        shifts=("shifts", "sum"))
+    counts = pd.read_csv(REPORTS / "labels.csv").query("texts == 1000").groupby("kind").agg(
+        losses=("losses", "sum"), shifts=("shifts", "sum"))
     bold = answer.partition(", but never")[0].partition(", and nothing else")[0]
     for kind, name in {"static": "two static encoders", "transformer": "MiniLM"}.items():
         if name in bold:
             assert counts.loc[kind, "shifts"] >= 50 and counts.loc[kind, "losses"] <= counts.loc[kind, "shifts"] / 50
 
 
-# of the runs of a method in a table, but its name, seeds, and what it is called
-def settings_of(name: str, table: str, method: str) -> dict:
+def settings_of(
+    name: str, table: str, method: str,
+) -> dict: # of the runs of a method in a table, but its name, seeds, and what it is called
     "Return what distinguishes runs from others."
     experiment = load_experiment(name, "small")
     corpora = {column.corpus for one in experiment.tables if one.id == table for column in one.columns}
@@ -268,8 +269,8 @@ def test_new_seeds_are_of_the_row_above():
     page = (REPORTS / "scan/table02.md").read_text("utf-8")
     above, again = [row[""] for row in tables_of(page)[0]][-2:]
     assert "weighed three times" in above and again == "… with new seeds"
-    assert settings_of("scan/table02", "table2", "SCAN, weighted") == settings_of("scan/weights",
-        "weights_again", "SCAN")
+    assert (settings_of("scan/table02", "table2", "SCAN, weighted")
+            == settings_of("scan/weights", "weights_again", "SCAN"))
 
 
 COUNTED = {"one": 1, "two": 2, "three": 3, "five": 5, "ten": 10}

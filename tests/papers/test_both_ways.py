@@ -1,5 +1,7 @@
-"""What one imports is what the papers' tables train: one batch, through a promised loss as a reader makes it of its docstring,
-and through the loss and the collator of a table, gives the same terms and the same gradient."""
+"""What one imports is what the papers' tables train.
+
+One batch, through a promised loss as a reader makes it of its docstring, and through the loss and the collator of a
+table, gives the same terms and the same gradient."""
 import copy
 from types import SimpleNamespace
 
@@ -89,8 +91,8 @@ def test_a_regularizer_of_pairs(pair, name):
 
     mine = debias_nb.LeastSquares(model)
     if not is_loss:
-        settings = {"share": method.mask_share or method.weight} if drops else {"weight": method.weight,
-            **interventions_of(method)}
+        settings = ({"share": method.mask_share or method.weight}
+                    if drops else {"weight": method.weight, **interventions_of(method)})
         mine = debias_nb.Regularized(model, mine, [kind(**settings)], base, draws)
     features = [model.preprocess(LEFT), model.preprocess(RIGHT)]
 
@@ -120,8 +122,9 @@ def test_the_hinge_of_titles(pair):
 
 OF_AUTHORS = { # name -> the method of a table, and the promised loss with its settings
     "ContrastiveAuthorLoss": ("CL", lambda model, base, method: debias_nb.ContrastiveAuthorLoss(model, .3)),
-    "ProductOfExperts": ("product of experts", lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3,
-        method.gamma)),
+    "ProductOfExperts": (
+        "product of experts",
+        lambda model, base, method: debias_nb.ProductOfExperts(model, TEXTS, .3, method.gamma)),
     "ARR": ("CL + ARR", lambda model, base, method: debias_nb.ARR(model, TEXTS, base, .3)),
 }
 
@@ -143,7 +146,7 @@ def test_a_loss_of_authors(pair, name):
 
 @pytest.mark.parametrize("profile", ["planted", "small"])
 def test_scan(tmp_path, profile):
-    "One batch after another, so that the memory counts, through the loss for a trainer and through the head of the tables."
+    "One batch after another, so that the memory counts, through the loss for a trainer and the head of the tables."
     methods = {method.name: method.scan for method in load_experiment("scan/table02", profile).methods}
     model = made.cross_encoder(tmp_path / "model", labels=2, dropout=0.)
     with torch.no_grad():

@@ -112,7 +112,7 @@ def check_scan(method, wanted):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_row_named_after_the_papers_method_runs_it(part, form):
-    "Or what is left of it; a data set or settings may stand behind its name, in brackets, or that right answers are weighed."
+    "Or what is left of it; behind its name may stand, in brackets, a data set, settings, or that answers are weighed."
     name = re.compile(rf"{part}{form}( \(.+\)|, weighted)?")
     rows = [method for _, method in SCAN_METHODS if name.fullmatch(method.name)]
     assert rows or (part, form) in NOT_THERE

@@ -14,8 +14,8 @@ from debias_nb.papers.data import answers, authors
 from debias_nb.data import pairs, registry
 import corpora
 from corpora import CONVERTERS, PRINTED, compared, convert
-from debias_nb.data.registry import (CONVERSION_FILE, ChangedData, DataError, MissingData, inventory,
-                                     load_registry, locate)
+from debias_nb.data.registry import CONVERSION_FILE, ChangedData, DataError, MissingData, inventory, load_registry
+from debias_nb.data.registry import locate
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.runner import task_of
 from debias_nb.runs.tasks import lacking
@@ -75,8 +75,8 @@ def extreme(folder):
             for i in range(n)]
     held_out = load_experiment("itvreg/table02", "paper").blocks[1].corpora[0].held_out
     names = [*held_out, "Books"] * 2
-    files["categories.tsv"] = "".join(
-        f"{part}{i}\t{names[i]}\n" for part, n in (("trn", 8), ("tst", 4)) for i in range(n)) + "tst9\tBooks\n"
+    files["categories.tsv"] = "".join(f"{part}{i}\t{names[i]}\n" for part, n in (("trn", 8), ("tst", 4))
+                                      for i in range(n)) + "tst9\tBooks\n"
     files["categories.tsv"] = files["categories.tsv"].replace("tst0\t" + names[0], "tst0\tBooks")
     return put(folder, files)
 

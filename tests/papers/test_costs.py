@@ -23,7 +23,7 @@ def trained(name, profile, method, corpus):
 
 @pytest.mark.parametrize("corpus, steps", [("Amazon", 20_501), ("Reddit", 22_773), ("Fanfiction", 2_059)])
 def test_an_epoch_of_authors_at_the_papers_scale_is_as_long_as_in_their_code(corpus, steps):
-    "Texts over batches of 64, as their sampler counts; three epochs of a teacher, one of a student, twelve settings each."
+    "Texts over batches of 64, as their sampler counts; three epochs of a teacher, one of a student, twelve settings."
     reckoning = Reckoning()
     assert reckoning.steps(trained("arr/table02", "paper", "CL", corpus)) == 12 * 3 * steps
     assert reckoning.steps(trained("arr/table02", "paper", "CL + ARR", corpus)) == 12 * (3 + 1) * steps
@@ -78,8 +78,8 @@ def test_records_of_like_runs_say_what_a_run_takes():
     alone = [run for run in experiment.runs() if run.training and run.method.authors.student == "none"]
     for run in alone[:40]:
         [stage] = stages(run)
-        assert measured.steps(run) == by_id[run.id]["curve"]["step"][
-            -1] * stage.times, "as its record counted, for each setting"
+        assert (measured.steps(run)
+                == by_id[run.id]["curve"]["step"][-1] * stage.times), "as its record counted, for each setting"
     whole = forecast(experiment, (), measured)
     assert not whole.unknown
     seconds = sum(by_id[run.id]["seconds"] for run in experiment.runs())

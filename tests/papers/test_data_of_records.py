@@ -1,4 +1,4 @@
-"What committed records say of their data, fingerprints and counts, is what is read, cleaned, divided and made up today."
+"What committed records say of their data, fingerprints and counts, is what is read, cleaned and made up today."
 import json
 from contextlib import suppress
 from functools import cache
@@ -78,7 +78,7 @@ def first_of_each_corpus(place):
 
 
 def once(places):
-    "The run and the data of as many records as it takes to have what each says, where several places say the same; of runs that can be made."
+    "The fewest runs that can be made, with their data, which together have what the records of these places say."
     asked = {}
     for config, data in (found for place in places for found in first_of_each_corpus(place)):
         for name, about in data.items():

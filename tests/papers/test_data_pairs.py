@@ -192,7 +192,8 @@ def test_wrong_requests_are_refused(superuser, call, words):
 
 OWN = """datasets:
   forum:
-    {title: mine, licence: mine, citation: me, layout: {reader: questions, train: a.tsv, columns: {a.tsv: [left, right, label]}},
+    {title: mine, licence: mine, citation: me,
+     layout: {reader: questions, train: a.tsv, columns: {a.tsv: [left, right, label]}},
      files: [{file: a.tsv, format: tabs}, {file: test.tsv, format: tabs}, {file: dev.tsv, format: tabs}]}
 """
 

@@ -22,8 +22,8 @@ from debias_nb.papers.pages.printed import PrintedCells, describe, fact, printed
 from debias_nb.papers.pages.places import STUDIES, STUDY_OF, page_of
 from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen_from_page, tables_beside
 from debias_nb.papers.pages.style import replace_names
-from debias_nb.papers.pages.tables import (alt_text, differences, gains_and_losses, intervals, means, missing, pairs,
-                                           provenance)
+from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs
+from debias_nb.papers.pages.tables import provenance
 from debias_nb.papers.pages.tables import shared_texts, strength_of
 from debias_nb.papers.pages.verdicts import resting_on
 
@@ -89,8 +89,8 @@ def test_tables_and_sentences_of_records(recorded):
     known = pairs(table)
     assert known.replicates.tolist() == [f"{n} seeds" for n in found.n]
     assert known.is_few.tolist() == (found.n < 4).tolist()
-    assert select(found, test="SuperUser -> Quora").empty and select(found[:0],
-        method="ITVReg").empty, "not run, or once"
+    assert (select(found, test="SuperUser -> Quora").empty
+            and select(found[:0], method="ITVReg").empty), "not run, or once"
     for where in ({"method": "OutReg2"}, {"evaluate": "askubuntu@0.3"}, {"method": "OutReg", "shift": "other"}):
         with pytest.raises(KeyError, match="itvreg/table03 at small has nothing with"):
             select(found, **where)

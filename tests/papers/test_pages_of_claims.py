@@ -20,8 +20,8 @@ from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
 from debias_nb.papers.pages.answers import OF_CLAIMS
-from debias_nb.papers.pages.verdicts import (Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on,
-                                             shared_words)
+from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on
+from debias_nb.papers.pages.verdicts import shared_words
 from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
@@ -132,8 +132,8 @@ def project(tmp_path_factory):
     claims = ["# Claims", OWN, BOOK]
     for id, (statement, methods, _) in CLAIMS.items():
         pair = methods.replace('"', "").replace(", ", " − ")
-        facts = f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')" if id in ("A1",
-            "A2") else "()"
+        facts = (f"fact('{pair}', book.printed.gap('demo', {methods}, column='Quora -> quora'), '>')"
+                 if id in ("A1", "A2") else "()")
         claims += [f"## {id}\n\n{statement}\n\n*Section 1.*",
                    (f"book.claim('{id}', {facts}, above('demo', {methods}))",)]
     claims += ["## A7\n\n- **a** ITVReg is above OutReg.\n- **b** SimCSE is above OutReg.\n\n*Section 2.*",
@@ -161,8 +161,8 @@ def test_each_claim_gets_the_answer_of_its_numbers(here):
     assert book is read_ledger("itvreg", results), "read once"
     assert Results.current() is not results, "shared while its notebooks are executed, and no longer"
     assert ("itvreg/demo", "small") in results.values, "by its notebook, which is handed these results"
-    assert {id: book.claims[id].answer("small") for id in CLAIMS} == {id: answer
-        for id, (_, _, answer) in CLAIMS.items()}
+    assert ({id: book.claims[id].answer("small") for id in CLAIMS}
+            == {id: answer for id, (_, _, answer) in CLAIMS.items()})
     assert book.claims["A1"].summary("small").startswith("2 for; ITVReg − Finetuned: +")
     assert book.claims["A5"].summary("small") == "2 not run"
     assert book.claims["A6"].summary("small").startswith("1 for, 1 against; L2-SP − Finetuned: −")
@@ -353,7 +353,7 @@ def beside_of(page):
 
 
 def mismatch(printed, ours, values=()): # values: as `printed_differences`
-    "Say where a printed number is no named difference, or one of another direction than ours, or of other names than it is made of."
+    "Say where a printed number is no named difference, or has another direction or other names than ours."
     sums = [name for part in ours.split("; ") if (name := part.partition(": ")[0]).startswith(SUM)]
     own = [re.fullmatch(NAMES, part.partition(": ")[0]) for part in ours.split("; ") if ours
            and not part.startswith(SUM)]
@@ -368,8 +368,8 @@ def mismatch(printed, ours, values=()): # values: as `printed_differences`
         if not pair:
             return f"{part}: no difference is named"
         ends = [match["low"], match["high"] or match["low"]]
-        if (pair["sign"] == "/") != (match["unit"] == " times") or any((end[0] in "+−") == bool(match["unit"])
-                for end in ends):
+        if ((pair["sign"] == "/") != (match["unit"] == " times")
+            or any((end[0] in "+−") == bool(match["unit"]) for end in ends)):
             return f"{part}: another unit"
         if pair["a"] in others - firsts:
             return f"{part}: ours are taken from {pair['a']}"

@@ -32,7 +32,7 @@ def test_every_table_has_a_configuration():
 
 
 def loses_its_weights(run):
-    "The rate that is printed for ANTIQUE is too large for the printed loss over hundreds of features, as on the page of errata."
+    "The rate printed for ANTIQUE is too large for the printed loss over hundreds of features, as the errata say."
     scan = getattr(run.method, "scan", None)
     return scan is not None and scan.weights == "learned" and scan.rate == 1e-3
 
@@ -43,8 +43,8 @@ def expected_terms(run):
     if run.task == "answers":
         return {"sw"} | ({"ce", "cl"} if method.scan and method.scan.debias != "none" else set())
     if run.task == "authors":
-        return {"loss"} | ({"B"} if method.authors.student == "arr" else set()) | ({"accuracy"} if method.name == "MLL"
-            else set())
+        return ({"loss"} | ({"B"} if method.authors.student == "arr" else set())
+                | ({"accuracy"} if method.name == "MLL" else set()))
     return {"erm"} | ({"raw", "weighted"} if method.regularizer != "none" or method.augmentation == "itvaug" else set())
 
 

@@ -172,8 +172,8 @@ def test_files_placed_by_hand_are_described_and_verified(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "verify", lambda path, entry: placed)
     got = qa.load_answers("selqa", "train")
     assert got.groups().tolist() == [0, 0, 1, 2]
-    assert counted(got, "questions in the paper", "questions without a relevant candidate") == (5529,
-        1), "none is dropped"
+    assert (counted(got, "questions in the paper", "questions without a relevant candidate")
+            == (5529, 1)), "none is dropped"
 
 
 def test_sources_are_registered():

@@ -1,4 +1,4 @@
-"What practitioners do against forgetting, as settings of runs: a part of the layers, adapters, other losses beside the loss."
+"What practitioners do against forgetting, as settings of runs: fewer layers, adapters, other losses beside the loss."
 import copy
 import sys
 from types import SimpleNamespace

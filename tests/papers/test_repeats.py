@@ -1,5 +1,7 @@
-"""A run gives the same record in another process and after other runs: encoder, data, batches, interventions and resamples
-are all made again from nothing, with other hashes of strings and more threads."""
+"""A run gives the same record in another process and after other runs.
+
+Encoder, data, batches, interventions and resamples are all made again from nothing, with other hashes of strings and
+more threads."""
 import json
 import os
 import subprocess

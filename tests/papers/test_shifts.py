@@ -27,8 +27,8 @@ def runs(scatter, kept, seeds=4, draws=40, base=dict.fromkeys(TESTS, 50.), effec
                   "table": "made"}
         run = {"key": (None, seed), "value": base[test] + change, "resampled": base[test] + change + sample,
                "made": Made("made here", "one"), "clean": True}
-        rows.append(dict.fromkeys(COLUMNS) | where | run | {"overlap": 0., "complete": True, "further": False,
-            "against": "Base"})
+        rows.append(dict.fromkeys(COLUMNS) | where | run
+                    | {"overlap": 0., "complete": True, "further": False, "against": "Base"})
 
     for corpus in TRAINING:
         for test in base:
@@ -79,8 +79,9 @@ def test_a_range_in_points_follows_from_the_file_next_to_the_page(found, tmp_pat
     base, error = 20., 1.5
     start = np.log(base / (100 - base))
     middle, low, high = (100 / (1 + np.exp(-(start + row[name]))) - base for name in ("mean", "low_one", "high_one"))
-    ends = middle - np.sqrt((middle - low)**2 + (1.96 * error)**2), middle + np.sqrt((high - middle)**2
-        + (1.96 * error)**2)
+    below = np.sqrt((middle - low)**2 + (1.96 * error)**2)
+    above = np.sqrt((high - middle)**2 + (1.96 * error)**2)
+    ends = middle - below, middle + above
     assert ends == pytest.approx(range_at(base, row["mean"], row.low_one, row.high_one, error))
 
 
@@ -95,8 +96,8 @@ def test_a_change_carries_over_to_a_higher_base_in_log_odds_alone():
 
 
 def test_each_kind_of_training_has_a_mean_of_its_own(found):
-    other = found.assign(trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences",
-        "news": "offers"}))
+    other = found.assign(
+        trained_on=found.corpus.map({"quora": "sentences", "askubuntu": "sentences", "news": "offers"}))
     is_other = other.trained_on == "offers"
     other.loc[is_other, "seeds"] = other.seeds[is_other].map(lambda seeds: seeds - 20)
     new = predictions(other, Results()).query("method == 'Held' and kind == 'offers'").set_index("trained_on")

@@ -104,4 +104,4 @@ def test_a_run_records_each_change_of_items():
     found = execute(run)["metrics"]
     assert {*found["items"]} == {f"p1[{how}]" for how in titles.changed_items(PLANTED)}
     assert found["items"]["p1[types joined]"] <= min(found["items"][f"p1[{how}]"]
-        for how in ("before", "types replaced"))
+                                                     for how in ("before", "types replaced"))

@@ -272,6 +272,6 @@ def test_a_run_that_diverges_is_recorded_with_its_step_and_tried_again(tmp_path,
     again = runner.run_all([bad, good], store, workers=1, progress=False)
     assert again.trained == []
     assert list(again.failed) == [bad.id], "a failure is no record to load"
-    assert sorted(record["status"] for record in store.all()) == ["failed",
-        "finished"], "the new failure is in the old one's place"
+    assert (sorted(record["status"] for record in store.all())
+            == ["failed", "finished"]), "the new failure is in the old one's place"
     assert store.find(bad) is None

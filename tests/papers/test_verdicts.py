@@ -194,7 +194,7 @@ def test_a_gain_of_no_column_or_above_no_base_is_refused():
 
 
 def test_equal_methods_are_seldom_told_apart():
-    "Of 100 claims about methods that are the same, at most five come out other than `within the margin` or `cannot tell`."
+    "Of 100 claims about equal methods, at most five come out other than `within the margin` or `cannot tell`."
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(100):
@@ -226,8 +226,8 @@ def test_comparisons_of_a_claim_are_corrected_together():
     reasons = [judged(of_size(1.2, .7, items_error=items))[0].why for items in (.1, .7, math.nan)]
     assert [why.partition(";")[0][:14] for why in reasons] == ["too few replic", "too few test i", "too few replic"]
     hidden = of_size(.9, 1., items_error=.4)
-    assert [judged(*[hidden] * n)[0].why[:14] for n in (1, 9)] == ["too few replic",
-        "too few test i"], "corrected likewise"
+    assert ([judged(*[hidden] * n)[0].why[:14] for n in (1, 9)]
+            == ["too few replic", "too few test i"]), "corrected likewise"
 
 
 def test_the_value_at_a_gain():

@@ -1,4 +1,4 @@
-"Properties of the planted worlds that a notebook cell cannot say well: across processes, across configurations, at the limits."
+"Planted worlds where a notebook cell cannot show it well: across processes and configurations, and at the limits."
 import itertools
 import json
 import os
@@ -92,7 +92,8 @@ few = settings(max_examples=15)
 EVERYTHING = """
 import json, sys
 sys.path.insert(0, "tests/papers")
-from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small, vocabulary_sha256, wordpiece_vocabulary
+from test_worlds import answer_parts, author_parts, broad_texts, catalog_parts, small
+from test_worlds import vocabulary_sha256, wordpiece_vocabulary
 
 vocabulary = wordpiece_vocabulary(broad_texts(small()), 500)
 print(json.dumps([catalog_parts(), answer_parts(), author_parts(), vocabulary, vocabulary_sha256(vocabulary)]))
@@ -105,8 +106,8 @@ def test_a_world_is_the_same_in_every_process_and_in_every_order():
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     catalogue, answers, authors, vocabulary, digest = json.loads(done.stdout)
     assert catalogue == json.loads(json.dumps(catalog_parts()))
-    assert {split: plain(small().split(split).texts()) for split in SPLITS} == {split: catalogue[split][0]
-        for split in SPLITS}
+    assert ({split: plain(small().split(split).texts()) for split in SPLITS}
+            == {split: catalogue[split][0] for split in SPLITS})
     assert answers == json.loads(json.dumps(answer_parts()))
     assert plain(answers_split(asking(), "train")) == answers["train"]
     assert authors == json.loads(json.dumps(author_parts()))

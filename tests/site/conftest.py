@@ -43,7 +43,7 @@ def browser():
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    "Serves the pages, and an index of the search, which each page that is opened builds: an empty one if `searched` is false."
+    "Serves the pages, and the search index that each opened page builds: an empty one if `searched` is false."
     searched = False
 
     def do_GET(self):

@@ -7,7 +7,8 @@ pytest.importorskip("latex2mathml", reason="latex2mathml is not installed: make 
 import html_steps # noqa: E402
 
 BEFORE = """<h1 id="miniLM">MiniLM</h1>
-<p>A <em>regularizer</em>, <code>λ</code>, <a href="x.html">λ</a> &amp; P@1-like &lt;λ&gt; <b>λ, P@1</b> and the Regularizer.</p>
+<p>A <em>regularizer</em>, <code>λ</code>, <a href="x.html">λ</a> &amp; P@1-like &lt;λ&gt; <b>λ, P@1</b> \
+and the Regularizer.</p>
 <pre><code>λ &lt; 1
 </code></pre>
 <ul><li>One<li>minilm</ul>
@@ -15,12 +16,15 @@ BEFORE = """<h1 id="miniLM">MiniLM</h1>
 <table tabindex="0"><tr><th>R@8</th></tr></table><table><tr><td>1</td></tr></table><br/>
 """
 AFTER = """<h1 id="miniLM">MiniLM</h1>
-<p>A <em><a class="term" href="../glossary.html#regularizer">regularizer</a></em>, <code>λ</code>, <a href="x.html">λ</a> &amp; P@1-like \
-&lt;<a class="term" href="../glossary.html#λ">λ</a>&gt; <b>λ, <a class="term" href="../glossary.html#p-1">P@1</a></b> and the Regularizer.</p>
+<p>A <em><a class="term" href="../glossary.html#regularizer">regularizer</a></em>, <code>λ</code>, \
+<a href="x.html">λ</a> &amp; P@1-like \
+&lt;<a class="term" href="../glossary.html#λ">λ</a>&gt; <b>λ, <a class="term" href="../glossary.html#p-1">P@1</a></b> \
+and the Regularizer.</p>
 <pre tabindex="0"><code>λ &lt; 1
 </code></pre>
 <ul><li>One<li><a class="term" href="../glossary.html#minilm">minilm</a></ul>
-<math xmlns="http://www.w3.org/1998/Math/MathML" display="block" tabindex="0"><mrow><mi>a</mi><mo>&#x0003C;</mo><mi>b</mi></mrow></math>\
+<math xmlns="http://www.w3.org/1998/Math/MathML" display="block" tabindex="0">\
+<mrow><mi>a</mi><mo>&#x0003C;</mo><mi>b</mi></mrow></math>\
 <span class='arithmatex'>no formula λ</span>
 <table tabindex="0"><tr><th>R@8</th></tr></table><table tabindex="0"><tr><td>1</td></tr></table><br/>
 """

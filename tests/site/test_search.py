@@ -1,4 +1,4 @@
-"The search of the pages finds what is asked first, in Node without a browser: the worker and the index are the site's own."
+"The search finds what is asked first, in Node without a browser: the worker and the index are the site's own."
 import json
 import shutil
 import subprocess

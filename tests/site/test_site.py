@@ -83,8 +83,8 @@ def test_a_link_or_a_picture_that_leads_nowhere_is_noticed():
     page = ('<h2 id="λ">λ</h2><a href="#λ">1</a><a href="../b.html#%CE%BB">2</a><a '
             'href="https://example.org/c">3</a><a href="c.html">4</a><a href="#x">5</a>')
     page += '<img src="data:,"><img src="../a/d.svg">'
-    assert lost_links({"a/a.html": page, "b.html": '<p id="λ">'}) == ["a/a.html: c.html", "a/a.html: #x",
-        "a/a.html: ../a/d.svg"]
+    assert (lost_links({"a/a.html": page, "b.html": '<p id="λ">'})
+            == ["a/a.html: c.html", "a/a.html: #x", "a/a.html: ../a/d.svg"])
 
 
 def test_no_place_of_a_page_stands_twice(pages):

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...checks import check_known, counted, quoted, visible
 from ...data.registry import DataError
-from ...data.tables import (FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite,
-                            first_cells)
+from ...data.tables import FEW, FORMATS, LINES, UNREADABLE, check, column_and_value, describe_values, ending, finite
+from ...data.tables import first_cells
 from ...data.tables import groups_in, is_text, number_of, path_and_part, texts_in
 from ...deferred import Deferred
 
@@ -189,8 +189,8 @@ def _by_side(names: dict[str, str]) -> list[tuple]: # names: by their folded for
 def labels_among(header: Iterable[str]) -> list[str]:
     "Return the columns that are called as labels are."
     names = {fold_name(name): name for name in header}
-    return [names[low] for low in LABEL if low in names] or [name for low, name in names.items()
-        if LABEL_END.fullmatch(low)]
+    return ([names[low] for low in LABEL if low in names]
+            or [name for low, name in names.items() if LABEL_END.fullmatch(low)])
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def _is_wording(cell) -> bool:
 
 
 def _with_texts_alone(name: str, frame: pd.DataFrame, columns: Columns) -> Columns:
-    "Leave out columns of sides that hold no texts: numbers, few values, or the answer itself; one pair of columns is left at least."
+    "Leave out columns that hold no texts: numbers, few values, or the answer itself; one pair of columns is left."
     pairs = [*zip(columns.left, columns.right)]
     if len(pairs) < 2 or len(columns.left) != len(columns.right) or not {*columns.left, *columns.right} <= {*frame}:
         return columns
@@ -333,9 +333,11 @@ def _tells_labels(frame: pd.DataFrame, pair: tuple[str, str], label: str | None)
     return labels.nunique() == 2 and labels_of_a_kind.max() == 1
 
 
-# frame: a data frame, or the first cells of each column
-def _example(frame: Mapping[str, Sequence], options: Options) -> str:
-    "Name columns of this file, two of texts and, of tables that are no pool, one of labels or further texts, as an option has them."
+def _example(
+    frame: Mapping[str, Sequence], # a data frame, or the first cells of each column
+    options: Options,
+) -> str:
+    "Name columns of this file, as an option has them: two of texts and, except of a pool, one of labels or texts."
     columns = [column for column in frame if column != options.group and [*frame].count(column) == 1
                and not _numbers_rows(column, frame[column])]
     texts = [column for column in columns if _holds_texts(frame[column]) and not _has_few_values(frame[column])]
@@ -365,7 +367,9 @@ def _only_way(name: str, frame: Mapping[str, Sequence], options: Options) -> Col
     example = _example(frame, options)
     advice = TWO_TEXTS
     if example:
-        advice = f"{'if all pairs match,' if example.count(',') == 1 and options.form is None else 'name the columns, e.g.'} --columns {shlex.quote(example)}"
+        may_match = example.count(",") == 1 and options.form is None
+        lead = "if all pairs match," if may_match else "name the columns, e.g."
+        advice = f"{lead} --columns {shlex.quote(example)}"
     problem = "neither two texts with a label nor an anchor with its positive"
     raise DataError(f"{name}: {problem} among the columns {_first_names(frame)}; a file needs a header; {advice}")
 
@@ -404,7 +408,7 @@ def describe_unused(frame: pd.DataFrame, columns: Columns, options: Options) -> 
 
 
 def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
-    "Return the roles of columns that a user names: the label by its name where it is not named, a third one by its cells."
+    "Return the roles of columns that a user names: an unnamed label is found by name, a third column by its cells."
     left, right, *extra_columns = options.columns
     if not extra_columns and options.form != "retrieval":
         extra_columns = labels_among(column for column in frame if column not in options.columns)
@@ -415,8 +419,8 @@ def _assign(name: str, frame: pd.DataFrame, options: Options) -> Columns:
     if not extra_columns:
         return Columns("retrieval", (left,), (right,))
     third = frame[extra_columns[0]]
-    is_label = options.form == "pairs" or (options.match, options.match_from) != (None,
-        None) or labels_among(extra_columns[:1])
+    is_label = (options.form == "pairs" or (options.match, options.match_from) != (None, None)
+                or labels_among(extra_columns[:1]))
     is_long = third.map(lambda cell: isinstance(cell, list) or " " in str(cell).strip())
     has_texts = not is_label and (NEGATIVE.fullmatch(fold_name(third.name)) or is_long.mean() > .5)
     if options.form == "candidates" or len(extra_columns) > 1 or has_texts:

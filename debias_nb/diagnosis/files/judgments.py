@@ -11,8 +11,8 @@ import pandas as pd
 from ...checks import quoted, visible
 from .forms import JUDGMENTS, MOST, Options, Rows, grades_advice
 from ...data.registry import DataError
-from ...data.tables import (UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse,
-                            with_title)
+from ...data.tables import UNREADABLE, check, ending, groups_in, is_text, number_of, pick_split, read_table, refuse
+from ...data.tables import with_title
 
 FILES = { # what a folder holds, as BEIR writes it, and as data sets of the hub have it
     "corpus": ("corpus.jsonl", "corpus.jsonl.gz", "corpus/*.parquet"),
@@ -91,7 +91,7 @@ def _files_of(folder: Path, role: str) -> list[Path]:
 
 
 def _of_split(path: Path, files: list[Path], split: str | None) -> tuple[str, list[Path]]:
-    "Return the split that is read and its files, as test.tsv, test-00000-of-00001.parquet or test/data-00000-of-00001.arrow."
+    "Return the split that is read, and its files, such as test.tsv, test-0*.parquet or test/data-0*.arrow."
     names = [file.parent.name if ending(file) == ".arrow" else re.split(r"\.|-\d", file.name)[0] for file in files]
     split = pick_split(path, names, split)
     return split, [file for file, name in zip(files, names) if name == split]
@@ -123,8 +123,9 @@ def _read_texts(files: list[Path]) -> pd.DataFrame:
     return _by_id(", ".join(map(str, files)), pd.concat([_texts(str(file), read_table(file)) for file in files]))
 
 
-# queries, corpus, and where a query itself stands there, or −1
-def read_unjudged(path: Path) -> tuple[list[str], list[str], np.ndarray]:
+def read_unjudged(
+    path: Path,
+) -> tuple[list[str], list[str], np.ndarray]: # queries, corpus, and where a query itself stands there, or −1
     "Read queries and corpus of a folder, without its judgments."
     tables = [_read_texts(files) for files in _files_by_role(path, ("queries", "corpus")).values()]
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in tables)
@@ -183,11 +184,11 @@ def _grades(name: str, judgments: pd.DataFrame, options: Options) -> pd.Series:
 
 
 def _own_place(queries: pd.DataFrame, corpus: pd.DataFrame) -> np.ndarray: # (queries,) -1: there is none
-    "Find the document that is the query itself: the same id and the same text except for spaces, with or without the title."
+    "Find the document that is the query itself: the same id and text, except for spaces, with or without the title."
     place = corpus.index.get_indexer(queries.index)
     entry = corpus.iloc[place]
-    is_same = [query.split() in (text.split(), str(bare).split()) for query, text, bare in zip(queries.text, entry.text,
-        entry.bare)]
+    is_same = [query.split() in (text.split(), str(bare).split())
+               for query, text, bare in zip(queries.text, entry.text, entry.bare)]
     return np.where((place >= 0) & is_same, place, -1)
 
 
@@ -230,9 +231,10 @@ def _place(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd
 
 def relevance(name: str, queries: pd.DataFrame, corpus: pd.DataFrame, judgments: pd.DataFrame,
               options: Options) -> Rows:
-    """Return queries with their relevant texts; queries and corpus are by id, `judgments` have query, document and grade.
+    """Return queries with their relevant texts.
 
-    Raises `DataError` naming lines of unknown ids, of what is no grade, and of queries without a relevant text."""
+    Queries and corpus are by id; `judgments` have query, document and grade. Raises `DataError` naming lines of unknown
+    ids, of what is no grade, and of queries without a relevant text."""
     least = 1 if options.match_from is None else options.match_from
     texts = len(corpus)
     queries, corpus = (table[table.text.map(is_text).astype(bool)] for table in (queries, corpus))

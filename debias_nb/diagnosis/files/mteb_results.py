@@ -43,8 +43,8 @@ def read_results(folder: str | Path) -> pd.Series: # index: `KEY`; nan for what 
                                         f"{row['hf_subset']}); write percent as fractions")
         except (LookupError, AttributeError, TypeError):
             expectation = "scores by split are expected, each with hf_subset and main_score"
-            old = "; it is a result of mteb 1, evaluate again with mteb 2" if isinstance(content,
-                dict) and "mteb_dataset_name" in content else ""
+            old = ("; it is a result of mteb 1, evaluate again with mteb 2"
+                   if isinstance(content, dict) and "mteb_dataset_name" in content else "")
             raise DataError(f"{path}: no result of mteb: {expectation}{old}") from None
     return floats(pd.Series([*scores.values()], pd.MultiIndex.from_tuples([*scores], names=KEY), object))
 
@@ -58,9 +58,10 @@ def _files_found(folder: Path) -> str:
     return f"; {len(names)} files are there, such as {names[0]}" if names else "; no file is there"
 
 
-# of `read_results` by folder -> a column a folder, and how many were matched so
-def with_known_revisions(scores: dict[str, pd.Series]) -> tuple[pd.DataFrame, int]:
-    "Put the scores of both folders side by side; an unknown version of the data is that of the other folder, where it has one alone."
+def with_known_revisions(
+    scores: dict[str, pd.Series], # of `read_results`, by folder
+) -> tuple[pd.DataFrame, int]: # a column a folder, and how many were matched so
+    "Put the scores of two folders side by side; an unknown version of the data is the other's, if it has just one."
     count = 0
     named = {}
     for name, table in scores.items():

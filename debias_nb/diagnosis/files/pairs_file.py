@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...checks import quoted
 from ...files import fingerprint, sha256_file
-from .forms import (FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty,
-                    options_from, roles)
+from .forms import FORMS, ROW_ID, Options, Rows, arguments_by_file, columns_of, describe_unused, is_empty, options_from
+from .forms import roles
 from .judgments import read_dicts, read_folder, read_splits
 from ...data.pairs import fold
 from ...data.registry import DataError
@@ -84,8 +84,10 @@ class PairFile:
         return fingerprint(content)
 
 
-# itself: as `read_unjudged` returns it
-def unjudged_file(queries: list[str], corpus: list[str], itself: np.ndarray) -> PairFile:
+def unjudged_file(
+    queries: list[str], corpus: list[str],
+    itself: np.ndarray, # as `read_unjudged` returns it
+) -> PairFile:
     "Make a file of queries and a corpus to search in, with no text that is known to be relevant."
     frame = pd.DataFrame({"query": range(len(queries)), "left": queries, "document": 0, "label": 1, "itself": itself})
     return PairFile("texts", frame, "", form="retrieval", corpus=corpus)
@@ -260,8 +262,9 @@ def read_named_files(
     return files
 
 
-# as of `read_named_files`; None: a command has no options that say it
-def reading_options(files: dict[str, PairFile]) -> dict | None:
+def reading_options(
+    files: dict[str, PairFile], # as of `read_named_files`
+) -> dict | None: # None: a command has no options that say it
     "Return the options of a command that reads files as they were read."
     columns = {name: (*file.reading.get("columns", ()), *file.reading.get("scores", ()))
                for name, file in files.items()}

@@ -62,7 +62,7 @@ def _result_lists(name: str, lines: pd.Series) -> pd.DataFrame: # lines: of sent
     rows = [
         (line, row["query_id"], result.get("corpus_id"), rank, result.get("score"))
         for line, row in lines.items() for rank, result in enumerate(row["results"], 1)]
-    return pd.DataFrame(rows, columns=["line", "query", "document", "rank", "score"]).set_index("line")
+    return pd.DataFrame(rows, columns=["line", "query", "document", "rank", "score"], dtype=object).set_index("line")
 
 
 def _runs_in(content) -> list[dict]: # query -> text -> score
@@ -83,7 +83,7 @@ def _of_dict(name: str, content) -> pd.DataFrame:
     if len(runs) != 1:
         raise DataError(f"{name}: {ONE_RUN}; found {len(runs)}")
     rows = [(query, query, text, score) for query, scores in runs[0].items() for text, score in scores.items()]
-    return pd.DataFrame(rows, columns=["line", "query", "document", "score"]).set_index("line")
+    return pd.DataFrame(rows, columns=["line", "query", "document", "score"], dtype=object).set_index("line")
 
 
 def _read_file(path: Path) -> pd.DataFrame:
@@ -101,12 +101,14 @@ def _read_file(path: Path) -> pd.DataFrame:
 
 
 @pd.option_context("mode.string_storage", "python") # as of `read_pairs_file`
-# columns query, document, score; index: line, or the query of a dict
-def read_run(source: Run, name: str = "run") -> pd.DataFrame:
-    """Read what was ranked for each query; where it has one score alone, by rank (`attrs` has the number of such queries, "by rank").
+def read_run(
+    source: Run,
+    name: str = "run",
+) -> pd.DataFrame: # columns query, document, score; index: line, or the query of a dict
+    """Read what was ranked for each query; where it has one score alone, by rank.
 
-    Raises `DataError` naming file and line for what is no score, for a text that is ranked twice, and for scores that rise from
-    rank to rank."""
+    `attrs` has the number of such queries, "by rank". Raises `DataError` naming file and line for what is no score, for
+    a text that is ranked twice, and for scores that rise from rank to rank."""
     if isinstance(source, dict):
         frame = _of_dict(name, source)
     else:
@@ -131,7 +133,7 @@ def _by_rank(name: str, run: pd.DataFrame) -> pd.DataFrame:
     Raises `DataError` for scores that rise from rank to rank."""
     of_query = run.groupby("query")
     is_flat = (of_query.score.transform("nunique") == 1) & (of_query["rank"].transform("nunique") > 1)
-    run.loc[is_flat, "score"] = -run["rank"]
+    run["score"] = run.score.where(~is_flat, -run["rank"])
     run.attrs["by rank"] = run["query"][is_flat].nunique()
     by_rank = run.sort_values(["query", "rank"], kind="stable")
     rises = (by_rank.score.diff() > 0) & (by_rank["query"] == by_rank["query"].shift())

@@ -63,7 +63,7 @@ def _ids(metadata: dict, pairs: pd.DataFrame) -> list[str]:
 
 
 def marked(text: str) -> str:
-    "Put an apostrophe before a text that a spreadsheet would take for a formula, or that looks like one with its apostrophe."
+    "Put an apostrophe before what a spreadsheet would take for a formula, or what looks like one so marked."
     return f"'{text}" if text[:1] in FORMULA or text[:1] == "'" and text[1:2] in (*FORMULA, "'") else text
 
 

@@ -15,7 +15,7 @@ app = typer.Typer()
 
 
 def _write_shifts(folder: Path) -> None:
-    "Write training sets and tests of shifts between kinds of text, and synthetic ones, as files that `compare` and `diagnose` read."
+    "Write training sets and tests of shifts between kinds of text, and synthetic ones, for `compare` and `diagnose`."
     from ..data.products import CATEGORIES
     from ...data.registry import MissingData
     from ...data.sentences import KINDS, NEWS

@@ -14,8 +14,8 @@ app = typer.Typer()
 def publish(
     tables: Annotated[list[str], Argument(help="Tables or papers, e.g. itvreg/table05 scan.")],
     profile: Profile = "planted",
-    replace: Annotated[bool,
-                       Option("--replace", help="Replace records that differ from those of this machine.")] = False,
+    replace: Annotated[bool, Option(
+        "--replace", help="Replace records that differ from those of this machine.")] = False,
 ):
     """Add this machine's records of a table, in _runs/, to those in experiments/, from which pages are made.
 

@@ -16,8 +16,8 @@ app = typer.Typer()
 
 
 Again = Annotated[bool, Option("--fresh", help="Repeat runs that are already recorded.")]
-DryRun = Annotated[bool, Option("--dry-run", help="Say what the runs would cost (steps, memory, hours), and "
-                                                  "start none.")]
+DryRun = Annotated[bool, Option(
+    "--dry-run", help="Say what the runs would cost (steps, memory, hours), and start none.")]
 Seeds = Annotated[str | None, Option(help="Seeds, e.g. 0,1,2.")]
 SEEDS = re.compile(r"(\s*\d{1,99}\s*,)*\s*\d{1,99}\s*") # Python reads no number of thousands of digits
 
@@ -99,8 +99,10 @@ def _print_costs(experiments: list, profile: str, fresh: bool) -> None:
         echo(f"unknown, and left out of the sums: {'; '.join(unknown)}")
 
 
-# options: those given, which change nothing
-def _run_one(name: str, profile: str, run_id: str, fresh: bool, options: dict[str, object]) -> None:
+def _run_one(
+    name: str, profile: str, run_id: str, fresh: bool,
+    options: dict[str, object], # those given, which change nothing
+) -> None:
     "Make the run of an id, and execute no notebook. Raise `RunnerError` for other options."
     from ...runs.runner import load, run_all, store_for
     superfluous = [option for option, value in options.items() if value is not None]
@@ -191,8 +193,8 @@ def batch(
     fresh: Again = False,
     full: Full = False,
     workers: Workers = None,
-    runs: Annotated[bool, Option("--runs", help="Only make the runs; `debias-nb report` executes the "
-                                                "notebooks.")] = False,
+    runs: Annotated[bool, Option(
+        "--runs", help="Only make the runs; `debias-nb report` executes the notebooks.")] = False,
     dry_run: DryRun = False,
 ):
     """Make all runs of a profile, then execute its notebooks, whatever fails.
@@ -258,8 +260,9 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     return paths
 
 
-# what was written
-def write_pages(names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None) -> list[Path]:
+def write_pages(
+    names: list[str] | None, folder: Path, fresh: bool, root: Path, keep=None,
+) -> list[Path]: # what was written
     "Write pages, or those of papers; None: all. keep: as of `report.write_notebook`."
     from joblib import Parallel, cpu_count, delayed
     from ...runs.config import configured

@@ -16,8 +16,9 @@ def weights(
     out: Annotated[Path, Option(file_okay=False, help="Folder in which each run gets a folder of its weights.")],
     profile: Profile = "planted",
     only: Annotated[str | None, Option(help="The run of this id; default: the runs that weights.csv lists.")] = None,
-    publish: Annotated[bool, Option("--publish", help="Write the hashes into weights.csv. Refused with uncommitted "
-                                                      "changes, or where a metric is not as recorded.")] = False,
+    publish: Annotated[bool, Option(
+        "--publish", help="Write the hashes into weights.csv. Refused with uncommitted changes, or where a metric is "
+                          "not as recorded.")] = False,
 ):
     """Train runs of a table as recorded, and save their tuned encoders as safetensors.
 

@@ -1,4 +1,4 @@
-"""What a page answers: a word by one rule for all pages, how far differences go, and how many of them got which word."""
+"""What a page answers: a word by one rule for all pages, how far differences go, and how many got which word."""
 import re
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def judged_together(
 
 
 def _ends(values: pd.Series) -> tuple[float, float, list[str]]:
-    "Return the smallest and the largest as they are displayed, without minus zero, and their sizes from small to large."
+    "Return the smallest and the largest as displayed, without minus zero, and their sizes from small to large."
     low, high = round(values.min(), 1) + 0., round(values.max(), 1) + 0.
     return low, high, [f"{size:.1f}" for size in sorted({abs(low), abs(high)})]
 
@@ -183,10 +183,10 @@ def summarize(
         line = counts(judged_rows.word)
         line["difference, points"] = from_to(judged_rows.difference) or "not run"
         line["detectable, points"] = detectable(judged_rows.finds[judged_rows.word == "cannot tell"])
-        is_papers = set(judged_rows.get("strength", pd.Series(dtype=float)).dropna()) <= {(weights or {}).get(name,
-            PAPERS_WEIGHT)}
-        line["the paper prints, points"] = from_to(pd.Series((paper_differences or {}).get(name, []) if is_papers
-            else [], dtype=float))
+        is_papers = (set(judged_rows.get("strength", pd.Series(dtype=float)).dropna())
+                     <= {(weights or {}).get(name, PAPERS_WEIGHT)})
+        line["the paper prints, points"] = from_to(pd.Series(
+            (paper_differences or {}).get(name, []) if is_papers else [], dtype=float))
         lines[name] = line
     table = pd.DataFrame(lines.values(), index=pd.Index(lines, name="method"))
     return table.loc[:, (table != "").any()].rename_axis("test", axis=1)
@@ -216,8 +216,10 @@ def read_advice(folder: str | Path | None = None) -> pd.DataFrame: # folder: of 
     return pd.read_csv(Path(folder or project_root() / "reports") / "advice.csv")
 
 
-# filters: as `only`
-def on_question(advice: pd.DataFrame, question: str, shift: str = "ood", **filters) -> pd.DataFrame:
+def on_question(
+    advice: pd.DataFrame, question: str, shift: str = "ood",
+    **filters, # as `only`
+) -> pd.DataFrame:
     """Select the comparisons of a question.
 
     Raises `ValueError` where there is none."""

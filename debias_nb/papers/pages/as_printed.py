@@ -341,7 +341,7 @@ def key_deviations(
     page: str, # the notebook of a table or figure, `paper/name`
     profile: str,
 ) -> str: # Markdown
-    "Say in how many of the settings that the paper prints for a page its runs differ, and list those that may change an answer."
+    "Say in how many printed settings a page's runs differ from the paper, and list those that may change an answer."
     paper = page.partition("/")[0]
     names = list(dict.fromkeys(item.experiment for item in all_experiments(paper) if page_of(item) == page))
     comparisons = [item for item in comparisons_of(paper, names) if is_printed(item) and profile in item.here]
@@ -383,7 +383,9 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
 
 
 def in_short(paper: str) -> str: # a sentence or two
-    "Count the settings in which runs on public data differ from print; name those that may change an answer, and those of profile `paper`."
+    """Count the settings in which runs on public data differ from print, and name those that may change an answer.
+
+    So are those named that differ in profile `paper`."""
     comparisons = [comparison for comparison in comparisons_of(paper) if is_printed(comparison)]
     names = dict.fromkeys(comparison.setting.name for comparison in comparisons)
     deviating = dict.fromkeys(comparison.setting.name for comparison in comparisons if "small" in comparison.differing)

@@ -1,4 +1,4 @@
-"""The case studies of the papers: titles and their tokens, answers, and topics that are alike; a rule picks, and counts go with it."""
+"""The papers' case studies, which a rule picks, with counts: titles and their tokens, answers, and similar topics."""
 import re
 from collections.abc import Collection
 from operator import itemgetter
@@ -76,7 +76,9 @@ def rises_of(methods: dict[str, list[dict]], name: str, as_share: bool = False) 
 
 
 def says_token(methods: dict[str, list[dict]], name: str) -> list[bool]: # a query
-    "Decide whether a word of the first item begins with the token that plain fine-tuning raised most; ends, for a later part."
+    """Decide whether a word of the first item begins with the token that plain fine-tuning raised most.
+
+    Of a later part of a word: whether one ends with it."""
     out = []
     for base, tuned, case in zip(methods["Base"], methods["Finetuned"], methods[name]):
         token = base["tokens"][np.subtract(tuned["importance"], base["importance"]).argmax()]
@@ -182,9 +184,10 @@ def texts_of(case: dict) -> list[str]: # of `picked_cases`
 
 
 def case_title(case: dict) -> str: # of `picked_cases`
-    """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal where known.
+    """Say as Markdown whether the case goes as the paper tells it, with the numbers, and which words are causal.
 
-    The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that of Base."""
+    The paper's story: fine-tuning loses right items; ITVReg brings some back, and a token's importance nearer to that
+    of Base."""
     methods_of_case = [name for name in ("Base", "Finetuned", "ITVReg") if name in case["methods"]]
     right = [sum(is_right for _, is_right in case["methods"][name]["top"]) for name in methods_of_case]
     importance = [case["methods"][name]["importance"][case["position"]] for name in methods_of_case]
@@ -192,8 +195,8 @@ def case_title(case: dict) -> str: # of `picked_cases`
     if "ITVReg" in methods_of_case:
         distance = np.abs(np.subtract(importance, importance[0])).round(2) # as printed below
         outcomes += [right[0] > right[1] < right[2], bool(distance[2] < distance[1])]
-    way = "As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(
-        outcomes) else "Against the paper"
+    way = ("As the paper tells it" if all(outcomes) else "In part as the paper tells it" if any(outcomes)
+           else "Against the paper")
     origin = ", ".join(case["place"])
     numbers = "; ".join(f"{name} {n} and {share:.2f}" for name, n, share in zip(methods_of_case, right, importance))
     text = (f"**{way}.** {origin}: “{case['query']}”. Right items of five, and importance of `{case['token']}`: "
@@ -276,8 +279,10 @@ def marked_answer(answer: str, is_right: bool) -> str:
     return f"{mark} {shorten(answer, LONGEST, placeholder=' …')}"
 
 
-# cases: one of `first_cases`
-def right_alone(cases: dict[str, list[dict]], method: str, reference: str) -> pd.DataFrame:
+def right_alone(
+    cases: dict[str, list[dict]], # one of `first_cases`
+    method: str, reference: str,
+) -> pd.DataFrame:
     """List the questions that a method answers and another one does not, as `answer_rows`.
 
     Raises `KeyError` for a method that is not there."""
@@ -290,11 +295,12 @@ ANSWER_COUNTS = ("encoder", "corpus", "test", "method", "questions", "won", "los
                  "misled_lost")
 
 
-# a row an encoder, corpus, test and further method
-def answer_counts(records: list[dict], reference: str) -> pd.DataFrame:
-    """Count the questions that a method answers and another one does not (`won`), and the other way round (`lost`); first seed.
+def answer_counts(
+    records: list[dict], reference: str,
+) -> pd.DataFrame: # a row an encoder, corpus, test and further method
+    """Count the questions that a method answers and the reference does not (`won`), and the reverse (`lost`).
 
-    Of all, and of those misled by overlap; `p` is of an exact sign test, two-sided."""
+    With the first seed, of all and of those misled by overlap; `p` is of an exact sign test, two-sided."""
     rows = []
     for origin, cases in first_cases(records).items():
         right = pd.DataFrame({name: [case["right"] for case in method_cases] for name, method_cases in cases.items()})
@@ -363,8 +369,8 @@ def error_rows(records):
     for (_, corpus, test), cases in first_cases(records).items():
         for method, method_cases in cases.items():
             wrong = [case for case in method_cases if not case["right"]]
-            other_words, alike = [is_in_other_words(case) for case in wrong], [likeness(case) >= ALIKE
-                for case in wrong]
+            other_words = [is_in_other_words(case) for case in wrong]
+            alike = [likeness(case) >= ALIKE for case in wrong]
             outcomes = ([case["right"] for case in answers] for answers in cases.values())
             by_all = sum(not any(of_question) for of_question in zip(*outcomes))
             rows.append({

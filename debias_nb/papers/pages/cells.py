@@ -102,7 +102,7 @@ def status_of(
     tolerance: float, # fixed beforehand, in the table's unit
     decimals: int,    # as printed
 ) -> str:
-    "`match`: the paper's value is inside our interval, or equal as printed; `near`: within the tolerance; else `differs`."
+    "`match`: the paper's value is in our interval, or equal as printed; `near`: within the tolerance; or `differs`."
     equal = round(cell.value, decimals) == round(cell.expected, decimals)
     is_inside = cell.low is not None and cell.low <= cell.expected <= cell.high
     if equal or is_inside:

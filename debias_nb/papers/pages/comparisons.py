@@ -1,6 +1,7 @@
-"""What a claim asks of our runs, and what they answer: each comparison gets one of four words, a claim that of four in five.
+"""What a claim asks of our runs, and what they answer.
 
-A method is *better* or *worse* than another. A claim has two words of its own: it *holds*, or *the reverse holds*."""
+Each comparison gets one of four words, a claim that of four in five. A method is *better* or *worse* than another. A
+claim has two words of its own: it *holds*, or *the reverse holds*."""
 import math
 import re
 from collections import Counter
@@ -28,8 +29,8 @@ from ...measures.stats import threshold_p
 
 def table_title(table: str) -> str: # `table3`
     "Return `Table 3`."
-    return table.replace("table", "Table ").replace("figure", "Figure ").replace("_once",
-        ", one split").replace("_", " ")
+    name = table.replace("table", "Table ").replace("figure", "Figure ")
+    return name.replace("_once", ", one split").replace("_", " ")
 
 
 class Place(NamedTuple):
@@ -62,8 +63,10 @@ class Line:
     primary: bool = True         # False: shown next to the others, and decides nothing
     names: tuple[str, ...] = ()  # what is compared, in plain words, where methods do not say it: two, or one for a sum
 
-    # of the difference: above, or below where the other side is named first
-    def text(self, direction: str = "above") -> str:
+    def text(
+        self,
+        direction: str = "above", # of the difference: above, or below where the other side is named first
+    ) -> str:
         "Describe what is compared: methods, and their place if it is not that of the comparison."
         relation, reverse = ("above", "below") if direction == "above" else ("below", "above")
         if self.margin > 0:
@@ -232,8 +235,9 @@ class Evidence:
         if not any(map(line.covers, columns)):
             check_known(f"column in {line.table} called", line.column[0], columns)
 
-    # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
-    def compare(self, lines: Iterable[Line]) -> pd.DataFrame:
+    def compare(
+        self, lines: Iterable[Line],
+    ) -> pd.DataFrame: # `COMPARISON`, a row a comparison; for `add_claim_verdicts`
         """Make every comparison of some lines, with its difference or the reason why there is none.
 
         Raises as `check`."""
@@ -249,8 +253,9 @@ class Evidence:
         kinds = {"primary": bool} | dict.fromkeys(numbers, float) # whatever is missing in these rows
         return pd.DataFrame(rows, columns=COMPARISON).astype(kinds)
 
-    # by number and name
-    def _sides(self, line: Line, profile: str, encoder: str, column: str) -> dict[tuple, Cell | None]:
+    def _sides(
+        self, line: Line, profile: str, encoder: str, column: str,
+    ) -> dict[tuple, Cell | None]: # by number and name
         "Return the cells of a comparison, None where no configuration makes one; nothing if a place has none at all."
         sides = {}
         for number, side in enumerate(line.sides):
@@ -312,7 +317,7 @@ class Evidence:
         return gain, sides
 
     def _curves(self, cell: Cell, gain: str) -> tuple[np.ndarray, np.ndarray, Side]: # (points, runs) twice, fractions
-        "Return what the runs of a method have above the base encoder in column `gain` and in its own, and the tuned runs."
+        "Return how far a method's runs lie above the base encoder in column `gain` and in its own; and the tuned runs."
         curves = []
         for column in (gain, cell.column):
             cells_by_method = self.tables[cell.table][cell.profile, cell.encoder, column]
@@ -347,8 +352,8 @@ def add_claim_verdicts(
 ) -> pd.DataFrame: # the same rows
     "Add verdicts, corrected over those of a profile that count alike, and the reasons for those that cannot tell."
     is_compared = comparisons.paired.notna()
-    families = [_add_family_verdicts(family) for _, family in comparisons[is_compared].groupby(["profile", "primary"],
-        sort=False)]
+    families = [_add_family_verdicts(family)
+                for _, family in comparisons[is_compared].groupby(["profile", "primary"], sort=False)]
     return pd.concat([comparisons[~is_compared], *families]).sort_index()
 
 
@@ -385,7 +390,7 @@ SIGNS = {"above": 1, "below": -1} # direction of a claim -> by which a differenc
 def as_claimed(
     comparisons: pd.DataFrame, # of `add_claim_verdicts`: differences of the side that a claim puts ahead from the other
 ) -> pd.DataFrame: # the same rows
-    "Return comparisons in a claim's own words, each difference with the sign that its names say: a reference is subtracted."
+    "Return comparisons in a claim's own words, each difference signed as its names say: a reference is subtracted."
     ends = comparisons[["difference", "low", "high"]].mul(comparisons.direction.map(SIGNS), axis=0) + 0.
     names = comparisons.comparison.str.replace(PAIR, r"\g<metric>\g<b> − \g<a>\g<gain>", regex=True)
     return comparisons.assign(

@@ -186,8 +186,8 @@ def weight_rows(records: list[dict]) -> pd.DataFrame: # `WEIGHTS`
         labels = place(record).values()
         for quantity, parts, values in _moments(diary):
             is_number = ~np.isnan(values)
-            rows += [(part, quantity, value, *labels) for part, value in zip(parts[is_number].tolist(),
-                values[is_number].tolist())]
+            rows += [(part, quantity, value, *labels)
+                     for part, value in zip(parts[is_number].tolist(), values[is_number].tolist())]
     # how numbers lie in memory decides the last bit of their means
     return pd.DataFrame(rows, columns=WEIGHTS, dtype=object)
 
@@ -213,14 +213,16 @@ BIAS = {
 
 
 def bias_table(records: list[dict]) -> pd.DataFrame:
-    "Tabulate B, the teacher's temperature τ / (1 − B), the entropy of what is learned and batches without a pair, mean over seeds."
+    """Tabulate B and what goes with it, mean over seeds.
+
+    That is the teacher's temperature τ / (1 − B), the entropy of what is learned, and batches without a pair."""
     rows = []
     for record, history in extras(records, "history"):
         if "teacher_temperature" in history and history["B"] > 0:
             tau = record["extra"]["setting"]["temperature"]
             rows.append(place(record) | {"τ by seed": f"{tau:g}"} | history)
-    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values("seed",
-        kind="stable")
+    by_seed = pd.DataFrame(rows, columns=["panel", "method", "seed", "τ by seed", *BIAS]).sort_values(
+        "seed", kind="stable")
     groups = by_seed.groupby(["panel", "method"], sort=False, as_index=False)
     out = groups.agg({"τ by seed": "; ".join} | dict.fromkeys(BIAS, "mean"))
     texts = out[list(BIAS)].map("{:.3f}".format)
@@ -271,8 +273,8 @@ def arr_comparisons(
         "distillation without a topic model − that loss": select(changes, method=ALONE, metric="r8")}
     as_long = [f"{method}, as long" for method in ARR] # their students have their teachers' epochs
     if set(as_long) & set(changes.method):
-        ours["ARR with students trained as long as their teachers − that loss"] = select(changes, method=as_long,
-            metric="r8")
+        ours["ARR with students trained as long as their teachers − that loss"] = select(
+            changes, method=as_long, metric="r8")
     gap = PrintedCells("arr").gap
     columns = [f"{corpus} R@8" for corpus in corpora]
     return ours, {next(iter(ours)):
@@ -313,7 +315,9 @@ def by_epochs(inside: pd.DataFrame, outside: pd.DataFrame) -> pd.DataFrame: # as
 def large_weights(
     study: Study, # with a path along λ, and SimCSE at three
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.Series], dict[str, float]]: # as `answers.summarize` takes them
-    "Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder, and SimCSE at other λ with 0.1; in distribution."
+    """Compare ITVReg and OutReg at the largest λ, and at 1, with the base encoder.
+
+    SimCSE at other λ is compared with SimCSE at 0.1; all in distribution."""
     printed = PrintedCells("itvreg")
     path = "lambda_path" if "lambda_path" in study else "table7" # the paper prints no path
     over_base = only(differences(study[path], against="Base"), shift="iid")
@@ -329,14 +333,15 @@ def large_weights(
     for weight in ("0.01", "1.0"):
         name = f"SimCSE at λ = {float(weight):g} − at 0.1"
         ours[name] = only(from_tenth, method=f"SimCSE {float(weight):g}")
-        theirs[name] = printed("table4", method="SimCSE", weight=weight, column="*") - printed("table4",
-            method="SimCSE", weight="0.1", column="*")
+        theirs[name] = (printed("table4", method="SimCSE", weight=weight, column="*")
+                        - printed("table4", method="SimCSE", weight="0.1", column="*"))
         weights[name] = float(weight)
     return ours, theirs, weights
 
 
-# runs: of one table; as `tables.differences`, without those of Base
-def in_percent_of_plain(runs: pd.DataFrame) -> pd.DataFrame:
+def in_percent_of_plain(
+    runs: pd.DataFrame, # of one table
+) -> pd.DataFrame: # as `tables.differences`, without those of Base
     "Return differences from plain fine-tuning as percentages of its mean, test by test."
     changes = differences(runs)
     changes = changes[changes.method != "Base"]

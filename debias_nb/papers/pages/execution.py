@@ -70,7 +70,7 @@ def declared(template: Path, parameters: dict[str, object]) -> dict[str, object]
 
 
 def _kernel_manager():
-    "Return a class of kernel managers whose kernels are the Python that runs this, talk encrypted, and end without an alarm."
+    "Return a class of kernel managers: kernels are this very Python, talk encrypted, and end without an alarm."
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
 

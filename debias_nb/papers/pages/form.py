@@ -1,4 +1,4 @@
-"""The one form of a page of a printed table: the answer, print beside ours, a picture, what differs, and how to run it."""
+"""The one form of a page of a printed table: answer, print beside ours, picture, what differs, and how to run it."""
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +11,8 @@ from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import difference_plot
 from .report import page_of
-from .tables import (DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance,
-                     rests_on, show)
+from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance, rests_on
+from .tables import show
 from .tables import text_table
 from .verdicts import resting_on
 
@@ -21,7 +21,7 @@ MOST_WORDS = 600 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
-    "Count the words and numbers that a reader sees, those of folds and tables too; not addresses, tags, pictures and rules of tables."
+    "Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not."
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>", " ", page)
     text = re.sub(r"\]\([^)]*\)", "] ", text)
     return sum(any(map(str.isalnum, word)) for word in text.split())
@@ -30,7 +30,7 @@ def words_seen(page: str) -> int: # page: Markdown
 def printed_parts(
     page: str, # `paper/name`
 ) -> list[str]: # e.g. `table3`, `figure2`
-    "List the printed tables and figures of a page: those that its configurations make, its lists of cases, or what it is named after."
+    "List the printed tables and figures of a page: of its configurations, of its lists of cases, or of its name."
     parts = {}
     for experiment in all_experiments(page.partition("/")[0]):
         if page_of(experiment) == page:
@@ -53,7 +53,7 @@ def show_answer(
     comparisons: pd.DataFrame, # of `answers.summarize`
     note: str = "",            # how they are to be read
 ) -> None:
-    "Display the answer of a page, the comparisons that it is made of, and the paper's claims that rest on the same runs."
+    "Display the answer of a page, the comparisons behind it, and the paper's claims that rest on the same runs."
     words = f"{note} {VERDICTS}".strip() if "cannot tell" in comparisons else note
     show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
 
@@ -72,8 +72,8 @@ def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value,
 def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
     "List the runs of a table as cells of ours."
     rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[["side", "method", "test", "value",
-        "digits"]]
+    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[
+        ["side", "method", "test", "value", "digits"]]
 
 
 def side_by_side(
@@ -135,7 +135,7 @@ def show_picture(
 
 
 def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdown
-    "Tabulate how all runs of a page are made again, and what that takes, as their records say; at the paper's own scale, an estimate."
+    "Tabulate how all runs of a page are made again, and what that takes by their records; at paper scale, estimated."
     rows = []
     reckoning = Reckoning()
     on_page = [experiment for experiment in all_experiments(page.partition("/")[0]) if page_of(experiment) == page]
@@ -146,8 +146,8 @@ def run_table(page: str, results: Results) -> str: # page: `paper/name`; Markdow
         command += f"{' -p full True' * any(block.full for experiment in experiments for block in experiment.blocks)}`"
         if profile == "paper":
             if runs:
-                minutes, memory = sum(map(reckoning.seconds, runs.values())) / 60, max(map(reckoning.memory,
-                    runs.values())) / 2**30
+                minutes = sum(map(reckoning.seconds, runs.values())) / 60
+                memory = max(map(reckoning.memory, runs.values())) / 2**30
                 took = f"{minutes / 60:,.0f} hours" if minutes > 600 else two_digits(minutes)
                 rows.append([command, f"{len(runs)}, estimated{' for a GPU' * bool(memory)}", took, two_digits(memory)])
             continue

@@ -267,8 +267,8 @@ class Results:
                           fresh=fresh, own=own)
         parameters = {key: typed(key, value, Results.study.__annotations__[key]) for key, value in parameters.items()}
         narrowing = {key: parameters[key] for key in (*NARROWING, "full")}
-        differs = parameters["own"] or parameters["fresh"] or full or any(narrowing[key] is not None
-            for key in NARROWING)
+        differs = (parameters["own"] or parameters["fresh"] or full
+                   or any(narrowing[key] is not None for key in NARROWING))
         if not differs:
             stored = self.load(name, profile)
             if stored.finished:
@@ -278,8 +278,10 @@ class Results:
             experiment = load(name, profile, **narrowing)
             return page(experiment, run(experiment, fresh=parameters["fresh"], workers=parameters["workers"]))
 
-    # as `study`
-    def part(self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None, **others) -> Study:
+    def part(
+        self, name: str, profile: str, methods: list[str] | None, encoders: list[str] | None,
+        **others, # as `study`
+    ) -> Study:
         """Load a study, or run those of the requested methods and encoders that it has; of a page with several.
 
         Raises as `study`."""

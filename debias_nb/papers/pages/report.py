@@ -1,4 +1,4 @@
-"""A page is a notebook of `papers/`, executed on stored records and written as Markdown, with figures and tables next to it."""
+"""A page is a notebook of `papers/`, executed on stored records and written as Markdown with figures and tables."""
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -48,7 +48,7 @@ SUMMARY = "page: summary" # in the front matter of a notebook, which is a raw ce
 
 
 def outputs_of(notebook: "NotebookNode") -> list[Output]: # notebook: executed
-    "Return what a notebook displays on its page, its text included; with the line `SUMMARY` its first two outputs and the last."
+    "Return what a notebook displays on its page, text included; with `SUMMARY`, its first two outputs and the last."
     outputs = []
     is_summary = False
     for cell in notebook.cells:
@@ -67,7 +67,7 @@ def richest(
     name: str, # `paper/experiment`
     results: Results,
 ) -> str: # a profile
-    "Return the profile that a page begins with: real data before planted ones; the richest of all if it needs no records."
+    "Return the profile that a page begins with: real data before planted ones; the richest if it needs no records."
     return (results.scales(name) or profiles_of(name))[0]
 
 
@@ -105,8 +105,9 @@ CELL = ("paper", "table", "profile", "encoder", "method", "column", "shift", "me
 FURTHER = ["table", "encoder", "method", "test", "metric"]
 
 
-# ending of the file's name, rows
-def _tables_of(study: Study, results: Results, further: bool = True) -> Iterator[tuple[str, pd.DataFrame]]:
+def _tables_of(
+    study: Study, results: Results, further: bool = True,
+) -> Iterator[tuple[str, pd.DataFrame]]: # ending of the file's name, rows
     "Yield the tables next to a page of one study, except its cells; further: also of metrics that do not decide."
     for table, runs in study.runs.groupby("table", sort=False):
         for metric in (None, *(runs[runs.further].metric.unique() if further else ())):
@@ -146,7 +147,7 @@ def tables_beside(name: str, studies: list[Study], results: Results) -> dict[str
 
 
 def tables_of_study(name: str, results: Results) -> dict[str, bytes]: # file -> content
-    "Return the CSV files of a study: every difference in the metric that decides, and what other kinds of text would bring."
+    "Return the CSV files of a study: all differences in the deciding metric, and what other kinds of text would bring."
     kinds = {}
     for experiment in STUDIES[name]:
         for profile in profiles_of(experiment):

@@ -174,7 +174,7 @@ def _method_names(differences: pd.DataFrame) -> pd.Series:
 
 
 def intervals(differences: pd.DataFrame) -> pd.DataFrame: # of `differences`
-    "Return differences as text, in the shape of `means`; bold if better or worse, as `gains_and_losses` of the whole table."
+    "Return differences as text, in the shape of `means`, bold as `gains_and_losses` of the whole table decides."
     if differences.empty:
         return pd.DataFrame()
     texts = []
@@ -196,7 +196,7 @@ def strength_of(runs: pd.DataFrame, method: str | list[str]) -> str: # method: o
 
 
 def alt_text(differences: pd.DataFrame, subject: str) -> str: # differences: of `differences`
-    "Say what a figure of differences shows, for a reader who cannot see it: which method lies highest, and which lowest."
+    "Say what a figure of differences shows, for readers who cannot see it: the highest and the lowest method."
     if differences.empty:
         return subject
     digits = DIGITS[differences.unit.iloc[0]]
@@ -289,7 +289,7 @@ def missing(
     study: Study,
     *tables: str, # their names; none: all
 ) -> str:
-    "Say as Markdown how many cells lack a number, in which rows and columns if these are not all, why, and what fills them."
+    "Say as Markdown how many cells lack a number, in which rows and columns, if not all, why, and what fills them."
     alike = {} # what is lacking -> tables
     for table in study.experiment.tables:
         if tables and table.id not in tables:

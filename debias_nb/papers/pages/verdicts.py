@@ -66,7 +66,7 @@ class Claim:
         return self._said(profile) + part + self._unrepeated(profile)
 
     def _said(self, profile: str) -> str:
-        "Return its word; the reverse of how much something differs at least, or at most, is that it differs by less, or more."
+        "Return its word; the reverse of a difference of at least, or at most, so much is a smaller, or larger one."
         word = self.word(profile)
         of_sizes = {np.sign(margin) for margin in self.primary(profile).margin}
         if word == OF_CLAIMS["the reverse holds"] and len(of_sizes) == 1:
@@ -96,9 +96,10 @@ class Claim:
 
     @property
     def printed(self) -> str: # e.g. `SCAN − w/o FD: +0.01 to +0.03 (2 of 4)`; empty where nothing is printed
-        """Say how far the printed numbers go, each with its difference and unit, and whether they bear the claim out where not all do.
+        """Say how far the printed numbers go, each with its difference and unit.
 
-        A difference from what ours are taken from is turned round."""
+        Where not all bear the claim out, say how many do. A difference from what ours are taken from is turned
+        round."""
         found = [one for one in self.facts if one.holds is not None]
         numbers = {}
         for one in found:
@@ -137,8 +138,8 @@ class Claim:
         verdicts = [f"**{self.answer(profile)}**" for profile in profiles]
         name = f"{self.anchors}**{self.id}**"
         rows = [[name, f"**{self.statement}** {self.note}{ours}", cells, *verdicts]]
-        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(["line", "direction"],
-                sort=False):
+        for (line, direction), comparisons in only(self.comparisons, primary=True).groupby(
+                ["line", "direction"], sort=False):
             outcomes = [_outcome(own, f": {_extent(own)}")
                         for own in (only(comparisons, profile=profile) for profile in profiles)]
             if any(outcomes):
@@ -157,8 +158,10 @@ class Claims(list):
         return claim_table(self)
 
 
-# comparisons: comparisons at one profile; extent: how far they go, in words
-def _outcome(comparisons: pd.DataFrame, extent: str) -> str:
+def _outcome(
+    comparisons: pd.DataFrame, # comparisons at one profile
+    extent: str,               # how far they go, in words
+) -> str:
     "Say how many comparisons got which word, and how far their differences go."
     if comparisons.empty:
         return ""
@@ -194,8 +197,9 @@ def _in_quotes(comparison: str) -> str: # a sum has one name
     return f"{_quoted(match['a'])} − {_quoted(match['b'])}" if match else comparison
 
 
-# e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
-def describe_differences(comparisons: pd.DataFrame) -> str:
+def describe_differences(
+    comparisons: pd.DataFrame,
+) -> str: # e.g. `Finetuned − Base: +5.4 to +19.0`; empty where nothing was compared
     "Say how far differences go, with their names: + means that the first name scored higher."
     measured_rows = comparisons[comparisons.difference.notna()]
     sides = measured_rows.comparison.str.extract(PAIR)
@@ -420,8 +424,9 @@ class Ledger:
 KINDS = {"": "claims", "R-": "relations", "Q-": "questions of ours"} # how ids begin -> what these are
 
 
-# letter of a paper -> its claims; a row a paper and kind, a column a word
-def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
+def claim_counts(
+    books: dict[str, Ledger], # letter of a paper -> its claims
+) -> pd.DataFrame: # a row a paper and kind, a column a word
     "Count how claims came out on real data."
     rows = {}
     for letter, book in books.items():
@@ -433,9 +438,10 @@ def claim_counts(books: dict[str, Ledger]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis("method").rename_axis("test", axis=1)
 
 
-# comparisons: as `Ledger.comparisons`; a row a profile
-def comparison_counts(comparisons: pd.DataFrame) -> pd.DataFrame:
-    "Count primary comparisons, those that are decided, those that more seeds cannot decide, and how far the others reach."
+def comparison_counts(
+    comparisons: pd.DataFrame, # as `Ledger.comparisons`
+) -> pd.DataFrame: # a row a profile
+    "Count primary comparisons: decided ones, those that more seeds cannot decide, and how far the others reach."
     made = comparisons[comparisons.primary & comparisons.difference.notna()]
     rows = []
     for profile, own in made.groupby("profile"):
@@ -465,8 +471,9 @@ def errata_counts(books: dict[str, Ledger]) -> pd.DataFrame: # name of a paper -
     for name, book in books.items():
         words = {kind: pd.Series([one.verdict for one in book.errata.values() if one.kind == kind]) for kind in ERRATA}
         rows[name] = {
-            kind: f"{len(verdicts)}: " + ", ".join(f"{count} {word}" for word, count in verdicts.str.replace(DETAIL, "",
-                regex=True).value_counts().items())
+            kind: f"{len(verdicts)}: " + ", ".join(
+                f"{count} {word}"
+                for word, count in verdicts.str.replace(DETAIL, "", regex=True).value_counts().items())
             for kind, verdicts in words.items() if len(verdicts)}
     return pd.DataFrame(rows).T.rename_axis("paper").reset_index()
 

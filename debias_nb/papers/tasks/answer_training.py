@@ -1,9 +1,9 @@
-"""Train a pair encoder to select answers: cross-entropy, SCAN's weights and debiasing on top of it, transfer before it; then score and evaluate.
+"""Train a pair encoder to select answers, then score and evaluate.
 
-Sample weights are learned again in each batch from the representations that the encoder has at that moment, which stays
-as it is meanwhile: `learned`; `shuffled`, the same shuffled within each class, the control that says whether it
-matters who gets which; the `oracle`, 1 / P(word overlap | label). The diary tells what they do, relative to a mean of
-1.
+The loss is cross-entropy, with SCAN's weights and debiasing on top of it, and transfer before it. Sample weights are
+learned again in each batch from the representations that the encoder has at that moment, which stays as it is
+meanwhile: `learned`; `shuffled`, the same shuffled within each class, the control that says whether it matters who gets
+which; the `oracle`, 1 / P(word overlap | label). The diary tells what they do, relative to a mean of 1.
 
 Processors add up long sums in different orders. In the training of the alignment network such a difference grows about
 tenfold every 30 steps, so an encoder of `dtype` fp64 is trained in double precision, and its gradients are rounded

@@ -1,9 +1,10 @@
-"""From the configuration of a run to trained model, metrics, and the record: which candidates, disturbed how, and what is written down.
+"""From the configuration of a run of answer selection to trained model, metrics, and the record.
 
-Two runs can only be compared when they saw the same candidates, disturbed in the same way. So what disturbs, which
-labels are switched and which texts are perturbed, belongs to the corpus and not to the run's seed. Of an evaluation
-set called `… perturbed` a character is swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the
-paper); never in the question, which all candidates share. What is not trained counts shared words.
+The record says which candidates there were, and how they were disturbed. Two runs can only be compared when they saw
+the same candidates, disturbed in the same way. So what disturbs, which labels are switched and which texts are
+perturbed, belongs to the corpus and not to the run's seed. Of an evaluation set called `… perturbed` a character is
+swapped, inserted or deleted in 30% of the candidates (Section 5.3 of the paper); never in the question, which all
+candidates share. What is not trained counts shared words.
 """
 import operator
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""From the configuration of a run to vectors of authors, metrics, and the record: which split, which loss, which settings were tried, and who is found.
+"""From the configuration of a run to vectors of authors, metrics, and the record.
 
-Queries and targets are halves of a test, drawn by the seed of the split, the same for all methods and seeds. R@8 and
-MRR are expectations over the orders of ties. An author's queries depend on each other: resamples draw authors with all
-their queries, and the values for paired tests are sums over the queries of an author, scaled so that their mean is the
-metric.
+The record says which split, which loss, which settings were tried, and who is found. Queries and targets are halves of
+a test, drawn by the seed of the split, the same for all methods and seeds. R@8 and MRR are expectations over the orders
+of ties. An author's queries depend on each other: resamples draw authors with all their queries, and the values for
+paired tests are sums over the queries of an author, scaled so that their mean is the metric.
 
 Other than in the paper: a student's batches are author pairs for both bases, without which B would be 0; every method
 tries every setting of its configuration and keeps the one with the best R@8 on the validation texts, the first of
@@ -24,8 +24,8 @@ from sentence_transformers import SentenceTransformer
 
 from ...losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from ...losses.authors import ARR, CorrectedTeacher, ProductOfExperts
-from ...losses.author_batches import (AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids,
-                                      text_rows)
+from ...losses.author_batches import AuthorCollator, AuthorPairSampler, AuthorTextSampler, NumberedTexts, author_ids
+from ...losses.author_batches import text_rows
 from ..data.author_splits import AuthorSplit, Halves, isin, leakage, leakage_aware_split, nearest_topics, paper_split
 from ..data.author_splits import query_target, random_split
 from ..data.authors import Texts, author_corpora, describe, load_texts, planted_texts

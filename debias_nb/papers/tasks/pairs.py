@@ -26,8 +26,8 @@ from ..data.titles import TitleTask
 from ...runs.config import RunConfig
 from ...runs.settings import PairMethod
 from ..settings.pairs import PairsCorpus
-from ...runs.tasks import (Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of,
-                           text_tokens, vectors)
+from ...runs.tasks import Task, Tested, Trained, base_encoder, base_model, encoder_files, shares_of, text_tokens
+from ...runs.tasks import vectors
 from .regularization_texts import unlabeled_texts
 from ...runs.pair_batches import RANKING, PairTokens, pair_tokens, ranking_tokens
 from ...runs.training import BestEpoch, curve_summary, fine_tune, gradient_norms

@@ -155,8 +155,8 @@ def test_methods_are_compared_on_all_forms(models, tmp_path):
         models[0], train, tests, **made.asked_of(methods="base,plain", seeds=2, epochs=1, batch_size=20,
                                                  folder=tmp_path))
     assert found.settings.loss == "MultipleNegativesRankingLoss"
-    assert training_rows(train, found.settings.loss).column_names == ["left", "right", "negative_1", "negative_2",
-        "negative_3"]
+    assert (training_rows(train, found.settings.loss).column_names
+            == ["left", "right", "negative_1", "negative_2", "negative_3"])
     assert found.deciding == {"corpus": "ndcg10", "candidates": "accuracy", "pairs": "auc05"}
     base = found.scores[found.scores.method == "base"].set_index(["test", "metric"]).value
     alone = diagnose(*models, train, tests).verdicts.set_index(["test", "metric"]).base
@@ -236,7 +236,7 @@ def test_a_model_with_more_words_is_compared_without_averaged_weights(tmp_path):
 
 
 def ranker(yes, no):
-    "A static encoder in which `ask` is the first of two directions, `yes` and `no` are these, and each number has one of its own."
+    "A static encoder: `ask` is the first of two directions, `yes` and `no` are as given, each number has its own."
     words = ["ask", "yes", "no", *map(str, range(60))]
     tokenizer = Tokenizer(tokenizers.WordLevel({word: i for i, word in enumerate(words)}, unk_token="ask"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

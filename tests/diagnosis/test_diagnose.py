@@ -44,8 +44,8 @@ from debias_nb.diagnosis.trials import origin_of
 from debias_nb.diagnosis.files.pairs_file import PairFile, read_pairs_file
 from debias_nb.measures.rankings import corpus_levels
 from debias_nb.measures.stats import holm, interval
-from debias_nb.diagnosis.words import (WORD, _key, _stretches, replace_words, word_importance, word_owners,
-                                       word_pairs, words_of)
+from debias_nb.diagnosis.words import WORD, _key, _stretches, replace_words, word_importance, word_owners, word_pairs
+from debias_nb.diagnosis.words import words_of
 from debias_nb.encoders.interventions import intervene
 from debias_nb.commands.cli import app
 
@@ -207,8 +207,8 @@ def test_pairs_whose_texts_changed_are_scored_again(monkeypatch):
     monkeypatch.setattr(evidence, "pair_scores",
                         lambda scorers, left, *_: {name: np.full(len(left), 9.) for name in scorers})
     scores = evidence._rescore(test, {"base": None, "tuned": None}, left, test.right, False)
-    assert {name: own.tolist() for name, own in scores.items()} == {"base": [0] * 3 + [9] + [0] * 16,
-        "tuned": [1] * 3 + [9] + [1] * 16}
+    assert ({name: own.tolist() for name, own in scores.items()}
+            == {"base": [0] * 3 + [9] + [0] * 16, "tuned": [1] * 3 + [9] + [1] * 16})
 
 
 def queries(number, seed):
@@ -243,7 +243,7 @@ def test_intervals_stay_where_metrics_can_be():
     found = score_table([distinct("t", [1] * 4 + [0] * 60, {"low": low, "high": high})])
     assert (found.low >= 0).all() and (found.high <= 1).all() and found.low[0] == 0
     assert found[["scorer", "metric"]].values.tolist() == [[one, of] for one in ("low", "high")
-        for of in ("auc05", "ap")]
+                                                           for of in ("auc05", "ap")]
 
 
 @pytest.mark.parametrize("at_once", [1, 2_500, 20_000])
@@ -583,8 +583,8 @@ def test_models_with_other_layers_are_not_the_same(folders, files):
     assert len(origins) == 4, "a trial of one is none of the other"
     assert origin_of(load_model(copy.deepcopy(mean))) in origins
     assert cutting(load_model(bare)) != cutting(load_model(mean)), "they do not share the tokens of a text"
-    assert found_with({"mean": mean, "first": first}, files, "mean", "first").verdicts.test.unique().tolist() == ["iid",
-        "new"]
+    assert (found_with({"mean": mean, "first": first}, files, "mean", "first").verdicts.test.unique().tolist()
+            == ["iid", "new"])
 
 
 def test_models_and_pairs_that_cannot_be_used_are_refused(folders, files, monkeypatch):

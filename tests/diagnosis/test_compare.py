@@ -56,8 +56,8 @@ from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
 from debias_nb.runs.pair_batches import PairCollator, columns_of
 from debias_nb.trainer import ApartMatches
-from made import (WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table,
-                  without_a_vector_for_the_unknown)
+from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table
+from made import without_a_vector_for_the_unknown
 
 
 def frame(pairs):
@@ -121,8 +121,8 @@ def test_a_strength_stands_behind_the_name():
     assert [method.name for method in read_methods("base, outreg")] == ["plain", "base", "outreg"]
     assert [method.name for method in read_methods("outreg")] == ["base", "plain", "outreg"]
     strengths = {name: spec.strength for name, spec in METHODS.items() if spec.strength is not None}
-    assert {name: strength for name, strength in strengths.items() if strength != .1} == {"wise-ft": .5, "l2sp": 1e-6,
-        "lora": 8}
+    assert ({name: strength for name, strength in strengths.items() if strength != .1}
+            == {"wise-ft": .5, "l2sp": 1e-6, "lora": 8})
     assert all(strengths[name] in METHODS[name].grid
                for name in REGULARIZERS), "what is tried has the strength where none is asked for"
     grids = {name: (*METHODS[name].grid, *RANKING.get(name, (0, ()))[1]) for name in strengths}
@@ -227,6 +227,14 @@ def test_what_cannot_work_is_refused_before_training(encoder, pairs, nothing_tra
                             ("few: 4 pairs", "few is too small", "no test", "'new@0.5'")):
         with pytest.raises(DataError, match=words):
             compared(encoder, (train, asked))
+
+
+@pytest.mark.parametrize("files", ["new.csv", ["new.csv"], pd.DataFrame({"left": []})], ids=["path", "list", "frame"])
+def test_tests_and_validation_need_names(pairs, nothing_trained, files):
+    train, tests = pairs
+    for asked, option in (((train, files), "tests"), ((train, tests), "validation")):
+        with pytest.raises(DataError, match=f"^{option}: "):
+            compared("no model", asked, validation=files)
 
 
 @pytest.mark.slow
@@ -355,7 +363,7 @@ def is_recommended(rows) -> bool: # rows: the differences from the base
 
 
 def tried_methods(rng, count, new, shared):
-    "A comparison of methods that all gain on one test and change another by so many points; half or all of the items' error is shared."
+    "Methods that gain on one test and change another by so many points, with half or all of the items' error shared."
     rows = [result("base", 0, test, "auc05", .4, np.full(200, .4)) for test in ("like", "new")]
     for test, change in (("like", .1), ("new", new / 100)):
         common = rng.normal(size=201)
@@ -617,8 +625,8 @@ def test_each_seed_draws_its_own_pairs_where_that_is_asked_for(encoder, pairs, t
     records = [json.loads(path.read_text()) for path in records_in(tmp_path)]
     trained = {record["id"]: record["data"]["train"] for record in records if record["config"]["method"]["trained"]}
     drawn = {tuple(own.values()) for own in trained.values()}
-    assert len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(
-        drawn) == 2, "two seeds, two draws"
+    assert (len(trained) == 4 and len({own["fingerprint"] for own in trained.values()}) == len(drawn)
+            == 2), "two seeds, two draws"
     assert all(90 <= own["pairs"] <= 100 for own in trained.values()), "of 200"
     assert any("random sample of its own, 50%" in note for note in found.notes)
     on_all = compared(encoder, pairs, methods="base,plain,outreg")
@@ -648,7 +656,7 @@ CALLS = { # answer -> what all methods change on both tests, and what outreg-tex
 
 
 def with_changes(found, like, new):
-    "The same comparison with OutReg on general texts, in place of what stands there, with changes of a method on both tests."
+    "The same comparison with OutReg on general texts instead, and with changes of a method on both tests."
     rows = []
     rng = np.random.default_rng(0)
     noise = {test: rng.normal(0, .015 if like == .003 else .0005, 200) for test in ("like", "<i>new</i>")}
@@ -694,7 +702,7 @@ def level_of(program: str, folder: str, tests: dict) -> dict[str, float]: # of e
 
 @pytest.mark.parametrize("loss", LOSSES[:1] + OF_MATCHES[:1])
 def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
-    "The very encoder of the first seed; with a rate that falls, as trainers have it, what is gained lies below all seeds."
+    "The very encoder of the first seed; with a falling rate, as trainers have it, what is gained lies below all seeds."
     folders = ("base-plain/model", "base-outreg/model", "base-outreg-texts/model", "base-wise-ft-0.5")
     methods = dict(zip(("plain", "outreg", "outreg-texts:1", "wise-ft:0.5"), folders))
     tests = {"like": "iid words.csv", "new": "unseen words.csv"}
@@ -713,7 +721,7 @@ def test_whoever_runs_the_printed_program_gets_what_the_page_says(files, loss):
         for method, folder in methods.items():
             program = won_by(method, found).snippet()
             assert level_of(program, folder, tests) == pytest.approx({test: seeds[method, test, 1] for test in tests},
-                abs=1e-6), method
+                                                                     abs=1e-6), method
         falling = won_by("plain", found).snippet().replace('lr_scheduler_type="constant"', 'lr_scheduler_type="linear"')
         lower = level_of(falling, methods["plain"], tests)
         assert any(lower[test] < seeds["plain", test].min() for test in tests)
@@ -780,8 +788,8 @@ def test_without_a_folder_finished_trials_are_kept_until_all_are_done(encoder, p
 # ---- strengths that are chosen
 
 @pytest.mark.slow
-def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(encoder, pairs, held_out, tmp_path,
-        monkeypatch):
+def test_a_strength_that_is_not_given_is_the_best_on_the_validation_pairs(
+        encoder, pairs, held_out, tmp_path, monkeypatch):
     "With all labels turned round, what is worst is best."
     kept = str(tmp_path / "kept.csv")
     held_out["kept"].to_csv(kept, index=False)
@@ -820,8 +828,8 @@ def test_strengths_are_chosen_neither_on_a_test_nor_on_what_was_trained_on(encod
 
 @pytest.fixture(scope="module")
 def new_kind():
-    """An encoder that knows which two words of the kinds a and b mean the same, training pairs that say so of c and d and
-    mislead on a and b, a test of a and b, and further texts of that kind."""
+    """An encoder that knows which two words of the kinds a and b mean the same, training pairs that say so of c and d
+    and mislead on a and b, a test of a and b, and further texts of that kind."""
     count = 12
     rng = np.random.default_rng(0)
     vectors = {kind: rng.normal(size=(count, 32)) for kind in "acd"}
@@ -914,8 +922,8 @@ def test_adapters_of_a_transformer_alone_are_trained(tmp_path):
 def test_a_part_that_cannot_be_trained_is_refused(encoder, pairs, nothing_trained, tmp_path, monkeypatch, name, why):
     if "peft" in why:
         monkeypatch.setitem(sys.modules, "peft", None)
-        encoder, pairs = SentenceTransformer(str(bert(tmp_path)), device="cpu"), (some_pairs(),
-            {"new": some_pairs(seed=1)})
+        encoder = SentenceTransformer(str(bert(tmp_path)), device="cpu")
+        pairs = some_pairs(), {"new": some_pairs(seed=1)}
     with pytest.raises(ConfigError, match=f"methods: .*{why}"):
         compared(encoder, pairs, methods=f"base,plain,{name}")
 
