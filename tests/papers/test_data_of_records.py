@@ -49,7 +49,8 @@ def of_authors(run):
     return {f"test {name}": parts[name] for name in run.evaluate} | {f"train {run.data.name}": parts["train"]}
 
 
-READERS = ("load_questions", "load_products", "load_test", "load_offers", "load_news", "load_sentences") # of files alone
+# of files alone
+READERS = ("load_questions", "load_products", "load_test", "load_offers", "load_news", "load_sentences")
 
 
 @pytest.fixture
