@@ -47,7 +47,7 @@ INSTALL = @$(UNCHECKED) && $(PIP) --constraint requirements/constraints.txt
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info[:2] == (3, 11) else "")'))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv reports test test-slow test-faults test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
+.PHONY: help venv reports some-reports test test-slow test-faults test-leaves test-leaf-diagnosis test-leaf-papers test-library test-lower test-nbdev3 test-notebooks test-python test-types lock dist docs docs-check bench sync made check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -82,6 +82,12 @@ $(VENV)/.stamp-%: $(VENV)/.stamp # what an extra of pyproject.toml adds
 reports: $(VENV)/.stamp | .cache ## run what is missing of the first seed at the planted scale, render the reports whose sources changed, compare with the committed runs
 	$(BIN)/debias-nb batch --profile planted --seeds 0 --runs
 	$(BIN)/python tools/pages.py --fresh
+	$(BIN)/debias-nb agree
+
+# Of each kind of run one, and some pages of them: of each change that is enough, and `reports` makes all, as before a release.
+some-reports: $(VENV)/.stamp | .cache
+	$(BIN)/python tools/some_runs.py
+	$(BIN)/debias-nb report --fresh itvreg/table03 scan/claims
 	$(BIN)/debias-nb agree
 
 test: $(VENV)/.stamp | .cache ## run every library notebook and the tests beside them, and check the types
@@ -181,11 +187,14 @@ made:
 	$(BIN)/python tools/readme.py
 
 # In a fresh clone, so that nothing of this folder is in what is made. The environment is taken as it is: --old-file.
+# `make check REPORTS=some-reports` is quicker.
+REPORTS ?= reports
+
 check: $(VENV)/.stamp | .cache ## in a fresh clone: run `make reports`, make the library, papers' outputs, pages and README.md anew; git says what differs
 	fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT \
-	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 \
+	&& git clone --quiet "$(CURDIR)" "$$fresh" && cd "$$fresh" && export PYTHONPATH="$$fresh" OMP_NUM_THREADS=1 $(if $(WORKERS),LOKY_MAX_CPU_COUNT=$(WORKERS)) \
 	&& make="$(MAKE) --no-print-directory --old-file=$(abspath $(VENV))/.stamp VENV=$(abspath $(VENV))" \
-	&& $$make reports && $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
+	&& $$make $(REPORTS) && $$make made && git add --intent-to-add . && git --no-pager diff --exit-code --stat=200
 
 clean: ## remove the environment, caches, unfinished and finished runs in _runs/, and built pages
 	rm -rf $(VENV) .cache .snakemake _runs _docs _proc build dist .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info

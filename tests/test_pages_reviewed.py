@@ -261,7 +261,10 @@ def graded(words, against=0, before=True, columns=("a", "b"), encoders=("x", "y"
     rows = [(word, column, encoder) for word in words for column in columns for encoder in encoders]
     tests = pd.DataFrame(rows, columns=["verdict", "column", "encoder"]).assign(table="shifts", replicates=replicates)
     contradicts = pd.Series(range(len(tests)), tests.index) < against
-    return FINDINGS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts, before=before)
+    grade, lacking = FINDINGS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
+                                        before=before)
+    assert bool(lacking) == (grade != "high")
+    return grade
 
 
 @pytest.mark.parametrize("certain, how", [

@@ -224,29 +224,6 @@ def test_every_recipe_is_followed_here():
     assert titles == [*RECIPES]
 
 
-def test_a_method_becomes_a_row(project):
-    add_method(project)
-    config = project / blocks("Add a method")[1].files[0]
-    config.write_text(shrunk(config.read_text("utf-8")), "utf-8")
-    tool("nbdev_export", cwd=project)
-
-    few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
-    tool("debias-nb", *command("Add a method"), *few, cwd=project)
-
-    files = (project / "_runs/itvreg/table03.planted").glob("*.json")
-    # this process knows no such method, and would leave its runs out
-    records = [json.loads(file.read_text("utf-8")) for file in files]
-    of = {record["config"]["method"]["name"]: record for record in records}
-    assert of.keys() == {"Base", "Finetuned", "MeanZero"}
-    assert of["MeanZero"]["status"] == "finished"
-    assert of["MeanZero"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
-    assert min(of["MeanZero"]["curve"]["raw"]) > 0
-    [executed] = (project / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
-    page = executed.read_text("utf-8")
-    assert "| MeanZero |" in page
-    assert ">MeanZero</text>" in page
-
-
 FORUM = { # the files whose hashes the recipe has
     "train.tsv": "1\tHow do I mend a kettle?\tMy kettle leaks\n0\tHow do I mend a kettle?\tWho buys lamps?\n",
     "test.tsv": "1\tWho buys old chairs?\tWhere can I sell a chair?\n0\tWho buys old chairs?\tWho mends tables?\n",
@@ -298,6 +275,28 @@ def test_a_claim_gets_a_verdict(project):
 
 
 # All recipes in one copy
+
+def test_a_method_becomes_a_row(extended):
+    config = extended / blocks("Add a method")[1].files[0]
+    before = config.read_text("utf-8")
+    config.write_text(shrunk(before), "utf-8")
+    few = ["--seeds", "7,8", "-p", "encoders=[tiny]", "--workers", "1"]
+    tool("debias-nb", *command("Add a method"), *few, cwd=extended)
+    config.write_text(before, "utf-8")
+
+    files = (extended / "_runs/itvreg/table03.planted").glob("*.json")
+    # this process knows no such method, and would leave its runs out
+    records = [json.loads(file.read_text("utf-8")) for file in files]
+    of = {record["config"]["method"]["name"]: record for record in records}
+    assert of.keys() == {"Base", "Finetuned", "MeanZero"}
+    assert of["MeanZero"]["status"] == "finished"
+    assert of["MeanZero"]["metrics"].keys() == {"iid", "uncoupled", "unseen"}
+    assert min(of["MeanZero"]["curve"]["raw"]) > 0
+    [executed] = (extended / "_runs/notebooks/itvreg").glob("table03.planted.*.ipynb")
+    page = executed.read_text("utf-8")
+    assert "| MeanZero |" in page
+    assert ">MeanZero</text>" in page
+
 
 def test_a_table_becomes_a_page(extended):
     run, publish = commands("Add a table")
@@ -356,7 +355,9 @@ def test_a_file_format_is_read_and_a_damaged_file_of_it_is_refused(extended, tmp
 
 
 def test_the_tests_of_the_project_pass_after_all_recipes(extended):
-    "The quick ones; its table's are published by then, and the method has no published runs, as in a pull request."
+    """The quick ones; its table's runs are published by then, and the method's are not, as in a pull request.
+    What a process loads that imports a module follows from who imports whom, which is asked too."""
     files = [f"tests/{name}.py" for name in ("papers/test_configs", "library/test_registry", "test_notebooks",
                                              "test_packages", "test_names")]
-    tool("pytest", *files, "-m", "not slow", "-p", "no:cacheprovider", "-q", cwd=extended)
+    left_out = ["-m", "not slow", "-k", "not an_import_loads_no_module"]
+    tool("pytest", *files, *left_out, "-p", "no:cacheprovider", "-q", cwd=extended)

@@ -32,9 +32,18 @@ def copy_without(leaf: str, root: Path, copy: Path) -> None: # leaf: the one tha
         shutil.rmtree(copy / place / leaf, ignore_errors=True)
 
 
+def share_encoders(root: Path, copy: Path) -> None:
+    "Let a clone take the encoders that tests train from those of the project, so that each is trained once."
+    encoders = root / ".cache" / "encoders"
+    encoders.mkdir(parents=True, exist_ok=True)
+    (copy / ".cache").mkdir()
+    (copy / ".cache" / "encoders").symlink_to(encoders)
+
+
 def main(leaf: str, *options: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy_without(OTHER[leaf], ROOT, Path(folder))
+        share_encoders(ROOT, Path(folder))
         command = [sys.executable, "-m", "pytest", *TESTED[leaf], *options]
         return subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": folder}).returncode
 

@@ -83,7 +83,7 @@ def test_without_a_browser_there_is_the_html_alone(tmp_path, monkeypatch, capsys
 def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "browser", lambda: "a browser")
     monkeypatch.setattr(tool, "print_pages", lambda *args: tool.MOST + 1)
-    with pytest.raises(SystemExit, match="at most 7 pages"):
+    with pytest.raises(SystemExit, match="at most 8 pages"):
         tool.main(["--out", str(tmp_path)])
 
 

@@ -1,6 +1,7 @@
 "What committed records say of their data, fingerprints and counts, is what is read, cleaned and made up today."
 import json
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,7 +11,8 @@ from debias_nb.data.registry import MissingData
 from debias_nb.runs.config import RunConfig
 from debias_nb.runs.origin import NO_HISTORY, history
 from debias_nb.runs.publish import unfounded
-from debias_nb.papers.data import labeled_pairs
+from debias_nb.data import pairs, sentences
+from debias_nb.papers.data import labeled_pairs, products
 from debias_nb.papers.tasks import answers, authors, titles
 
 RESULTS = Path(__file__).parents[2] / "experiments"
@@ -47,6 +49,19 @@ def of_authors(run):
     return {f"test {name}": parts[name] for name in run.evaluate} | {f"train {run.data.name}": parts["train"]}
 
 
+# of files alone
+READERS = ("load_questions", "load_products", "load_test", "load_offers", "load_news", "load_sentences")
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    "What is read and cleaned for one record is there for the next, as the question that texts are compared by is."
+    for name in READERS:
+        monkeypatch.setattr(labeled_pairs, name, cache(getattr(labeled_pairs, name)))
+    for module in (pairs, products, sentences):
+        monkeypatch.setattr(module, "fold", cache(pairs.fold))
+
+
 DATA = {"pairs": of_pairs, "titles": of_titles, "answers": of_answers, "authors": of_authors}
 
 
@@ -79,7 +94,7 @@ def once(places):
     pytest.param([place for place in PLACES if not place.endswith(".planted") and place not in QUICK],
                  marks=pytest.mark.slow),
 ], ids=["quick", "further"])
-def test_the_data_of_committed_records_are_made_again(places):
+def test_the_data_of_committed_records_are_made_again(places, read_once):
     compared = 0
     for run, recorded in once(places):
         try:

@@ -48,7 +48,7 @@ def test_from_the_command_six_modules_lead_to_a_term(monkeypatch, tmp_path):
 
     monkeypatch.setattr(OutReg, "term", noted)
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
-    wanted = ["run", "itvreg/table03", "-p", "methods=[OutReg]", "-p", "weight=0.37", "--seeds", "0", "--workers", "1"]
+    wanted = ["run", "itvreg/table11", "-p", "methods=[OutReg]", "-p", "weight=0.37", "--seeds", "0", "--workers", "1"]
     done = CliRunner().invoke(app, wanted)
     assert isinstance(done.exception, Arrived), done.output
     assert seen["walk"] == WALK and seen["weight"] == .37
