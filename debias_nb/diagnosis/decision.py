@@ -91,6 +91,10 @@ class Averaged:
     mean: float           # of the metrics that decide, over the tests
     results: list[Result] # against the base, corrected over all shares and tests; of parts the large ones
 
+    @property
+    def mix(self) -> str:
+        return mix_words(self.share)
+
 
 def averaged(
     tests: list[Test],
@@ -330,7 +334,7 @@ def _needed_cases(results: list[Result], margin: float) -> str:
                      f"{margin_sentence(margin)} takes {request}.")
     return " ".join(parts)
 
-
+# %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
 NOT_BETTER = { # word -> what is said in place of a gain
     "cannot tell": "we cannot tell whether {} improved", "worse": "{} got worse",
     "within the margin": "{} changed by less than the margin",
@@ -366,7 +370,7 @@ def not_by_all(results: list[Result], opposite: list[Result]) -> str: # opposite
     "Say in a heading which metrics decide, and what others show."
     return f" That is by {metrics_of(results)}; {by_others(opposite)}." if opposite else ""
 
-# %% ../../nbs/diagnosis/decision.ipynb #repair-of-best
+
 def _repair(
     worst: Result,
     places: str, # the test's name, if several got worse
@@ -395,6 +399,7 @@ class Evidence:
     margin: float = MARGIN
     unusable: dict[str, str] = field(default_factory=dict) # test -> why its numbers are not to be used
     broken: bool = False           # whether that is since the tuned encoder is
+    margin_text = property(lambda self: margin_sentence(self.margin))
 
     def with_word(self, word: str) -> list[Result]:
         return [result for result in self.results if result.word == word]
@@ -473,12 +478,9 @@ class Evidence:
         risky = [result for result in self.best.results if result.may_lose(self.margin)]
         if "does not repair" in self.repair:
             return f" If you have none, take {LAST}."
-        fate = most_lost(risky) if risky else f"rules out a loss of {self.margin_words} on every test"
-        return f" Without such texts, or without training, average with {self.mix}: that {fate}. Last, take {LAST}."
-
-    @property
-    def mix(self) -> str: # of the best share
-        return mix_words(self.best.share)
+        fate = most_lost(risky) if risky else f"rules out a loss of {self.margin_text} on every test"
+        mean = f"average with {self.best.mix}: that {fate}"
+        return f" Without such texts, or without training, {mean}. Last, take {LAST}."
 
     @property
     def better_names(self) -> str:
@@ -491,10 +493,6 @@ class Evidence:
     @property
     def gains(self) -> str: # of the best share
         return named([result for result in self.best.results if result.word == "better"])
-
-    @property
-    def margin_words(self) -> str:
-        return margin_sentence(self.margin)
 
     @property
     def most_lost(self) -> str:
@@ -517,8 +515,8 @@ QUESTION = (
 RETRAIN = f"Next: train again with {LIKE_NEW.title}."
 NEW_DATA = "Add a test of the kind that the encoder will meet: --test new=FILE."
 AVERAGED = (
-    "{0.did} The average with {0.mix} is better than the base on {0.gains}, and rules out a loss of "
-    "{0.margin_words} on every test, corrected for the shares that we tried. We picked the share on these tests, so it "
+    "{0.did} The average with {0.best.mix} is better than the base on {0.gains}, and rules out a loss of "
+    "{0.margin_text} on every test, corrected for the shares that we tried. We picked the share on these tests, so it "
     "looks better there than it is.")
 ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is the evidence
     "broken": ("do not ship", "Do not ship. {0.why_unusable}",
@@ -530,24 +528,24 @@ ANSWERS: dict[str, tuple[Call, str, str]] = { # call, heading and reason; {0} is
         "cannot tell", "Averaged weights are better on data like training; new data were not tested.", NEW_DATA),
     "better": (
         "ship", "Ship the tuned encoder.",
-        "It is better on {0.better_names}, and loses less than {0.margin_words} on every test."),
+        "It is better on {0.better_names}, and loses less than {0.margin_text} on every test."),
     "no change": (
         "either", "Ship either: fine-tuning changed nothing that matters.",
-        "By {0.metrics} every change is under {0.margin_words}. If you expected a gain, ask whether training learned "
+        "By {0.metrics} every change is under {0.margin_text}. If you expected a gain, ask whether training learned "
         "at all."),
     "no change by one metric": (
         "cannot tell", "Cannot tell before you say which metric matters.",
-        "By {0.metrics} every change is under {0.margin_words}."),
+        "By {0.metrics} every change is under {0.margin_text}."),
     "averaged": (
         "ship averaged",
-        "Better averaged, with {0.mix}: the tuned encoder is not shown to be better on any test.",
+        "Better averaged, with {0.best.mix}: the tuned encoder is not shown to be better on any test.",
         AVERAGED),
     "averaged instead": (
         "ship averaged",
-        "Do not ship the tuned encoder as it is. Ship it averaged with its base, with {0.mix}.",
+        "Do not ship the tuned encoder as it is. Ship it averaged with its base, with {0.best.mix}.",
         AVERAGED),
     "averaged to be safe": (
-        "ship averaged", "Safer averaged, with {0.mix}: the tuned encoder {0.most_lost}.", AVERAGED),
+        "ship averaged", "Safer averaged, with {0.best.mix}: the tuned encoder {0.most_lost}.", AVERAGED),
     "worse, without weights": (
         "do not ship", "Do not ship. {0.worse_names} got worse.",
         "{0.did} Averaging the weights may repair it: where you have them, diagnose the two models (--base and "
@@ -648,8 +646,8 @@ def cards(verdicts: pd.DataFrame, decision: Decision, use: dict[str, str],
     deck = []
     for result in decision.results: # what shares no text with training stands behind all of its test
         if result.part == NEW:
-            new = (f"On the {result.cases:,} {result.counted} that share no text with training: {points(result.change)} "
-                   f"points ({points(result.low)} to {points(result.high)}), {result.word}.")
+            new = (f"On the {result.cases:,} {result.counted} that share no text with training: "
+                   f"{points(result.change)} points ({points(result.low)} to {points(result.high)}), {result.word}.")
             deck[-1]["notes"].insert(0, new)
             continue
         row = rows.loc[result.test]

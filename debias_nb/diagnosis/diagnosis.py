@@ -66,12 +66,14 @@ def slices_sentence(table: pd.DataFrame, margin: float) -> str: # table: of `sli
     rows = table.sort_values("change")
     sides = [side_of(*ends, margin) for ends in zip(rows.low, rows.high)]
     worst, best = (rows.change.map(points) + " points (" + rows.kind + ": " + rows.slice + ")").iloc[[0, -1]]
-    return (f"{sides.count('better')} of {len(rows)} slices got better, {sides.count('worse')} worse: {worst} to {best}.")
+    better = sides.count("better")
+    return f"{better} of {len(rows)} slices got better, {sides.count('worse')} worse: {worst} to {best}."
 
 
 def words_sentence(words: dict[str, pd.DataFrame]) -> str:
     "Say which words an encoder looks at more, and which less."
-    gained, lost = (listed([f"“{word}”" for word in words[side].word.head(5)] or ["none"]) for side in ("gained", "lost"))
+    quoted = {side: [f"“{word}”" for word in table.word.head(5)] for side, table in words.items()}
+    gained, lost = (listed(quoted[side] or ["none"]) for side in ("gained", "lost"))
     return f"The tuned encoder looks more at {gained}, and less at {lost}."
 
 
