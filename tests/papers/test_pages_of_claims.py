@@ -19,9 +19,8 @@ from debias_nb.papers.pages.expected import load_expected
 from debias_nb.papers.pages.frame import Results
 from debias_nb.papers.pages.report import all_cells, arrange, richest_output, write_page
 from debias_nb.papers.pages.tables import differences
-from debias_nb.papers.pages.answers import OF_CLAIMS
-from debias_nb.papers.pages.verdicts import Erratum, claim_counts, claim_table, errata_counts, read_ledger, resting_on
-from debias_nb.papers.pages.verdicts import shared_words
+from debias_nb.papers.pages.verdicts import COUNTED, Erratum, claim_counts, claim_table, errata_counts, read_ledger
+from debias_nb.papers.pages.verdicts import resting_on, shared_words
 from debias_nb.papers.pages.printed import POINTS, fact, text_fact
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.records import Start, Store, make_record
@@ -201,7 +200,7 @@ def test_claims_show_their_evidence_below_their_cells(here):
 def test_counts_of_claims_are_those_of_their_words(here):
     counts = claim_counts({"A": read_ledger("itvreg", Results())})
     words = [answer.removesuffix(", in part") for *_, answer in CLAIMS.values()] + ["Yes", "Yes"]
-    assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in OF_CLAIMS.values()}
+    assert counts.loc["A, claims"].to_dict() == {word: words.count(word) for word in COUNTED}
     assert not counts.loc["A, relations"].any()
     assert errata_counts({"A": read_ledger("itvreg", Results())}).contradiction.tolist() == ["1: 1 contradicted"]
 

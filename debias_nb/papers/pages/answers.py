@@ -22,8 +22,6 @@ OF_CLAIMS = { # what a claim came out as -> the answer to its sentence
     "depends": "It depends",
     "cannot tell": "Cannot tell", "not run": "Not run",
 }
-# a count of claims: those that give a size, which was not met, are among them
-COUNT_OF = OF_CLAIMS | {"the reverse holds": "No: the reverse, or another size"}
 WHOLE_SCALE = 100. # points
 PAPERS_WEIGHT = .1 # λ that paper A prints its methods at, where a row names no other
 SLIGHT = 1. # point: what lies within it is no help and no harm

@@ -3,7 +3,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +59,10 @@ class Claim:
     def word(self, profile: str) -> str: # one of `OF_CLAIMS`
         "Answer the sentence of the claim in the words that are counted."
         return OF_CLAIMS[self.verdict(profile).removesuffix(" in part")]
+
+    def counted_as(self, profile: str) -> str: # one of `COUNTED`
+        "Answer in the words of a table of counts, in which a size that was not met is no reverse."
+        return OTHER_SIZE if self._said(profile) in REVERSE_OF_SIZE.values() else self.word(profile)
 
     def answer(self, profile: str) -> str: # e.g. `No, the reverse`
         "Answer the sentence of the claim, as pages do."
@@ -150,6 +154,9 @@ class Claim:
 
 # sign of the margins of a claim -> its answer where the reverse holds
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"}
+OTHER_SIZE = "No: by more or less"
+COUNTED = tuple(chain.from_iterable((word, OTHER_SIZE) if word == OF_CLAIMS["the reverse holds"] else (word,)
+                                    for word in OF_CLAIMS.values()))
 
 
 class Claims(list):
@@ -433,8 +440,8 @@ def claim_counts(
         for begin, kind in KINDS.items():
             own = [claim for claim in book.claims.values()
                    if (claim.is_papers if not begin else claim.id.startswith(begin))]
-            words = pd.Series([claim.word("small") for claim in own]).value_counts()
-            rows[f"{letter}, {kind}"] = words.reindex(OF_CLAIMS.values(), fill_value=0)
+            words = pd.Series([claim.counted_as("small") for claim in own]).value_counts()
+            rows[f"{letter}, {kind}"] = words.reindex(COUNTED, fill_value=0)
     return pd.DataFrame(rows).T.rename_axis("method").rename_axis("test", axis=1)
 
 
