@@ -102,9 +102,8 @@ def with_joined_lines(content):
 def first_read(file: Path) -> First:
     """Return what a notebook held before this server saved it.
 
-    While a long notebook runs, Lab saves it without the outputs
-    that are still to come; so these are compared with what was read first, unless another program has written the file
-    since."""
+    While a long notebook runs, Lab saves it without the outputs that are still to come; so these are compared with
+    what was read first, unless another program has written the file since."""
     on_disk = json.loads(file.read_text("utf-8")) if file.is_file() else {"cells": []}
     first = FIRST.get(file)
     if first is None or on_disk["cells"] and with_joined_lines(

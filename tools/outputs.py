@@ -161,9 +161,8 @@ def load_libraries() -> None:
 def run_apart(paths: list[Path], workers: int): # yields what `run` gives of each, as it comes
     """Each notebook in a process of its own, since a notebook's `__main__` takes the place of this one.
 
-    All are forked from
-    this thread: a pool forks from another one, and a lock that a third one holds just then stays shut in the new
-    process."""
+    All are forked from this thread: a pool forks from another one, and a lock that a third one holds just then stays
+    shut in the new process."""
     context = multiprocessing.get_context("fork")
     cores = max(1, len(os.sched_getaffinity(0)) // workers)
     waiting = list(paths)

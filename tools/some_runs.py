@@ -71,10 +71,10 @@ def some_runs() -> tuple[list, int]: # those to make, and of how many
     "Choose among the runs of the first seed that have a record."
     from debias_nb.runs import runner
     from debias_nb.runs.config import configured
-    from debias_nb.runs.records import Store
+    from debias_nb.runs.records import committed_store
     experiments = [runner.load(name, "planted", seeds=[0]) for name in configured("*/*.planted.yaml", ROOT)]
     runs = {run.id: run for experiment in experiments for run in experiment.runs}
-    records = runner.finished(list(runs.values()), Store(ROOT / "experiments"))
+    records = runner.finished(list(runs.values()), committed_store(ROOT))
     runs = {run_id: run for run_id, run in runs.items() if run_id in records}
     costs = {run_id: START + record["seconds"] for run_id, record in records.items()}
     methods = {run.task: set() for run in runs.values()}

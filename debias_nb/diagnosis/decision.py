@@ -60,6 +60,10 @@ class Result:
         return f"{points(self.change)} ({points(self.low)} to {points(self.high)})"
 
     @property
+    def loss(self) -> float: # points as displayed
+        return round(-100 * self.change, 1)
+
+    @property
     def lowest(self) -> float:
         return self.low if self.bound is None else self.bound
 
@@ -94,6 +98,15 @@ class Averaged:
     @property
     def mix(self) -> str:
         return mix_words(self.share)
+
+    def risky(self, margin: float) -> list[Result]:
+        "List where a loss of the margin is not excluded."
+        return [result for result in self.results if result.may_lose(margin)]
+
+    def remaining_loss(self, worst: Result) -> float:
+        "Return what is left of the tuned encoder's loss on a test, in points as displayed."
+        left = [result.change for result in self.results if (result.test, result.part) == (worst.test, worst.part)]
+        return round(-100 * (left or [worst.change])[0], 1)
 
 
 def averaged(
@@ -377,17 +390,23 @@ def _repair(
     best: Averaged, margin: float,
 ) -> str:
     "Say how much of the largest loss a share of averaged weights takes back."
-    lost = round(-100 * worst.change, 1)
-    left = [result.change for result in best.results if (result.test, result.part) == (worst.test, worst.part)] or [
-        worst.change]
-    remaining = round(-100 * left[0], 1)
+    lost, remaining = worst.loss, best.remaining_loss(worst)
     if remaining >= lost:
         return "averaging the weights does not repair it"
     if remaining > 0:
         return f"averaging repairs {lost - remaining:.1f} of {lost:.1f} points{places}; {remaining:.1f} remain"
-    still = [result for result in best.results if result.may_lose(margin)]
+    still = best.risky(margin)
     return "averaging repairs that, but the average " + (
         most_lost(still) if still else "is not shown to gain anything")
+
+
+def _instead(worst: Result, best: Averaged, margin: float) -> str:
+    "Say what to do without texts like the new data."
+    if best.remaining_loss(worst) >= worst.loss:
+        return f" If you have none, take {LAST}."
+    risky = best.risky(margin)
+    fate = most_lost(risky) if risky else f"rules out a loss of {margin_sentence(margin)} on every test"
+    return f" Without such texts, or without training, average with {best.mix}: that {fate}. Last, take {LAST}."
 
 # %% ../../nbs/diagnosis/decision.ipynb #be900570
 @dataclass(frozen=True)
@@ -399,7 +418,6 @@ class Evidence:
     margin: float = MARGIN
     unusable: dict[str, str] = field(default_factory=dict) # test -> why its numbers are not to be used
     broken: bool = False           # whether that is since the tuned encoder is
-    margin_text = property(lambda self: margin_sentence(self.margin))
 
     def with_word(self, word: str) -> list[Result]:
         return [result for result in self.results if result.word == word]
@@ -467,20 +485,23 @@ class Evidence:
         return metrics_of(self.results)
 
     @property
+    def margin_text(self) -> str:
+        return margin_sentence(self.margin)
+
+    @property
+    def worst(self) -> Result:
+        return min(self.with_word("worse"), key=lambda result: result.change)
+
+    @property
     def repair(self) -> str:
         "Say how much of the largest loss the best share takes back."
-        worst = min(self.with_word("worse"), key=lambda result: result.change)
-        return _repair(worst, "" if self.worse_names == worst.name else f" on {worst.name}", self.best, self.margin)
+        places = "" if self.worse_names == self.worst.name else f" on {self.worst.name}"
+        return _repair(self.worst, places, self.best, self.margin)
 
     @property
     def instead(self) -> str:
         "Say what to do without texts like the new data: average, where that repairs part of the largest loss."
-        risky = [result for result in self.best.results if result.may_lose(self.margin)]
-        if "does not repair" in self.repair:
-            return f" If you have none, take {LAST}."
-        fate = most_lost(risky) if risky else f"rules out a loss of {self.margin_text} on every test"
-        mean = f"average with {self.best.mix}: that {fate}"
-        return f" Without such texts, or without training, {mean}. Last, take {LAST}."
+        return _instead(self.worst, self.best, self.margin)
 
     @property
     def better_names(self) -> str:

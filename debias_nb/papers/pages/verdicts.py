@@ -3,7 +3,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -155,8 +155,8 @@ class Claim:
 # sign of the margins of a claim -> its answer where the reverse holds
 REVERSE_OF_SIZE = {1: "No: by more", -1: "No: by less"}
 OTHER_SIZE = "No: by more or less"
-COUNTED = tuple(chain.from_iterable((word, OTHER_SIZE) if word == OF_CLAIMS["the reverse holds"] else (word,)
-                                    for word in OF_CLAIMS.values()))
+COUNTED = [*OF_CLAIMS.values()]
+COUNTED.insert(COUNTED.index(OF_CLAIMS["the reverse holds"]) + 1, OTHER_SIZE)
 
 
 class Claims(list):
