@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 import lab
+from cells import python_of
 from notebooks import ROOT, notebooks, settings
 from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
@@ -33,7 +34,7 @@ def cells(path):
 
 
 def code(path):
-    return ["".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "code"]
+    return [python_of(cell) for cell in cells(path) if cell["cell_type"] == "code"]
 
 
 # What is stored.
