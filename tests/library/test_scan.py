@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from debias_nb.losses.decorrelation import DirectDecorrelation, GramDecorrelation
 from debias_nb.losses.scan import FUNCTION_KINDS, VARIANTS, Memory, learn_weights, random_features
 from debias_nb.losses.scan_effects import diagnose_weights
-from debias_nb.losses.scan_head import ScanHead, contrastive_loss, joint_loss
+from debias_nb.losses.scan_head import ScanHead, joint_loss
 from debias_nb.losses.scan_weights import Weights, standardize
 
 torch.set_num_threads(1)
@@ -357,7 +357,6 @@ REFUSED = [ # the name that the message has
     ("vector", lambda: ScanHead(8, gate="vectors")),
     ("relu", lambda: ScanHead(8, output="rely")),
     ("dropout", lambda: ScanHead(8, dropout=2)),
-    ("temperature", lambda: contrastive_loss(ONES, ONES, ONES, 0)),
     ("weights: row 1", lambda: weighted(1., float("nan"))),
     ("weights", lambda: weighted(1., 1., 1.)),
 ]
