@@ -83,14 +83,9 @@ def test_the_locks_hold_what_is_pinned_and_name_no_host():
     assert not any("://" in read(name) for name in LOCKS)
 
 
-def test_environment_repeats_the_pins():
-    env = read_yaml("environment.yml")
-    pip = next(entry["pip"] for entry in env["dependencies"] if isinstance(entry, dict))
-    editable = [line for line in pip if line.startswith("-e ")]
-    assert as_text(required(line for line in pip if line not in editable)) == as_text(pins())
-    assert len(editable) == 1
-    assert set(re.fullmatch(r"-e \.\[(.*)\]", editable[0])[1].split(",")) == set(EXTRAS)
-    assert "python=3.11" in env["dependencies"] and "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
+def test_the_environments_have_one_python():
+    assert "python=3.11" in read_yaml("environment.yml")["dependencies"]
+    assert "PYTHON ?= python3.11" in read("Makefile"), "what the locks are for"
     assert PROJECT["requires-python"] == f">={INI['min_python']}"
 
 
@@ -172,10 +167,7 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
                if "uses:" in line)
 
 
-INSTALLS = {
-    "docs": ".stamp-docs", "lock": ".stamp-lock",
-    "venv, elsewhere": ".stamp", "venv": ".stamp",
-}
+INSTALLS = {"docs": ".stamp-docs", "venv, elsewhere": ".stamp", "venv": ".stamp"}
 
 
 @pytest.mark.parametrize("name", [*INSTALLS, "test-lower"])
