@@ -127,6 +127,8 @@ class Weigher:
             self.settings["form"] = "matched"
         if scan.rate:
             self.settings["lr"] = scan.rate
+        if scan.optimizer:
+            self.settings["optimizer"] = scan.optimizer
         if scan.variant == "fixed":
             self.settings |= {"penalty": scan.penalty, "class_mass": scan.class_mass}
         self.fitted = float("nan")
