@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FunctionKind', 'FUNCTION_KINDS', 'LEARNERS', 'OPTIMIZERS', 'VARIANTS', 'ClassMass', 'random_features', 'detached',
-           'class_numbers', 'Memory', 'Learner', 'member_of', 'learn_weights']
+           'class_numbers', 'Memory', 'Learner', 'member_of', 'learn_weights', 'weigh']
 
 # %% ../../nbs/losses/scan.ipynb #87e63ecb
 import warnings
@@ -319,3 +319,11 @@ def learn_weights(
             raise FloatingPointError(f"{reason}: take a smaller one")
         last = 1. if note else float(loss(learner.beside_memory(theta, member, memory_weights)) / loss(start))
         return Weights(learner.weights(theta, member).clone(), learner.kept(theta, member).clone(), last, note)
+
+# %% ../../nbs/losses/scan.ipynb #5c8a0e22
+def weigh(features, classes, memory, **settings) -> Weights: # as `learn_weights`
+    "Learn the weights of a batch, and add it to the memory, if there is one."
+    weights = learn_weights(features, classes, memory, **settings)
+    if memory is not None:
+        memory.update(features, weights)
+    return weights
