@@ -352,8 +352,8 @@ def run(
 ) -> Outcome:
     """Run what is missing of some experiments, and load what exists; a run that several have is made once.
 
-    A failure that is on record is a result, and is not tried again. What their configurations do not ask for, and what is run again, goes to this machine's own records. Raise as
-    `run_all`.
+    A failure that is on record is a result, and is not tried again. What their configurations do not ask for, and what
+    is run again, goes to this machine's own records. Raise as `run_all`.
     """
     kept_runs, own_runs = {}, {}
     for experiment in experiments:
