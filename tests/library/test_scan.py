@@ -312,7 +312,6 @@ def test_single_precision_bears_features_far_from_zero(through):
 SOME = world(14)
 FEATURES = SOME.features
 NONE = torch.zeros(14, dtype=torch.long)
-ONES = torch.ones(1, 2)
 
 
 def learn(features=FEATURES, labels=None, memory=None, **changes):
