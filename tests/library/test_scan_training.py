@@ -15,7 +15,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import contrastive_loss
+from debias_nb.losses.scan_head import contrast
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
@@ -50,7 +50,7 @@ def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     debiased, bias = loss.debiasing(hidden)
     assert torch.isclose(terms["sw"], by_hand(model, hidden), atol=1e-6)
     assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased), atol=1e-6)
-    assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased, bias), atol=1e-6)
+    assert torch.isclose(terms["cl"], 2 * contrast(hidden, debiased, bias), atol=1e-6)
 
 
 @pytest.mark.parametrize("whole, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])
@@ -186,6 +186,26 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
         assert torch.equal(resumed.memory.weights, whole.memory.weights)
 
 
+def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+
+    def two_steps(**how):
+        model = CrossEncoder(str(tmp_path / "model"), device="cpu")
+        losses = {"first": SCAN(model), "second": SCAN(model, memory=20)}
+        args = CrossEncoderTrainingArguments(
+            str(tmp_path / "out"), per_device_train_batch_size=8, max_steps=4, save_strategy="steps", save_steps=4,
+            report_to="none", disable_tqdm=True, use_cpu=True)
+        CrossEncoderTrainer(model=model, args=args, train_dataset=dict.fromkeys(losses, PAIRS), loss=losses,
+                            callbacks=[loss.callback for loss in losses.values()]).train(**how)
+        return [loss.state() for loss in losses.values()]
+
+    saved = two_steps()
+    resumed = two_steps(resume_from_checkpoint=True)
+    assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
+    for before, after in zip(saved, resumed):
+        assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
+
+
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
     "sentence-transformers 6.0 clears those of the model alone."
     model = cross_encoder(tmp_path / "model", dropout=0.)
@@ -207,7 +227,7 @@ def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*SCAN")
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
-    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0.pt"):
+    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0_0.safetensors"):
         six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
     with pytest.warns(UserWarning, match=r"callbacks=\[loss.callback\]"):
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, resume_from_checkpoint=True)
