@@ -150,7 +150,7 @@ def project(tmp_path, monkeypatch):
 
 def add_method(project: Path) -> None:
     method, row = blocks("Add a method")
-    insert_below(project / method.files[0], "\nREGULARIZERS = {", method.text)
+    insert_below(project / method.files[0], "\n@dataclass\nclass ", method.text)
     change_file(project / row.files[0], row.text)
 
 

@@ -26,10 +26,11 @@ from ..encoders.tokens import Tokens, single_thread
 from ..encoders.trained_part import trained_part
 from ..losses.pair_losses import Hinge, LeastSquares, PairLoss, cosines
 from ..losses.regularized import Draws, Regularized
-from ..losses.regularizers import L2SP, REGULARIZERS, Changing, Intervening, Regularizer, WordDropout
+from ..losses.regularizers import L2SP, Changing, Intervening, Regularizer
 from ..processes import mean_of_rows, mean_over_processes
 from ..trainer import QuietTrainer, training_arguments
 from .course import CachedBase, Course, FrozenBase
+from .names import REGULARIZERS
 from .pair_batches import RANKING, PairCollator, PairTokens, batches_of, columns_of
 from .records import TrainingFailed
 from .settings import PairMethod, TrainConfig
@@ -116,13 +117,11 @@ class GOR(Regularizer):
         return sum(self.spread.compute_loss_from_embeddings([text.fx]).values())
 
 
-def regularizer_class(method: PairMethod): # of `REGULARIZERS`, `GOR`, `Twins` or a user's; None for plain fine-tuning
-    kinds = {"itvaug": Twins, "worddropout": WordDropout, "none": None}
-    if "." in method.regularizer:
-        return own_class(method.regularizer)
-    if method.regularizer != "none":
-        return (REGULARIZERS | {"gor": GOR})[method.regularizer]
-    return kinds[method.augmentation]
+def regularizer_class(method: PairMethod): # of `REGULARIZERS` or a user's; None for plain fine-tuning
+    name = method.addition
+    if "." in name:
+        return own_class(name)
+    return None if name == "none" else REGULARIZERS[name].load()
 
 
 def base_for(method: PairMethod, base, columns: list[Tokens], dtype: str):

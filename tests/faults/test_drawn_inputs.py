@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from advice import counts, pasted
-from debias_nb.checks import RunnerError, check_injected
+from debias_nb.checks import RunnerError
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
 from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
@@ -22,6 +22,7 @@ from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
 from debias_nb.diagnosis.files.samples import sample_files, sidecar_of
 from debias_nb.measures.stats import paired, verdict
+from debias_nb.runs.parameters import check_injected
 
 SEED = int(os.environ.get("DEBIAS_NB_DRAWS") or secrets.randbelow(2**32))
 DRAWS = 36 # of each family; every third one is wrong

@@ -9,10 +9,10 @@ import torch
 from debias_nb.encoders.tokens import embed, encode_tokens, from_features, tokenize
 from debias_nb.encoders.interventions import choose, intervene, random_bits
 from debias_nb.losses.pair_losses import NGAME, Hinge, LeastSquares, hinge
-from debias_nb.losses.batches import Regularizer
 from debias_nb.losses.regularized import Regularized
-from debias_nb.losses.regularizers import REGULARIZERS, Intervening, OutReg, SimCSE
-from debias_nb.runs.settings import HingeTraining, INTERVENING, PairMethod, REGULARIZER_NAMES
+from debias_nb.runs.names import REGULARIZERS
+from debias_nb.losses.regularizers import Intervening, OutReg, SimCSE
+from debias_nb.runs.settings import HingeTraining, PairMethod
 from debias_nb.runs.course import CachedBase, Course, FrozenBase
 from debias_nb.runs.training import make_loss
 from made import bert, load, table
@@ -77,10 +77,11 @@ def test_what_would_give_other_numbers_is_refused(model, call, words):
         call(model)
 
 
-def test_configurations_know_the_regularizers_that_there_are():
-    terms = {name for name, kind in REGULARIZERS.items() if issubclass(kind, Regularizer)}
-    assert set(REGULARIZER_NAMES) == terms | {"gor"}
-    assert set(INTERVENING) == {name for name, kind in REGULARIZERS.items() if issubclass(kind, Intervening)}
+def test_what_a_configuration_may_set_is_what_the_class_reads():
+    for name, entry in REGULARIZERS.items():
+        kind = entry.load()
+        assert ("mask_share" in entry.takes) == (issubclass(kind, Intervening) or name == "worddropout")
+        assert "texts" not in entry.takes or kind.reads_columns
 
 
 # ---------------------------------------------------------------- the terms against their formulas

@@ -11,11 +11,12 @@ from typing import get_args
 
 import pandas as pd
 
-from ...checks import UserError, check_injected, check_known, stoppable
+from ...checks import UserError, check_known, stoppable
 from ...files import project_root
 from ...runs.config import NARROWING, ExperimentConfig, Profile, configured, load_experiment, typed
 from .cells import COMPLETE, Cell, table_cells
 from ...runs.pairing import results_of, run_of
+from ...runs.parameters import check_injected
 from ...runs.records import Records, Store, committed_store, latest
 
 
