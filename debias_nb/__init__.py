@@ -24,7 +24,7 @@ _FORMER = { # promised until 0.2.0; they go with the version after the next
 }
 
 
-def _numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
+def _version_numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
     return [int(number) for number in re.match(r"[\d.]*\d", version)[0].split(".")]
 
 
@@ -48,7 +48,7 @@ def _check_versions() -> None:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-        if _numbers(version) < _numbers(lowest):
+        if _version_numbers(version) < _version_numbers(lowest):
             needs = f"{package}>={lowest}"
             raise ImportError(f"debias-nb {__version__} needs {needs}, found {version}: pip install --upgrade "
                               f"'{needs}'")

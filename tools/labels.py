@@ -36,7 +36,7 @@ from debias_nb.measures.stats import Paired, is_within, paired
 from debias_nb.measures.strata import sampling_order, strata_of, stratified_weights
 from debias_nb.papers.settings.pairs import PairsCorpus
 from debias_nb.runs.settings import PairMethod, PairTraining
-from debias_nb.runs.origin import environment, git
+from debias_nb.runs.origin import run_environment, git
 from debias_nb.runs.tasks import base_encoder, vectors
 from debias_nb.papers.tasks.pairs import search_among, search_measures, side_cosines, training_tokens
 from debias_nb.papers.tasks.regularization_texts import unlabeled_texts
@@ -192,7 +192,7 @@ def shifts_of(plan: Training) -> tuple[list[dict], dict]: # rows; scores by test
 
 def clean_environment() -> dict:
     "Describe code and machine. Raise `SystemExit` where the code is not that of a commit."
-    origin = environment()
+    origin = run_environment()
     if origin["dirty"] is not False or git(ROOT, "status", "--porcelain", "--", "tools/labels.py"):
         sys.exit("the code has changes that stand in no commit: commit them first")
     return {name: origin[name] for name in ("python", "packages", "commit", "platform", "cpu")}

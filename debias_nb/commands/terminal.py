@@ -88,7 +88,7 @@ def project_here() -> Path:
         raise RunnerError(f"{problem}, and {Path.cwd()} is not in one") from None
 
 
-Profile = Annotated[Literal["planted", "small", "paper"], Option(
+ProfileOption = Annotated[Literal["planted", "small", "paper"], Option(
     help="planted (synthetic data, minutes), small (real data, CPU hours) or paper (the paper's setting, GPU).")]
 Full = Annotated[bool, Option("--full", help="Include the parts that take long.")]
 Workers = Annotated[int | None, Option(min=1, help="Number of processes; default: one per core.")]

@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-from .batches import Batch, Changing, Intervening, Regularizer, STEPS, places_of
+from .batches import Batch, Changing, Intervening, Regularizer, GRID_STEPS, places_of
 from .citations import BANSAL, GAO, IYYER, LI, MUKHOTI
 from .itvreg import itvreg, maskreg, outreg, simcse
 from ..checks import check_range
@@ -222,7 +222,7 @@ class L2SP(Regularizer):
     needs_base = True
     reads_columns = False
     citation = LI
-    grid = tuple(1e-6 * step for step in STEPS)
+    grid = tuple(1e-6 * step for step in GRID_STEPS)
     about = "weights stay near the base's"
 
     def __post_init__(self):

@@ -17,7 +17,7 @@ from ..encoders.tokens import single_thread
 from ..files import sha256_file, write_whole
 from ..runs.config import Profile, RunConfig
 from ..runs.origin import git_state, processor
-from ..runs.runner import absent, load, quiet, store_for, task_of
+from ..runs.runner import absent, load, quiet_libraries, store_for, task_of
 
 COLUMNS = ["table", "profile", "run", "sha256", "cpu", "torch", "commit"]
 
@@ -71,7 +71,7 @@ def save(run: RunConfig, out: Path) -> Path: # `out/<id>`
     if reason:
         raise RunnerError(f"{run.id}: {reason}")
     task = task_of(run)
-    quiet()
+    quiet_libraries()
     with single_thread():
         training = task.train(run)
     out.mkdir(parents=True, exist_ok=True)

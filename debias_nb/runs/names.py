@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegularizerEntry:
     "Place of a class, and what a configuration may set of it besides its weight."
     path: str
     takes: tuple[str, ...] = () # `mask_share`, `texts`
@@ -19,14 +19,14 @@ class Entry:
 
 
 REGULARIZERS = {
-    "itvreg": Entry("losses.regularizers.ITVReg", ("mask_share", "texts")),
-    "maskreg": Entry("losses.regularizers.MaskReg", ("mask_share", "texts")),
-    "outreg": Entry("losses.regularizers.OutReg", ("texts",)),
-    "simcse": Entry("losses.regularizers.SimCSE", ("texts",)),
-    "l2sp": Entry("losses.regularizers.L2SP"),
-    "worddropout": Entry("losses.regularizers.WordDropout", ("mask_share",)),
-    "itvaug": Entry("runs.training.Twins", ("mask_share",), is_offered=False),
-    "gor": Entry("runs.training.GOR", is_offered=False),
+    "itvreg": RegularizerEntry("losses.regularizers.ITVReg", ("mask_share", "texts")),
+    "maskreg": RegularizerEntry("losses.regularizers.MaskReg", ("mask_share", "texts")),
+    "outreg": RegularizerEntry("losses.regularizers.OutReg", ("texts",)),
+    "simcse": RegularizerEntry("losses.regularizers.SimCSE", ("texts",)),
+    "l2sp": RegularizerEntry("losses.regularizers.L2SP"),
+    "worddropout": RegularizerEntry("losses.regularizers.WordDropout", ("mask_share",)),
+    "itvaug": RegularizerEntry("runs.training.Twins", ("mask_share",), is_offered=False),
+    "gor": RegularizerEntry("runs.training.GOR", is_offered=False),
 }
 
 

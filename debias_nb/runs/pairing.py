@@ -68,7 +68,7 @@ def is_clean(record: dict) -> bool:
     return not record.get("environment", {}).get("dirty", False)
 
 
-SCALE = {"percent": 100., "fraction": 1., "count": 1.}
+UNIT_SCALES = {"percent": 100., "fraction": 1., "count": 1.}
 
 
 class Run(NamedTuple):
@@ -103,8 +103,8 @@ def results_of(
         if metric in record["metrics"][test]:
             replicates = record["replicates"].get(test, {}).get(metric)
             if replicates is not None:
-                replicates = SCALE[unit] * np.array(replicates, float) # nan for None
-            value = SCALE[unit] * record["metrics"][test][metric]
+                replicates = UNIT_SCALES[unit] * np.array(replicates, float) # nan for None
+            value = UNIT_SCALES[unit] * record["metrics"][test][metric]
             yield {"seed": record["seed"], "metric": metric, "value": value, "resampled": replicates}
 
 

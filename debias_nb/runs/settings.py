@@ -208,7 +208,7 @@ class TaskSettings:
 
         Raise `ValidationError` for settings of another task."""
         kind = getattr(self, name)
-        return part if part is None or type(part) is kind else _fit(part, kind)
+        return part if part is None or type(part) is kind else _fit_class(part, kind)
 
     def task(self):
         "Import the task itself, which loads torch. Raise `ConfigError` where no package has one."
@@ -219,7 +219,7 @@ class TaskSettings:
 
 
 @lru_cache(maxsize=4096)
-def _fit(part: BaseModel, kind: type[BaseModel]) -> BaseModel:
+def _fit_class(part: BaseModel, kind: type[BaseModel]) -> BaseModel:
     return kind.model_validate(part.model_dump(exclude_defaults=True))
 
 
@@ -235,7 +235,7 @@ def all_tasks() -> dict[str, TaskSettings]: # by their names
     return {PAIRS: TaskSettings()} | tasks # without the leaf that has pairs: the settings that all have
 
 
-def settings_of(task: str) -> TaskSettings:
+def task_settings(task: str) -> TaskSettings:
     "Return the settings of a task. Raise `ConfigError` where no package has one."
     tasks = all_tasks()
     if task not in tasks:
@@ -248,13 +248,13 @@ def settings_of(task: str) -> TaskSettings:
 def read_corpus(values):
     "Read a corpus in the class of its task."
     if isinstance(values, CorpusConfig):
-        return settings_of(values.task).fit(values, "corpus")
+        return task_settings(values.task).fit(values, "corpus")
     if not isinstance(values, dict):
         return values
-    return settings_of(values.get("task", PAIRS)).corpus.model_validate(values)
+    return task_settings(values.get("task", PAIRS)).corpus.model_validate(values)
 
 
-def read_method(values):
+def validate_method(values):
     "Read a method in the class that has most of its settings; one without settings of a task is of any."
     if not isinstance(values, dict):
         return values
@@ -283,5 +283,5 @@ def read_training(values):
 
 
 AnyCorpus = Annotated[SerializeAsAny[CorpusConfig], BeforeValidator(read_corpus)]
-AnyMethod = Annotated[SerializeAsAny[MethodConfig], BeforeValidator(read_method)]
+AnyMethod = Annotated[SerializeAsAny[MethodConfig], BeforeValidator(validate_method)]
 AnyTraining = Annotated[SerializeAsAny[TrainConfig], BeforeValidator(read_training)]

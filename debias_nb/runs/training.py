@@ -31,13 +31,13 @@ from ..processes import mean_of_rows, mean_over_processes
 from ..trainer import QuietTrainer, training_arguments
 from .course import CachedBase, Course, FrozenBase
 from .names import REGULARIZERS
-from .pair_batches import RANKING, PairCollator, PairTokens, batches_of, columns_of
+from .pair_batches import RANKING_LOSSES, PairCollator, PairTokens, batches_of, batch_columns
 from .records import TrainingFailed
 from .settings import PairMethod, TrainConfig
 
 
 # as sentence-transformers calls them
-THEIRS = dict.fromkeys(RANKING, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"}
+THEIRS = dict.fromkeys(RANKING_LOSSES, "MultipleNegativesRankingLoss") | {"cosent": "CoSENTLoss"}
 
 
 def own_class(name: str) -> type: # `mymodule.Name`, from the current folder or installed
@@ -294,7 +294,7 @@ def _gradient_norm(loss, batch: dict, parameters: list, seed: int) -> float:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         loss.model.train()
-        term = loss(columns_of(batch), batch["label"])
+        term = loss(batch_columns(batch), batch["label"])
     if not torch.is_tensor(term):
         *_, term = term.raw.values()
     gradients = torch.autograd.grad(term, parameters, allow_unused=True) # None for weights that are not used
@@ -342,7 +342,7 @@ def in_stretches(
     return out
 
 
-POINTS = 20 # of a curve, at most
+CURVE_POINTS = 20 # of a curve, at most
 
 
 def curve_summary(
@@ -351,8 +351,8 @@ def curve_summary(
     "Summarize the history of a loss in stretches of equal length."
     if not history:
         return {"step": []}
-    steps = np.array_split(np.arange(1, len(history) + 1), min(POINTS, len(history)))
-    means = in_stretches(history, POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
+    steps = np.array_split(np.arange(1, len(history) + 1), min(CURVE_POINTS, len(history)))
+    means = in_stretches(history, CURVE_POINTS, lambda stretch: float(f"{stretch.mean():.5g}"))
     return {"step": [int(stretch[-1]) for stretch in steps]} | means
 
 

@@ -54,7 +54,7 @@ from debias_nb.runs.settings import PairMethod
 from debias_nb.runs.course import Course
 from debias_nb.runs.records import comparable
 from debias_nb.runs.runner import execute
-from debias_nb.runs.pair_batches import PairCollator, columns_of
+from debias_nb.runs.pair_batches import PairCollator, batch_columns
 from debias_nb.trainer import ApartMatches
 from made import WORLD, asked_of, bert, read_card, read_page, result, some_pairs, table
 from made import without_a_vector_for_the_unknown
@@ -288,7 +288,7 @@ def test_words_of_a_prompt_are_none_of_a_text(kind, tmp_path):
     alone = tokenize(base.model, train.right)
     assert pairs.right.ordinary.sum(1).tolist() == alone.ordinary.sum(1).tolist()
     assert (pairs.right.mask.sum(1) - alone.mask.sum(1) == 2).all()
-    column = columns_of(PairCollator(pairs)([{"row": 3}, {"row": 0}]))[1]
+    column = batch_columns(PairCollator(pairs)([{"row": 3}, {"row": 0}]))[1]
     assert torch.equal(from_features(base.model, column).ordinary,
                        pairs.right[[3, 0]].ordinary), "as a regularizer sees them"
     tuned = tune(base, train, read_method("plain"), settings_for(base.kind, epochs=.1, batch_size=30), 0)

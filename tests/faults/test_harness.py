@@ -30,11 +30,11 @@ def hanging(tmp_path):
 def test_the_end_of_a_child_that_hangs_comes_in_seconds(hanging):
     child, processes = hanging
     assert len(processes) == 2
-    begun = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(AssertionError, match="it hung for 1 seconds:\nit hangs here"):
         child.end(1)
     wait_until(lambda: not any(map(at_work, processes)), "the hanging processes to end", 5)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - start < 10
 
 
 def test_nobody_has_waited_for_a_child_that_hangs(hanging):
@@ -50,9 +50,9 @@ def test_a_program_that_hangs():
     with pytest.raises(AssertionError, match="it hung for 1 seconds"):
         said_by(program, 1)
     assert program.poll() == -signal.SIGKILL
-    other = start(SLEEPS)
+    sleeper = start(SLEEPS)
     AFTER_A_TEST.close()
-    assert other.wait(5) == -signal.SIGKILL
+    assert sleeper.wait(5) == -signal.SIGKILL
 
 
 def test_what_has_ended_by_itself_is_left_alone(tmp_path):

@@ -109,7 +109,7 @@ def graphs(draw):
 @settings(max_examples=80)
 @given(graphs(), graphs())
 def test_clean_keeps_apart_and_counts_everything(train, test):
-    kept = q.clean(train, {"t": test})
+    kept = q.clean_questions(train, {"t": test})
     keys = q.pair_keys(kept)
     assert not set(q.pair_keys(kept, True)) & set(q.pair_keys(test, True))
     assert len(set(keys)) == len(keys)

@@ -6,7 +6,7 @@ import pytest
 
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.runs.records import TrainingFailed
-from debias_nb.runs.runner import quiet
+from debias_nb.runs.runner import quiet_libraries
 from dry import dry_runs, dry_step, stand_in
 
 
@@ -52,7 +52,7 @@ def expected_terms(run):
 @pytest.mark.parametrize("name",
                          [name for name, one in EXPERIMENTS.items() if any(method.trained for method in one.methods)])
 def test_one_step_of_every_kind_of_run(name):
-    quiet()
+    quiet_libraries()
     runs = dry_runs(EXPERIMENTS[name])
     assert {run.method.name for run in runs} == {method.name for method in EXPERIMENTS[name].methods if method.trained}
     for run in runs:

@@ -60,7 +60,7 @@ def test_grades_from_four_match_and_up_to_two_do_not(made):
     assert test.counts == {"lines": 4, "not graded": 1, "between": 1, "pairs": 2}
 
 
-@pytest.mark.parametrize("kind", [*s.KINDS, *s.TEXTS_ONLY])
+@pytest.mark.parametrize("kind", [*s.SENTENCE_KINDS, *s.TEXTS_ONLY])
 def test_no_text_that_may_be_held_is_tested(made, kind):
     texts = s.sentence_texts(kind)
     assert "a mouse" in texts, "half of it is between match and no match, half is not graded"
@@ -93,11 +93,11 @@ def test_unknown_kinds_are_refused(made):
 def test_no_published_text_that_may_be_held_is_tested():
     try:
         tested = {kind: {fold(text, True) for text in s.load_sentences(kind, download=False).all_texts}
-                  for kind in s.KINDS}
+                  for kind in s.SENTENCE_KINDS}
     except MissingData as e:
         pytest.skip(str(e).splitlines()[0])
     held = {kind: {fold(text, True) for text in s.sentence_texts(kind, download=False)}
-            for kind in (*s.KINDS, *s.TEXTS_ONLY)}
+            for kind in (*s.SENTENCE_KINDS, *s.TEXTS_ONLY)}
     assert not [pair for pair in product(held, tested) if held[pair[0]] & tested[pair[1]]]
     assert min(map(len, held.values())) > 500
 

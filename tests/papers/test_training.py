@@ -33,7 +33,7 @@ ITVREG = PairMethod(name="ITVReg", regularizer="itvreg", weight=1., mask_share=.
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    runner.quiet()
+    runner.quiet_libraries()
     with single_thread():
         yield
 

@@ -18,7 +18,7 @@ def _write_shifts(folder: Path) -> None:
     "Write training sets and tests of shifts between kinds of text, and synthetic ones, for `compare` and `diagnose`."
     from ..data.products import CATEGORIES
     from ...data.registry import MissingData
-    from ...data.sentences import KINDS, NEWS
+    from ...data.sentences import SENTENCE_KINDS, NEWS
     from ...settings import WorldConfig
     from ..settings.pairs import PairsCorpus
     from ..data.labeled_pairs import PLANTED_SPLITS, evaluation_pairs, training_pairs
@@ -29,7 +29,7 @@ def _write_shifts(folder: Path) -> None:
                 for name in (*questions, NEWS, "computers", "shoes")}
     sources |= {f"planted/{name}": partial(evaluation_pairs, name, planted, planted.world) for name in PLANTED_SPLITS}
     sources |= {f"test/{name}": partial(evaluation_pairs, name, None, None)
-                for name in (*questions, *KINDS, *CATEGORIES)}
+                for name in (*questions, *SENTENCE_KINDS, *CATEGORIES)}
     for name, read in sources.items():
         try:
             pairs = read()
