@@ -2,6 +2,7 @@
 import os
 import re
 from collections import Counter
+from contextlib import chdir
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -247,7 +248,6 @@ def _write_some(names: list[str], folder: Path, results, root: Path, keep=None) 
     """Write some pages of the project in `root`: a worker may have begun elsewhere.
 
     What has no notebook yet is left out."""
-    from contextlib import chdir # not there in Python 3.10, in which no page is made
     from ...runs.config import configured
     from ..pages.report import has_notebook, write_notebook, write_page
     paths = []
