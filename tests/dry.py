@@ -63,7 +63,7 @@ def dry_step(run):
 
     Raises what a real run would, and for a term that is not finite."""
     first_stage = planted_answers(ANSWERS, "train")
-    with mock.patch.object(answers, "load_answers", lambda name, part, **how: first_stage):
+    with mock.patch.object(answers, "load_answers", lambda name, part, **options: first_stage):
         curve = task_of(run).train(small(run)).curve
     terms = {name: values[0] for name, values in curve.items() if name != "step"}
     assert np.isfinite(list(terms.values())).all(), terms

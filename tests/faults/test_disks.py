@@ -33,7 +33,7 @@ def test_records(tmp_path):
     project, cache = make_project(tmp_path / "project"), tmp_path / "cache"
     first_batch = batch(make_project(tmp_path / "whole"), cache)
     assert first_batch.end() == 0, first_batch.text
-    child = batch(project, cache, before=lambda: limit(3000))
+    child = batch(project, cache, preparation=lambda: limit(3000))
     assert child.end() == 2 and "Traceback" not in child.text, child.text
     assert "demo.planted/demo-planted-" in child.text
     assert "could not be written: File too large; what was there stays" in child.text

@@ -16,7 +16,7 @@ RUNS = 7 # of the project: an encoder that is not trained, and three methods wit
 
 
 def batch_of(project, cache, workers):
-    return batch(project, cache, workers, before=lambda: note_events(project))
+    return batch(project, cache, workers, preparation=lambda: note_events(project))
 
 
 class Reference:
@@ -114,7 +114,7 @@ def hold_the_lock_of_bars(project) -> None:
 def test_a_worker_is_killed_that_holds_a_lock(reference, tmp_path):
     "The batch itself closes its bar, and does not wait for a lock that nobody gives back."
     project = make_project(tmp_path / "project")
-    child = batch(project, reference.cache, 2, before=lambda: hold_the_lock_of_bars(project))
+    child = batch(project, reference.cache, 2, preparation=lambda: hold_the_lock_of_bars(project))
     wait_until(lambda: list(project.glob("held-*")), "a worker that has the lock")
     kill(int(next(project.glob("held-*")).name.removeprefix("held-")))
     assert child.end(20) == 2 and "the same command goes on" in child.text, child.text

@@ -77,7 +77,7 @@ def test_no_cell_of_a_table_is_a_formula(folder, models):
     pairs = made.some_pairs(seed=1)
     pairs["kind"] = [["@lamp", "-lamp", "a lamp"][i // 3 % 3] for i in range(len(pairs))]
     diagnosis = diagnosing.diagnose(models["base"], models["tuned"],
-                                tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
+                                    tests=dict.fromkeys(("=cmd|x", "new"), read_pairs_file(pairs, group="kind")))
     tables = {name: list(csv.reader(text.splitlines())) for name, text in diagnosis.files().items()
               if name.endswith(".csv")}
     cells = {cell for rows in tables.values() for row in rows for cell in row}
@@ -95,7 +95,7 @@ def test_a_test_has_a_name_that_can_be_written(folder, models, name):
 
 
 @pytest.mark.parametrize("error, sentence", [(MemoryError(), "there is not enough memory"),
-                                         (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
+                                             (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate")])
 def test_memory_that_is_not_enough_is_told_in_a_sentence(folder, models, monkeypatch, error, sentence):
     def too_large(*_, **__):
         raise error

@@ -27,7 +27,7 @@ from debias_nb.papers.pages.execution import RunnerError, check_parameters
 from debias_nb.runs.config import load_experiment
 from debias_nb.runs.schema import RecordError, encode, read_file
 from harness import NOTEBOOK
-from made import numbered
+from made import record_with
 
 INPUTS = 300 # to each reader
 
@@ -241,7 +241,7 @@ READERS = {
     "queries, a folder": (of_files(QUERIES, read_pairs_file), DataError),
     "queries, one file": (of_file("a.json", json.dumps(THREE), read_pairs_file), DataError),
     "texts, JSONL": (of_file("a.jsonl", json_lines(*AUTHORS), read_texts), DataError),
-    "records": (of_file("a.json", encode(numbered(0)), read_file), RecordError),
+    "records": (of_file("a.json", encode(record_with(0)), read_file), RecordError),
     "model folders": (of_files(MODEL_FILES, check_folder), EncoderError),
     "YAML texts": (of_text(EXPERIMENT, yaml_text), ConfigError),
     "YAML files": (of_file("a.yaml", EXPERIMENT, load_yaml), ConfigError),

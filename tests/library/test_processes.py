@@ -219,7 +219,7 @@ def results(tmp_path_factory):
     script.write_text(textwrap.dedent(SCRIPT.format(**names)), "utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script)]
     process = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-                          timeout=300)
+                             timeout=300)
     assert process.returncode == 0, process.stderr[-3000:]
     two = [torch.load(folder / f"saved{rank}", weights_only=False) for rank in range(2)]
     return everything(folder, folder / "one", 8), *two

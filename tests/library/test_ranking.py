@@ -69,7 +69,7 @@ def test_a_text_that_is_the_query_is_not_ranked():
     "The first text of a corpus neither; a query that is none of the texts has all of them ranked."
     texts = torch.tensor([[1., 0], [0, 1], [.5, .5]])
     levels = corpus_levels(texts[[0, 0]], texts, np.arange(2), np.array([2, 2]), np.ones(2, int),
-                          np.array([0, -1]), first=1)
+                           np.array([0, -1]), first=1)
     assert (levels.n_better.tolist(), levels.first[:, 0].tolist(), levels.texts.tolist()) == ([0, 1], [2, 0], [2, 3])
 
 

@@ -277,7 +277,7 @@ def test_a_pipe_in_a_folder_of_records_is_named_and_nothing_waits_for_it(store):
         "print(len(store.all()), *store.publish('itvreg/demo.small')[1])"
     process = subprocess.run([sys.executable, "-c", code, store.folder], capture_output=True, text=True, timeout=120)
     assert process.stdout.startswith("1 ") and process.stdout.endswith("is left out, and stays: a file is "
-                                                                 "expected\n"), process.stderr
+                                                                       "expected\n"), process.stderr
     assert "other.small.parquet is left out: a file is expected" in process.stderr
 
 

@@ -421,7 +421,7 @@ def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
     with_base(folders["table"], tmp_path, None, resume_from_checkpoint=checkpoint)
     with_base(checkpoint, tmp_path, folders["table"], resume_from_checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"resumed with its checkpoint \(sha256 \w{12}\) as the base .*: make "
-                                         "Regularized with"):
+                       "Regularized with"):
         with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
 
 
@@ -567,7 +567,7 @@ def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path
     second = Regularized(bert, losses.CoSENTLoss(bert), [OutReg(.1), OutReg(.2, columns=1)], base=moved_copy(bert))
     data = {"pairs": rows(PAIR), "scores": rows(SCORED_PAIR)}
     log = train(bert, {"pairs": first, "scores": second}, data, tmp_path,
-                     logging_strategy="epoch").state.log_history[0]
+                logging_strategy="epoch").state.log_history[0]
     assert {"base", "itvreg", "outreg", "outreg_2"} <= set(log)
     assert first.watch.batches == second.watch.batches == 2
     assert furthest(first.base, start) == 0 < furthest(bert, start)
@@ -690,7 +690,7 @@ def test_a_gradient_cache_says_when_training_begins_that_no_shares_are_logged(be
     loss = Regularized(bert, cached_mnrl(bert), [OutReg(1.)])
     with pytest.warns(UserWarning, match="gradient cache: no _gradient_share of its regularizers is logged") as seen:
         log = train(bert, loss, rows(PAIR), tmp_path, max_steps=3, logging_steps=1,
-                         logging_strategy="steps").state.log_history
+                    logging_strategy="steps").state.log_history
     assert sum("gradient cache" in str(warning.message) for warning in seen) == 1
     assert not [name for entry in log for name in entry if name.endswith("_gradient_share")]
 

@@ -375,7 +375,7 @@ def test_features_and_labels_of_any_kind_of_array_are_taken(kind):
     features, labels = np.random.default_rng(0).normal(size=(20, 3)).astype("float32"), np.arange(20) % 2
     weights = learn_weights(kind(features), kind(labels), generator=generator_of(), class_mass="keep").values
     assert torch.equal(weights, learn_weights(torch.tensor(features), torch.tensor(labels), generator=generator_of(),
-                                            class_mass="keep").values)
+                                              class_mass="keep").values)
     reports = [diagnose_weights(weights, *arrays, generator=generator_of())
-            for arrays in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
+               for arrays in ((kind(features), kind(labels)), (torch.tensor(features), torch.tensor(labels)))]
     assert reports[0] == reports[1]

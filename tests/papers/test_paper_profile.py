@@ -11,7 +11,8 @@ from dry import dry_runs, dry_step, stand_in
 
 
 EXPERIMENTS = {
-    f"{paper}/{one.experiment}": one for paper in papers() for one in all_experiments(paper) if one.profile == "paper"}
+    f"{paper}/{config.experiment}": config for paper in papers() for config in all_experiments(paper)
+    if config.profile == "paper"}
 STEPS = {} # tables share ways of training: each is tried once
 
 
@@ -25,9 +26,9 @@ def step(run):
 
 def test_every_table_has_a_configuration():
     numbers = {"itvreg": [*range(1, 9), *range(11, 18)], "scan": range(1, 7), "arr": range(1, 4)}
-    for paper, wanted in numbers.items():
-        tables = {table.id for name, one in EXPERIMENTS.items() if name.startswith(paper) for table in one.tables}
-        assert tables >= {f"table{number}" for number in wanted}
+    for paper, table_numbers in numbers.items():
+        tables = {table.id for name, config in EXPERIMENTS.items() if name.startswith(paper) for table in config.tables}
+        assert tables >= {f"table{number}" for number in table_numbers}
     assert {"itvreg/table09", "scan/table07", "arr/table04"} <= EXPERIMENTS.keys(), "cases, without a table of numbers"
 
 
@@ -50,7 +51,8 @@ def expected_terms(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name",
-                         [name for name, one in EXPERIMENTS.items() if any(method.trained for method in one.methods)])
+                         [name for name, config in EXPERIMENTS.items()
+                          if any(method.trained for method in config.methods)])
 def test_one_step_of_every_kind_of_run(name):
     quiet_libraries()
     runs = dry_runs(EXPERIMENTS[name])
@@ -61,8 +63,8 @@ def test_one_step_of_every_kind_of_run(name):
                 step(run)
             continue
         terms = step(run)
-        named = {"erm", "raw", "weighted", "sw", "ce", "cl", "loss", "B", "accuracy"} & terms.keys()
-        assert named == expected_terms(run) and terms[min(named & {"erm", "sw", "loss"})] > 0
+        term_names = {"erm", "raw", "weighted", "sw", "ce", "cl", "loss", "B", "accuracy"} & terms.keys()
+        assert term_names == expected_terms(run) and terms[min(term_names & {"erm", "sw", "loss"})] > 0
 
 
 @pytest.mark.parametrize("name, method, missing", [
@@ -82,7 +84,7 @@ def test_a_run_tells_all_that_it_lacks(name, method, missing, monkeypatch, tmp_p
     for loader in (lacking, training_pairs, evaluation_pairs): # what another test has loaded
         loader.cache_clear()
     run = next(run for run in load_experiment(name, "paper").runs() if run.method.name.startswith(method))
-    told = task_of(run).lacks(run)
+    message = task_of(run).lacks(run)
     lacking.cache_clear()
-    for what in missing:
-        assert what in told, told
+    for word in missing:
+        assert word in message, message
