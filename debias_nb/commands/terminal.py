@@ -35,7 +35,7 @@ def is_for_users(error: Exception) -> bool:
     return isinstance(error, (RecordError, WorkerLost))
 
 
-OWN = "Your own pairs"
+OWN_PAIRS_PANEL = "Your own pairs"
 REPRODUCTION = "The three papers"
 MAINTENANCE = "Maintenance"
 
@@ -57,7 +57,7 @@ class UserGroup(TyperGroup):
             end(str(e) or "there is not enough memory", 2)
 
     def format_commands(self, ctx, formatter):
-        rows = {panel: [] for panel in (REPRODUCTION, OWN, MAINTENANCE)}
+        rows = {panel: [] for panel in (REPRODUCTION, OWN_PAIRS_PANEL, MAINTENANCE)}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             rows[command.rich_help_panel].append((name, command.get_short_help_str(90)))

@@ -23,8 +23,8 @@ HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 SOURCE_NOTES = ("SOURCE.json", "data_config.json") # of where an encoder comes from
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 OTHER_RUNTIMES = (".onnx", ".gguf", ".xml", ".tflite", ".h5", ".msgpack", ".mlmodel") # .xml: of OpenVINO
-WEIGHTS = "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json" # of weights in several files
+WEIGHTS_FILE = "model.safetensors"
+INDEX = f"{WEIGHTS_FILE}.index.json" # of weights in several files
 WITH_WEIGHTS = ("Transformer", "StaticEmbedding", "Dense", "LayerNorm", "CNN", "LSTM", "WeightedLayerPooling")
 WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "WordWeights", "LogitScore")
 
@@ -85,7 +85,7 @@ def _form_of(extra: str, *names: str, **kinds) -> type[BaseModel]:
 _MODULE = _form_of(
     "ignore", architectures=list[str] | None, model_type=str | None,
     auto_map=_refused("names code of the repository, which is not run"),
-    transformers_weights=_refused(f"names another file of weights than {WEIGHTS}"),
+    transformers_weights=_refused(f"names another file of weights than {WEIGHTS_FILE}"),
     quantization_config=_refused("weights that are quantized are not read here"),
     num_hidden_layers=Layers, num_layers=Layers, n_layers=Layers, n_layer=Layers,
     attn_implementation=Attention, _attn_implementation=Attention,
@@ -190,7 +190,7 @@ def _check_module(module: _ModuleEntry, place: Path) -> None:
         remedy = f"with model = SentenceTransformer(BASE), merge it by {merge}, then model.save(FOLDER)"
         raise EncoderError(f"{adapter}: an adapter, whose weights belong to another model; {remedy}")
     pickles = sorted(path.name for path in place.glob("*") if path.suffix in PICKLES)
-    has_weights = (place / WEIGHTS).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
+    has_weights = (place / WEIGHTS_FILE).is_file() or module.kind == "Transformer" and (place / INDEX).is_file()
     if not has_weights and (pickles or module.kind in WITH_WEIGHTS):
         paths = {path for ending in OTHER_RUNTIMES for path in place.rglob(f"*{ending}")}
         foreign_weights = sorted(path.relative_to(place).as_posix() for path in paths)
@@ -199,7 +199,7 @@ def _check_module(module: _ModuleEntry, place: Path) -> None:
                                "where they are from there are safetensors, or give scores in place of the model "
                                "(score_pairs, --scores)")
         problem = f"only {', '.join(pickles)}, which are pickles" if pickles else "no weights at all"
-        remedy = (f"they must be safetensors, in {WEIGHTS} with the module: convert pickles once, where you trust "
+        remedy = (f"they must be safetensors, in {WEIGHTS_FILE} with the module: convert pickles once, where you trust "
                   "the source")
         raise EncoderError(f"{place}: {problem}; {remedy}")
     if module.kind == "Dense" and (place / "config.json").is_file():

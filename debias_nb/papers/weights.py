@@ -12,7 +12,7 @@ import pandas as pd
 
 from .reproduce import deviations
 from ..checks import RunnerError, closest, quoted
-from ..encoders.safe_folders import WEIGHTS
+from ..encoders.safe_folders import WEIGHTS_FILE
 from ..encoders.tokens import single_thread
 from ..files import sha256_file, write_whole
 from ..runs.config import Profile, RunConfig
@@ -99,7 +99,7 @@ class Weights:
 
 def check(run: RunConfig, folder: Path) -> Weights:
     "Load the weights of a run, and test them as the run was tested. Raise `EncoderError`."
-    paths = sorted(folder.rglob(WEIGHTS), key=lambda path: len(path.parts))
+    paths = sorted(folder.rglob(WEIGHTS_FILE), key=lambda path: len(path.parts))
     task = task_of(run)
     with single_thread():
         results = task.test(task.load_saved(run, folder), run)

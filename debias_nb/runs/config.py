@@ -21,7 +21,7 @@ from .settings import PAIRS, AnyCorpus, AnyMethod, AnyTraining, CorpusConfig, Me
 
 Profile = Literal["planted", "small", "paper"]
 NARROWING = ("seeds", "methods", "encoders", "weight") # parameters that say which runs of an experiment are asked for
-OWN = "own" # in the place of a profile, of runs on a user's files
+OWN_PROFILE = "own" # in the place of a profile, of runs on a user's files
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] # what of a configuration names a file
 
 

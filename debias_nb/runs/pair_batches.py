@@ -159,7 +159,7 @@ def batches_of(pairs: PairTokens, training: TrainConfig) -> dict: # settings of 
     return {"batch_sampler": partial(_distinct, asks=pairs.asks), "dataloader_drop_last": True}
 
 
-def rows_of(features: list[dict]) -> torch.Tensor:
+def batch_rows(features: list[dict]) -> torch.Tensor:
     "Return the rows of a batch."
     return torch.tensor([feature["row"] for feature in features])
 
@@ -175,8 +175,8 @@ class PairCollator(BaseDataCollator):
         self.pairs = pairs
         self.flat = flat
 
-    def __call__(self, features: list[dict]) -> dict: # features: of `rows_of`
-        rows = rows_of(features)
+    def __call__(self, features: list[dict]) -> dict: # features: of `batch_rows`
+        rows = batch_rows(features)
         batch = {"label": self.pairs.targets(rows)}
         for side, tokens in self.pairs.columns.items():
             for name, value in to_features(tokens[rows], self.flat).items():

@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from ..files import check_regular, each_key_once, fingerprint, describe_mistake
 from ..settings import EncoderConfig, World
-from .config import OWN, RunConfig
+from .config import OWN_PROFILE, RunConfig
 from .settings import AnyCorpus, AnyMethod, AnyTraining
 
 
@@ -178,7 +178,7 @@ def read_file(path: Path) -> dict:
     checksum = record.pop(CHECKSUM, None) if isinstance(record, dict) else None
     understood(record)
     # the records of earlier versions have no checksum, and their trials other ids
-    is_trial = record["config"]["profile"] == OWN
+    is_trial = record["config"]["profile"] == OWN_PROFILE
     if checksum != fingerprint(record) and (is_trial or checksum is not None):
         raise Misfit(f"changed since it was written: its {CHECKSUM} does not fit")
     return record

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advice import counts, follow
+from advice import counts, pasted
 from debias_nb.checks import RunnerError
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
 from debias_nb.diagnosis.files.mteb_results import declared_sets, read_results
 from debias_nb.diagnosis.files.pairs_file import read_pairs_file
 from debias_nb.diagnosis.files.run_files import read_run
-from debias_nb.diagnosis.files.samples import sample_files, sidecar_of
 from debias_nb.measures.stats import paired, verdict
 from debias_nb.runs.parameters import check_injected
 
@@ -89,7 +88,7 @@ def labels_in_words(rng, folder, is_wrong):
     files = {("pairs", labels.count(match), labels.count(no_match)) for match, no_match in (values, values[::-1])}
     if is_wrong:
         return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD",
-                    then=lambda: {counts(file) for _, file in follow(path, names)} == files)
+                    then=lambda: {counts(file) for _, file in pasted(path, names)} == files)
     return Draw(lambda: read_pairs_file(path),
                 lambda file: counts(file) == ("pairs", labels.count(values[0]), labels.count(values[1])))
 
@@ -211,51 +210,6 @@ def results(rng, folder, is_wrong):
     return Draw(read, None if is_wrong else is_right, "model_meta.json" if fault == "names" else f"{wrong}.json")
 
 
-def label_tables(rng, folder, is_wrong):
-    sizes = [rng.randrange(3, 30) for _ in range(rng.randrange(2, 5))]
-    pairs = pd.DataFrame([{"left": text_of(rng, 100 * s + i, "a"),
-                           "right": rng.choice(("", "=", "@", "-")) + text_of(rng, 100 * s + i, "b"), "stratum": s}
-                           for s, n in enumerate(sizes) for i in range(n)])
-    pairs = pairs.sample(frac=1, random_state=rng.randrange(2**32)).reset_index(drop=True)
-    path = folder / "to_label.csv"
-    for file, content in sample_files(path, pairs, {"size": 10 * sum(sizes), "strata": [10 * n for n in sizes],
-                                                    "looks": 1}).items():
-        file.write_text(content)
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    assert not any(pd.to_numeric(table.sample_id, errors="coerce")
-                   .notna()), "what a spreadsheet takes for a number it rounds"
-    labels = ["1", "0"] + [rng.choice(("1", "0", "")) for _ in range(len(table) - 2)]
-    table["label"] = labels
-    table = table.sample(frac=1, random_state=rng.randrange(2**32))
-    fault = rng.choice(("ids", "text", "sidecar", "gone", "twice"))
-    if is_wrong and fault == "ids":
-        table = table.drop(columns="sample_id")
-    if is_wrong and fault == "text":
-        table.iloc[0, table.columns.get_loc("left")] += " and more"
-        table.iloc[0, table.columns.get_loc("label")] = "1"
-    if is_wrong and fault == "twice":
-        table = pd.concat([table, table[table.label != ""][:1]])
-    if is_wrong and fault == "sidecar":
-        sidecar_of(path).write_text(
-            rng.choice(("[" * 5000, "{}", sidecar_of(path).read_text().replace('"looks": 1', '"looks": 2'))))
-    if is_wrong and fault == "gone":
-        sidecar_of(path).unlink()
-    kind = rng.choice(("csv", "jsonl", "parquet"))
-    table_path = path.with_suffix(f".{kind}")
-    {"csv": lambda: table.to_csv(table_path, index=False),
-     "jsonl": lambda: table.to_json(table_path, orient="records", lines=True),
-     "parquet": lambda: table.to_parquet(table_path)}[kind]()
-    if table_path != path and sidecar_of(path).exists():
-        sidecar_of(path).rename(sidecar_of(table_path))
-    strata = pairs.stratum[[label != "" for label in labels]]
-
-    def is_right(file):
-        return (file.sample.counts.tolist() == [int((strata == s).sum()) for s in range(len(sizes))]
-                and counts(file)[1:] == (labels.count("1"), labels.count("0")))
-
-    return Draw(lambda: read_pairs_file(table_path), None if is_wrong else is_right)
-
-
 def texts(rng, folder, is_wrong):
     lines = [text_of(rng, i, rng.choice(("ü", "\u202e", "=", "x"))) for i in range(rng.randrange(1, 20))]
     if not is_wrong:
@@ -336,7 +290,7 @@ def parameters(rng, folder, is_wrong):
 
 
 FAMILIES = [labels_in_words, classes, decimal_commas, names_of_classes, columns_of_sides, candidates, results,
-            label_tables, texts, runs, parameters]
+            texts, runs, parameters]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

@@ -21,7 +21,7 @@ import pytest
 
 from debias_nb import files
 from debias_nb.settings import EncoderConfig, WorldConfig
-from debias_nb.runs.config import OWN, RunConfig
+from debias_nb.runs.config import OWN_PROFILE, RunConfig
 from debias_nb.runs.settings import CorpusConfig, PairMethod, PairTraining
 from debias_nb.runs import origin, parquet as parquets
 from debias_nb.runs.publish import publish, unfounded
@@ -243,7 +243,7 @@ def test_an_odd_file_is_named_and_stays_and_the_others_are_read(store, bad, says
 
 def trial(**changes):
     "The record of a trial of `compare`."
-    run = with_seed(3).model_copy(update={"profile": OWN})
+    run = with_seed(3).model_copy(update={"profile": OWN_PROFILE})
     return small(3) | {"id": run.id, "config": run.model_dump(mode="json")} | changes
 
 

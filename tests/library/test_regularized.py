@@ -377,8 +377,8 @@ def test_an_evaluation_has_no_influence(encoders, name, tmp_path):
     for has_evaluation in (False, True):
         model = without_dropout(copy.deepcopy(encoders[name]))
         settings = dict(eval_strategy="steps", eval_steps=1) if has_evaluation else {}
-        regularizers = [regularizer for regularizer in REGULARIZERS
-                        if name == "table" or not isinstance(regularizer, SimCSE)]
+        regularizers = [regularizer for regularizer in REGULARIZERS if name == "table"
+                        or not isinstance(regularizer, SimCSE)]
         trainer = train(model, Regularized(model, mnrl(model), regularizers), rows(PAIR), tmp_path, **settings)
         models.append(model)
     log = [entry for entry in trainer.state.log_history if "eval_loss" in entry]

@@ -15,7 +15,7 @@ from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 import made
 from made import cross_encoder
 from debias_nb.losses.scan import Memory
-from debias_nb.losses.scan_head import contrastive_loss
+from debias_nb.losses.scan_head import contrast
 from debias_nb.losses.scan_loss import SCAN, last_layer
 
 QUESTIONS = ["how red", "why blue kettle", "what chair", "how old lamp", "why new", "what large table", "how",
@@ -50,7 +50,7 @@ def test_terms_are_those_of_the_representation_before_the_last_layer(model):
     debiased_rows, bias = loss.debiasing(hidden)
     assert torch.isclose(terms["sw"], by_hand(model, hidden), atol=1e-6)
     assert torch.isclose(terms["ce"], .5 * by_hand(model, debiased_rows), atol=1e-6)
-    assert torch.isclose(terms["cl"], 2 * contrastive_loss(hidden, debiased_rows, bias), atol=1e-6)
+    assert torch.isclose(terms["cl"], 2 * contrast(hidden, debiased_rows, bias), atol=1e-6)
 
 
 @pytest.mark.parametrize("is_loss, dtype", [(False, torch.bfloat16), (True, torch.bfloat16), (True, torch.float16)])
@@ -182,7 +182,8 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
     second = six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True, settings=settings, seed=99)
     assert furthest(second, uninterrupted) == 0 < furthest(first, uninterrupted)
     if uninterrupted.memory is not None:
-        assert torch.equal(second.memory.features, uninterrupted.memory.features) and len(second.memory.features) == 20
+        assert torch.equal(second.memory.features,
+                           uninterrupted.memory.features) and len(uninterrupted.memory.features) == 20
         assert torch.equal(second.memory.weights, uninterrupted.memory.weights)
 
 

@@ -8,7 +8,7 @@ from cells import a_run
 from debias_nb.settings import PretrainConfig
 from debias_nb.papers.settings.authors import AuthorsCorpus
 from debias_nb.papers.pages.details import first_cases
-from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, level, overlap_of, paired_sides
+from debias_nb.runs.pairing import Made, Run, Unpaired, depends_on_processor, mean_level, overlap_of, paired_sides
 from debias_nb.runs.pairing import pairs_of
 
 ORIGIN = Made("torch 2.13.0", "here")
@@ -68,7 +68,7 @@ def test_what_a_difference_rests_on():
     values = [.1, .2, .3, .5, .8]
     comparison = paired_sides([side(values, WORLDS), side([0] * 5, WORLDS)])
     assert (comparison.n, comparison.difference) == (3, pytest.approx(.5)), "a world counts once"
-    assert level(side(values, WORLDS)).n == 3
+    assert mean_level(side(values, WORLDS)).n == 3
     splits = paired_sides([side(values, WORLDS, overlap=1.), side([0] * 5, WORLDS)])
     assert splits.error == pytest.approx(2 * comparison.error), "random splits share their texts"
 
@@ -96,4 +96,4 @@ def test_where_fewer_resamples_were_kept_those_that_both_have_are_compared():
         cut = [run._replace(resampled=run.resampled[:80]) for run in many]
         assert paired_sides([few, many]) == paired_sides([few, cut])
         assert paired_sides([few, many]).items_error > 0
-    assert level(many).low == level(cut).low, "of runs with more and with fewer"
+    assert mean_level(many).low == mean_level(cut).low, "of runs with more and with fewer"

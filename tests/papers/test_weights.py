@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from debias_nb.checks import RunnerError
 from debias_nb.commands.cli import app
-from debias_nb.encoders.safe_folders import WEIGHTS
+from debias_nb.encoders.safe_folders import WEIGHTS_FILE
 from debias_nb.papers import weights
 from debias_nb.runs.runner import finished, load, store_for
 
@@ -53,8 +53,8 @@ def test_sentence_transformers_loads_a_folder(folders, task):
 def test_a_folder_with_other_weights_is_told_apart(folders, tmp_path):
     run, folder = folders["pairs"]
     damaged = shutil.copytree(folder, tmp_path / run.id)
-    state = load_file(damaged / WEIGHTS)
-    save_file({name: -weight.flip(0) for name, weight in state.items()}, damaged / WEIGHTS)
+    state = load_file(damaged / WEIGHTS_FILE)
+    save_file({name: -weight.flip(0) for name, weight in state.items()}, damaged / WEIGHTS_FILE)
     result = weights.check(run, damaged)
     assert result.differences["apart"].any()
     with pytest.raises(RunnerError, match="not listed"):

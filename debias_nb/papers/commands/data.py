@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from ...checks import EncoderError, visible
-from ...commands.terminal import OWN, echo, end
+from ...commands.terminal import OWN_PAIRS_PANEL, echo, end
 
 app = typer.Typer()
 
@@ -42,7 +42,7 @@ def _write_shifts(folder: Path) -> None:
         echo(f"{file}: {len(pairs.labels):,} pairs")
 
 
-@app.command(rich_help_panel=OWN)
+@app.command(rich_help_panel=OWN_PAIRS_PANEL)
 def data(
     shifts: Annotated[Path | None, Option(
         file_okay=False, help="Write the pairs of shifts between kinds of text, and synthetic ones, into this folder "
