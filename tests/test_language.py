@@ -33,22 +33,24 @@ def lacks_noun(name: str) -> bool:
 
 def names_in(source: str) -> list[str]:
     "List the names that a source gives, to variables, arguments, functions and classes."
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg | ast.FunctionDef | ast.ClassDef)
-             or isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    names = [getattr(node, {ast.arg: "arg", ast.Name: "id"}.get(type(node), "name")) for node in nodes]
+    tree = list(ast.walk(ast.parse(source)))
+    names = [node.id for node in tree if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names += [node.arg for node in tree if isinstance(node, ast.arg)]
+    names += [node.name for node in tree if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     return [name for name in names if not name.startswith("__")]
 
 
 def source_of(path) -> str: # of a notebook what it does not export, without magics
-    cells = [path.read_text("utf-8")] if path.suffix == ".py" else code(path)
-    own_cells = [cell for cell in cells if path.suffix == ".py" or not re.search(r"^#\|\s*export", cell, re.M)]
-    return re.sub(r"^[%!].*", "", "\n".join(own_cells), flags=re.M)
+    if path.suffix == ".py":
+        return path.read_text("utf-8")
+    return re.sub(r"^[%!].*", "", "\n".join(cell for cell in code(path) if cell[:9] != "#| export"), flags=re.M)
 
 
 FOLDERS = {} # `debias_nb`, `tests/library`, `nbs/losses`, ... -> its files
 for path in [*notebooks(), *ROOT.glob("debias_nb/**/*.py"), *ROOT.glob("tests/**/*.py")]:
-    top, *below = path.relative_to(ROOT).parent.parts
-    FOLDERS.setdefault("/".join([top, *below[:top != "debias_nb"]]), []).append(path)
+    folder = path.relative_to(ROOT).parent.as_posix()
+    name = re.match(r"debias_nb|nbs/\w+|[^/]+(/\w+)?", folder)[0]
+    FOLDERS.setdefault(name, []).append(path)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -316,7 +316,7 @@ def test_whoever_asks_for_something_else_gets_it(monkeypatch, arguments):
 @pytest.fixture
 def weighted(tmp_path, monkeypatch):
     "A study at another lambda, none of whose runs can be made here: every run has an invented record."
-    from made import invented
+    from made import record_of
     monkeypatch.setenv("DEBIAS_NB_RUNS", str(tmp_path))
     stores = []
 
@@ -324,7 +324,7 @@ def weighted(tmp_path, monkeypatch):
         stores.append((store, runs))
         for run in runs:
             metrics = {name: {"auc05": .5} for name in run.evaluate}
-            store.append(invented(run, metrics)) if store.folder == tmp_path else None
+            store.append(record_of(run, metrics)) if store.folder == tmp_path else None
         return runner.Outcome({run.id: {} for run in runs}, {}, {}, [])
 
     monkeypatch.setattr(runner, "run_all", run_all)

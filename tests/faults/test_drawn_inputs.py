@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advice import counts, pasted
+from advice import counts, follow
 from debias_nb.checks import RunnerError
 from debias_nb.data.registry import DataError
 from debias_nb.data.texts import read_texts_file
@@ -88,7 +88,7 @@ def labels_in_words(rng, folder, is_wrong):
     files = {("pairs", labels.count(match), labels.count(no_match)) for match, no_match in (values, values[::-1])}
     if is_wrong:
         return Draw(lambda: read_pairs_file(path), words="say which one is a match, --match WORD",
-                    then=lambda: {counts(file) for _, file in pasted(path, names)} == files)
+                    then=lambda: {counts(file) for _, file in follow(path, names)} == files)
     return Draw(lambda: read_pairs_file(path),
                 lambda file: counts(file) == ("pairs", labels.count(values[0]), labels.count(values[1])))
 
