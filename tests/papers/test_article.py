@@ -41,24 +41,25 @@ def test_links_lead_to_the_repository_and_nothing_of_nbdev_is_printed(tmp_path):
 
 
 def test_names_are_taken_from_texts_and_binary_files_stay():
-    own = tool.settings()
-    text = (f"{own['git_url']}/blob/main by {own['author']}, {own['author_email']}; "
-            f"{own['doc_host']}{own['doc_baseurl']}; {own['copyright']}")
+    names = tool.settings()
+    text = (f"{names['git_url']}/blob/main by {names['author']}, {names['author_email']}; "
+            f"{names['doc_host']}{names['doc_baseurl']}; {names['copyright']}")
     hidden = tool.without_names(text.encode()).decode()
-    assert "github" not in hidden and own["author"].lower() not in hidden.lower() and hidden.count(tool.ANONYMOUS) == 2
+    assert "github" not in hidden and names["author"].lower() not in hidden.lower()
+    assert hidden.count(tool.ANONYMOUS) == 2
     assert tool.without_names(b"\xff\xfe" + text.encode()) == b"\xff\xfe" + text.encode()
 
 
 @pytest.mark.slow
 def test_the_artifact_has_all_files_and_no_name(tmp_path):
-    own = tool.settings()
-    names_of_us = [own["git_url"].removeprefix("https://"), own["doc_host"], own["author_email"]]
+    settings = tool.settings()
+    names_of_us = [settings["git_url"].removeprefix("https://"), settings["doc_host"], settings["author_email"]]
     tool.pack_anonymous(tmp_path / "a.tar.gz")
-    committed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True,
-                               text=True, check=True)
+    process = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True,
+                             text=True, check=True)
     with tarfile.open(tmp_path / "a.tar.gz") as files:
         names = [file.name.removeprefix("artifact/") for file in files if file.isfile()]
-        assert set(committed.stdout.splitlines()) == set(names)
+        assert set(process.stdout.splitlines()) == set(names)
         for file in files:
             content = files.extractfile(file).read() if file.isfile() else b""
             assert not any(name.encode() in content for name in names_of_us), file.name
@@ -89,12 +90,12 @@ def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
 
 def statements() -> list:
     "The statements of the article, without what they need of the records."
-    wanted = ("Statement", "CLAIMS_OF_A", "STATEMENTS")
+    definitions = ("Statement", "CLAIMS_OF_A", "STATEMENTS")
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
         if "STATEMENTS = [" in source:
-            body = [node for node in ast.parse(source).body if getattr(node, "name", "") in wanted
-                    or isinstance(node, ast.Assign) and node.targets[0].id in wanted]
+            body = [node for node in ast.parse(source).body if getattr(node, "name", "") in definitions
+                    or isinstance(node, ast.Assign) and node.targets[0].id in definitions]
             names = {"dataclass": dataclass}
             exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
             return names["STATEMENTS"]
@@ -103,19 +104,20 @@ def statements() -> list:
 
 def of_git(*arguments: str) -> str | None:
     "What git says; None for what is not there."
-    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True,
-                          env=os.environ | {"TZ": "UTC"})
-    return done.stdout if done.returncode == 0 else None
+    process = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True,
+                             env=os.environ | {"TZ": "UTC"})
+    return process.stdout if process.returncode == 0 else None
 
 
-@pytest.mark.parametrize("one", statements(), ids=lambda one: one.about)
-def test_each_statement_was_written_down_by_the_commit_that_is_named(one):
-    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", one.commit)
+@pytest.mark.parametrize("statement", statements(), ids=lambda statement: statement.about)
+def test_each_statement_was_written_down_by_the_commit_that_is_named(statement):
+    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", statement.commit)
     if date is None:
-        pytest.skip(f"the history does not reach {one.commit}")
-    before = of_git("show", f"{one.commit}^:{one.file}") or ""
-    assert one.phrase in of_git("show", f"{one.commit}:{one.file}") and one.phrase not in before
-    assert date.strip() == one.written
+        pytest.skip(f"the history does not reach {statement.commit}")
+    earlier_text = of_git("show", f"{statement.commit}^:{statement.file}") or ""
+    assert statement.phrase in of_git("show",
+                                      f"{statement.commit}:{statement.file}") and statement.phrase not in earlier_text
+    assert date.strip() == statement.written
 
 
 def shares_after_statements(article: str) -> dict[str, float]:
@@ -123,7 +125,7 @@ def shares_after_statements(article: str) -> dict[str, float]:
     rows = [line.strip("| ").split(" | ") for line in article.splitlines()
             if re.fullmatch(r"\| \d \|.* of [\d,]+ \|", line)]
     counts = {row[1]: [int(number.replace(",", "")) for number in row[-1].split(" of ")] for row in rows}
-    return {about: after / total for about, (after, total) in counts.items()}
+    return {subject: later / total for subject, (later, total) in counts.items()}
 
 
 def test_questions_that_findings_call_asked_before_the_runs_were():

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from ...checks import check_injected
 from ...files import load_yaml, package_file
 from ...data.pairs import KNOWN
 from .answers import add_verdicts
@@ -13,6 +12,7 @@ from .frame import Results, Study, only
 from .style import replace_names
 from ...runs.pairing import Run, bracket, by_world, is_clean, is_enough, is_trained, paired_runs
 from ...runs.pairing import pairs_of, signed
+from ...runs.parameters import check_injected
 from ...measures.stats import threshold_p
 
 
