@@ -1,6 +1,7 @@
 "What the notebooks of papers define, without running them, and runs for made-up records."
 import ast
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,12 @@ from debias_nb.runs.settings import MethodConfig
 PAPERS = Path(__file__).resolve().parents[1] / "nbs/papers"
 
 
+def python_of(cell):
+    "The Python of a cell, without the commands of IPython; empty for one of Markdown."
+    source = "".join(cell["source"])
+    return "" if source.startswith("%%") else re.sub(r"(?m)^%.*$", "", source)
+
+
 def is_definition(statement):
     "An import, a function, or a constant."
     if isinstance(statement, ast.Assign):
@@ -23,7 +30,7 @@ def is_definition(statement):
 def defined_in(name):
     "Functions and constants of a notebook, `itvreg/table09`."
     cells = json.loads((PAPERS / f"{name}.ipynb").read_text("utf-8"))["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    code = "\n".join(python_of(cell) for cell in cells if cell["cell_type"] == "code")
     statements = [statement for statement in ast.parse(code).body if is_definition(statement)]
     names = {}
     exec(compile(ast.Module(statements, []), name, "exec"), names)

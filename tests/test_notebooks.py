@@ -12,6 +12,7 @@ import pytest
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from traitlets.config import Config
 
+from cells import python_of
 from notebooks import ROOT, notebooks, settings
 from debias_nb.checks import ConfigError, Interrupted, RunnerError
 from debias_nb.papers.pages import frame
@@ -32,7 +33,7 @@ def cells(path):
 
 
 def code(path):
-    return ["".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "code"]
+    return [python_of(cell) for cell in cells(path) if cell["cell_type"] == "code"]
 
 
 # What is stored.

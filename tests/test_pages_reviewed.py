@@ -12,10 +12,10 @@ from debias_nb.papers.pages.details import is_shown
 from debias_nb.papers.pages.places import STUDIES
 from debias_nb.papers.pages.report import OF_PAPER
 from debias_nb.papers.pages.form import words_seen
-from debias_nb.papers.pages.frame import Results, summary_of
+from debias_nb.papers.pages.frame import summary_of
 from debias_nb.runs.pairing import Made
 from debias_nb.papers.pages.answers import BEGINNINGS, answer_word
-from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on, shared_texts
+from debias_nb.papers.pages.tables import APART, differences, known_shares, rests_on
 
 from cells import a_run, defined_in
 
@@ -247,13 +247,9 @@ def test_a_page_says_how_many_test_pairs_share_a_text_with_training():
     row, = known_shares(Counts).to_dict("records")
     assert (row["corpus"], row["test"], row["size"], row["no known text"]) == ("quora", "quora", 40, .25)
     assert row["matches[known text]"] == .8 and pd.isna(row["matches[no known text]"])
-    results = Results(values={("itvreg/known_texts", "small"): Counts})
-    line = shared_texts({"quora": "quora", "askubuntu": "askubuntu"}, results)
-    assert line.startswith("Of the test pairs in distribution, 75% (Quora) hold a text that also occurs in training.")
-    assert shared_texts({"askubuntu": "quora"}, results) == "", "no record says it"
 
 
-FINDINGS = defined_in("findings")
+FACTS = defined_in("facts")
 
 
 def grade_of(words, contradictions=0, is_announced=True, columns=("a", "b"), encoders=("x", "y"), replicates=8):
@@ -261,7 +257,7 @@ def grade_of(words, contradictions=0, is_announced=True, columns=("a", "b"), enc
     rows = [(word, column, encoder) for word in words for column in columns for encoder in encoders]
     tests = pd.DataFrame(rows, columns=["verdict", "column", "encoder"]).assign(table="shifts", replicates=replicates)
     contradicts = pd.Series(range(len(tests)), tests.index) < contradictions
-    grade, gaps = FINDINGS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
+    grade, gaps = FACTS.certainty(tests, (tests.verdict == "worse") & ~contradicts, against=contradicts,
                                      before=is_announced)
     assert bool(gaps) == (grade != "high")
     return grade

@@ -1,23 +1,21 @@
 "The article as it is printed, the artifact without names, and when its statements were written down."
-import ast
 import importlib.util
-import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
+from debias_nb.files import load_yaml
+
 from needs import lacks
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "nbs/papers/report.ipynb"
 sys.path.insert(0, str(ROOT / "tools"))
 spec = importlib.util.spec_from_file_location("article", ROOT / "tools" / "article.py")
 tool = importlib.util.module_from_spec(spec)
@@ -88,18 +86,7 @@ def test_more_pages_than_allowed_are_refused(tmp_path, monkeypatch):
         tool.main(["--out", str(tmp_path)])
 
 
-def statements() -> list:
-    "The statements of the article, without what they need of the records."
-    definitions = ("Statement", "CLAIMS_OF_A", "STATEMENTS")
-    for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
-        source = "".join(cell["source"])
-        if "STATEMENTS = [" in source:
-            body = [node for node in ast.parse(source).body if getattr(node, "name", "") in definitions
-                    or isinstance(node, ast.Assign) and node.targets[0].id in definitions]
-            names = {"dataclass": dataclass}
-            exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
-            return names["STATEMENTS"]
-    raise AssertionError("no cell has STATEMENTS")
+STATEMENTS = load_yaml(ROOT / "experiments/registered.yaml")["statements"]
 
 
 def of_git(*arguments: str) -> str | None:
@@ -109,15 +96,15 @@ def of_git(*arguments: str) -> str | None:
     return process.stdout if process.returncode == 0 else None
 
 
-@pytest.mark.parametrize("statement", statements(), ids=lambda statement: statement.about)
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement["about"])
 def test_each_statement_was_written_down_by_the_commit_that_is_named(statement):
-    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", statement.commit)
+    commit, file = statement["commit"], statement["file"]
+    date = of_git("show", "-s", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%S", commit)
     if date is None:
-        pytest.skip(f"the history does not reach {statement.commit}")
-    earlier_text = of_git("show", f"{statement.commit}^:{statement.file}") or ""
-    assert statement.phrase in of_git("show",
-                                      f"{statement.commit}:{statement.file}") and statement.phrase not in earlier_text
-    assert date.strip() == statement.written
+        pytest.skip(f"the history does not reach {commit}")
+    earlier_text = of_git("show", f"{commit}^:{file}") or ""
+    assert statement["phrase"] in of_git("show", f"{commit}:{file}") and statement["phrase"] not in earlier_text
+    assert date.strip() == statement["written"]
 
 
 def shares_after_statements(article: str) -> dict[str, float]:
@@ -130,7 +117,7 @@ def shares_after_statements(article: str) -> dict[str, float]:
 
 def test_questions_that_findings_call_asked_before_the_runs_were():
     shares = shares_after_statements((ROOT / "reports/REPORT.md").read_text("utf-8"))
-    assert len(shares) == len(statements())
+    assert len(shares) == len(STATEMENTS)
     assert min(shares.values()) >= .9 # as the page of findings says
 
 

@@ -24,7 +24,7 @@ from debias_nb.papers.pages.report import Output, has_notebook, page_files, seen
 from debias_nb.papers.pages.style import replace_names
 from debias_nb.papers.pages.tables import alt_text, differences, gains_and_losses, intervals, means, missing, pairs
 from debias_nb.papers.pages.tables import provenance
-from debias_nb.papers.pages.tables import shared_texts, strength_of
+from debias_nb.papers.pages.tables import strength_of
 from debias_nb.papers.pages.verdicts import resting_on
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,6 @@ def test_tables_and_sentences_of_records(study):
     assert strength_of(table, "OutReg") == "λ = 0.1" and strength_of(table, "Base") == "a λ that was not run"
     assert strength_of(table.assign(strength=2.5), "ITVReg") == "λ = 2.5"
     assert missing(study, "table3") in missing(study) and not missing(study, "another table")
-    assert shared_texts({"no corpus": "askubuntu"}, Results()) == ""
     assert {"table03.csv", "table03.differences.csv"} <= tables_beside("table03", [study], Results()).keys()
 
 
