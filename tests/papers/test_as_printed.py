@@ -1,17 +1,17 @@
-"""The settings that the papers print: each has its place in the text, is read from runs, and differs for a reason."""
+"""What papers print: each row has its place in the text, is read from runs or held by code, differs for a reason."""
 import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pytest
 from pydantic import ValidationError
 
 from debias_nb.checks import ConfigError
-from debias_nb.files import load_yaml, project_root
-from debias_nb.papers.pages.as_printed import READERS, compare, comparisons_of, faults, in_short, is_printed
-from debias_nb.papers.pages.as_printed import key_deviations, unmet
-from debias_nb.papers.pages.expected import PrintedSetting, load_expected
+from debias_nb.files import project_root
+from debias_nb.papers.pages.as_printed import READERS, PrintedSetting, compare, comparisons_of, constant, deviations
+from debias_nb.papers.pages.as_printed import faults, in_short, key_deviations, printed_settings
 from debias_nb.papers.pages.frame import all_experiments, papers
 from debias_nb.papers.pages.report import page_of, page_path
 from debias_nb.runs.config import load_experiment
@@ -35,16 +35,41 @@ def test_a_setting_that_differs_has_a_reason_and_a_reason_has_a_difference(compa
     assert any(one.differing for one in compared)
 
 
-def test_at_the_papers_own_profile_nothing_differs_but_what_is_marked(compared):
-    "What is marked is listed on the page, with its reason."
-    assert {one.setting.name for one in unmet(compared)} == {one.setting.name for one in compared if one.setting.unmet}
+def test_what_is_told_to_be_as_printed_is_done_by_code_that_is_there(paper):
+    for setting in printed_settings(paper):
+        if setting.by and setting.by.startswith("tests/"):
+            file, _, test = setting.by.partition("::")
+            assert re.search(rf"^def {test}\(", (ROOT / file).read_text("utf-8"), re.M), setting.name
+        elif setting.by:
+            assert callable(constant(setting.by)), setting.name
+
+
+NUMBERED = {"itvreg": {1}, "arr": {1, 2, 3, 4}, "scan": {*range(1, 20)}}
+
+
+def test_every_numbered_equation_has_a_row(paper):
+    places = [setting.place for setting in printed_settings(paper) if setting.kind == "equation"]
+    assert {int(match[1]) for place in places if (match := re.search(r"Equation (\d+)", place))} == NUMBERED[paper]
+
+
+def test_each_notebook_with_deviations_lists_those_of_the_rows():
+    "And every notebook that a row names has the section."
+    named = {notebook for paper in papers() for setting in printed_settings(paper) for notebook in setting.notebooks}
+    for notebook in named:
+        cells = nbformat.read(ROOT / f"nbs/{notebook}.ipynb", 4).cells
+        calls = [cell for cell in cells if f'deviations("{notebook}")' in cell.source]
+        assert len(calls) == 1, notebook
+        assert calls[0].outputs[0].data["text/markdown"] == deviations(notebook).data, notebook
+    sections = {path.relative_to(ROOT / "nbs").with_suffix("").as_posix() for path in (ROOT / "nbs").glob("**/*.ipynb")
+                if "## Deviations from the paper" in path.read_text("utf-8")}
+    assert sections == named
 
 
 def test_every_table_of_a_paper_has_settings_and_every_reader_is_used(paper, compared):
     notebooks = {path.stem for path in NOTEBOOKS if path.parent.name == paper}
     with_settings = {one.experiment for one in compared}
     assert {name for name in notebooks if name.startswith("table")} <= with_settings
-    of_all = {setting.read for name in papers() for setting in load_expected(name).settings}
+    of_all = {setting.read for name in papers() for setting in printed_settings(name)}
     assert READERS.keys() <= of_all
 
 
@@ -71,7 +96,7 @@ def replaced(path, old, new):
 def test_a_made_up_difference_is_found(copy, profile, fault):
     batch = {"planted": 64, "paper": 250}[profile]
     replaced(copy / f"experiments/itvreg/table06.{profile}.yaml", f"batch_size: {batch}", "batch_size: 249")
-    setting, = (one for one in load_expected("itvreg").settings if one.name == "batch size"
+    setting, = (one for one in printed_settings("itvreg") if one.name == "batch size"
                 and "table06" in one.experiments)
     changed = setting.model_copy(update={"experiments": ("table06",), "why": {}})
     found = [one.setting.name for one in comparisons_of("itvreg", ["table06"]) if profile in one.differing]
@@ -82,12 +107,18 @@ def test_a_made_up_difference_is_found(copy, profile, fault):
 
 def test_a_run_that_has_none_of_the_values_that_others_try_differs(copy):
     replaced(copy / "experiments/arr/table02.paper.yaml", "further_rates: [1e-4, 1e-5]", "further_rates: [1e-4]")
-    differing = {one.setting.name for one in unmet(comparisons_of("arr", ["table02"])) if not one.setting.unmet}
-    assert differing == {"learning rates that are tried"}
+    place = "learning rates that are tried of table02"
+    assert faults(comparisons_of("arr", ["table02"])) == [f"{place}: differs at paper without a reason"]
+
+
+def test_a_word_of_ours_alone_is_no_proof(compared):
+    one = next(one for one in compared if one.setting.by and one.is_printed and not one.differing)
+    changed = replace(one, setting=one.setting.model_copy(update={"by": None}))
+    assert faults([changed])[0].endswith("told to be as printed, and nothing is named that does it (`by`)")
 
 
 def test_a_reason_that_explains_nothing_is_found(compared):
-    one = next(one for one in compared if is_printed(one) and not one.differing and "small" in one.here)
+    one = next(one for one in compared if one.is_printed and not one.differing and "small" in one.here)
     setting = one.setting.model_copy(update={"why": {"small": "a reason"}})
     changed = replace(one, setting=setting)
     names = ", ".join(setting.experiments)
@@ -101,7 +132,7 @@ def test_a_reason_that_explains_nothing_is_found(compared):
      "last year of training: no run of itvreg/table02 has it"),
 ])
 def test_a_made_up_place_is_refused(copy, old, new, message):
-    replaced(copy / "experiments/printed/itvreg.yaml", old, new)
+    replaced(copy / "experiments/as_printed.yaml", old, new)
     with pytest.raises(ConfigError, match=message):
         comparisons_of("itvreg")
 
@@ -110,23 +141,23 @@ def test_a_made_up_place_is_refused(copy, old, new, message):
     ({"place": "somewhere"}, "place"),
     ({"read": None}, "either `read` or `told`"),
     ({"told": "250"}, "either `read` or `told`"),
+    ({"quote": None}, "a few words of the paper"),
     ({"value": None, "why": {"small": "a reason"}}, "say it in `note`"),
     ({"experiments": ()}, "experiments"),
 ])
 def test_a_setting_says_where_it_is_printed_and_where_it_is_read(changes, message):
     setting = {"name": "batch size", "experiments": ("table03",), "value": 250, "place": "Supplement H.2",
-               "read": "training.batch_size"}
+               "quote": "a batch size of 250", "read": "training.batch_size"}
     PrintedSetting(**setting)
     with pytest.raises(ValidationError, match=message):
         PrintedSetting(**setting | changes)
 
 
 def test_a_setting_stands_once(copy):
-    line = re.search(r"  - \{name: margin,.*\n", (copy / "experiments/printed/itvreg.yaml").read_text("utf-8"))[0]
-    again = re.sub(r", why: .*", "}", line)
-    replaced(copy / "experiments/printed/itvreg.yaml", line, line + again)
-    with pytest.raises(ConfigError, match="'margin' of table02 occurs twice"):
-        load_expected("itvreg")
+    line = re.search(r"  - \{name: margin,.*\n", (copy / "experiments/as_printed.yaml").read_text("utf-8"))[0]
+    replaced(copy / "experiments/as_printed.yaml", line, line + line)
+    with pytest.raises(ConfigError, match="'margin' of itvreg/table02 occurs twice"):
+        printed_settings("itvreg")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -137,8 +168,7 @@ def test_every_page_of_a_table_tells_which_settings_differ(path):
     assert key_deviations(name, profile).partition(" ([all")[0] in page
     comparisons = comparisons_of(path.parent.name,
                                  [one.experiment for one in all_experiments(path.parent.name) if page_of(one) == name])
-    mattering = {one.setting.name for one in comparisons if one.setting.matters and is_printed(one)
-                 and profile in one.differing}
+    mattering = {one.setting.name for one in comparisons if one.setting.matters and profile in one.differing}
     section = page.partition("## What differs")[2].partition("\n## ")[0]
     assert {line.split("|")[1].strip() for line in section.partition("|---")[2].splitlines()[1:]
             if line.startswith("| ")} == mattering
@@ -148,17 +178,16 @@ def test_a_setting_is_listed_where_it_differs_and_matters(copy):
     listed = "| base encoder | NLI-DistilBERT |"
     assert listed in key_deviations("itvreg/table06", "small")
     assert listed not in key_deviations("itvreg/table06", "paper")
-    replaced(copy / "experiments/printed/itvreg.yaml", "{name: base encoder, matters: true, experiments: [table06]",
+    replaced(copy / "experiments/as_printed.yaml", "{name: base encoder, matters: true, experiments: [table06]",
              "{name: base encoder, experiments: [table06]")
     assert listed not in key_deviations("itvreg/table06", "small")
 
 
 def test_the_article_names_what_differs_on_public_data(paper):
     said = in_short(paper)
-    printed = [one for one in comparisons_of(paper) if is_printed(one)]
+    printed = [one for one in comparisons_of(paper) if one.is_printed]
     at_small = [one for one in printed if "small" in one.differing]
-    important = {one.setting.name for one in [*unmet(printed), *at_small] if one.setting.matters
-                 or "paper" in one.differing}
+    important = {one.setting.name for one in printed if "paper" in one.differing or one in at_small
+                 and one.setting.matters}
     assert all(name in said for name in important)
-    assert said.startswith(f"{len({one.setting.name for one in at_small})} of the ")
-    assert load_yaml(ROOT / "experiments/printed" / f"{paper}.yaml")["settings"]
+    assert said.startswith(f"{len({one.setting.name for one in at_small if one.setting.kind == 'setting'})} of the ")

@@ -11,9 +11,8 @@ from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
 from .plots import difference_plot
 from .report import page_of
-from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, provenance, rests_on
-from .tables import show
-from .tables import text_table
+from .tables import DIGITS, alt_text, background, differences, intervals, main, means, missing, of_replicates
+from .tables import provenance, rests_on, show, text_table, with_std
 from .verdicts import resting_on
 
 
@@ -58,43 +57,72 @@ def show_answer(
     show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
 
 
-def _printed(table: ExpectedTable) -> pd.DataFrame: # side, method, test, value, digits
-    "List the cells of a printed table."
+COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
+
+
+def _printed(name: str, table: ExpectedTable, like: Mapping[str, str]) -> pd.DataFrame: # `COLUMNS`
+    "List the cells of a printed table; a name that another printed one would take stays as it is."
     rows = []
     for cell in table.cells:
         names = dict(cell.row)
         base = names.pop("base", "")
-        rows.append((f"the paper: {base}".removesuffix(": "), row_name(**names), cell.column, cell.value,
-                     table.decimals))
-    return pd.DataFrame(rows, columns=["side", "method", "test", "value", "digits"]).astype({"value": float})
+        method = row_name(**names)
+        kind = BLANK if cell.value is None else QUOTED if cell.quoted else f"{name} {method} {cell.column}"
+        rows.append((f"the paper: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
+                     table.decimals, kind))
+    frame = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "std": float})
+    return frame.assign(**{column: frame[column].replace(
+        {name: new for name, new in like.items() if new not in set(frame[column])}) for column in ("method", "test")})
 
 
-def _measured(runs: pd.DataFrame) -> pd.DataFrame: # runs: of one table; as `_printed`
-    "List the runs of a table as cells of ours."
-    rows = main(runs)
-    return rows.assign(side="here: " + rows.encoder, digits=rows.unit.map(DIGITS))[
-        ["side", "method", "test", "value", "digits"]]
+def _measured(runs: pd.DataFrame, like: Mapping[str, str]) -> pd.DataFrame: # runs: of one table; as `_printed`
+    "List our means, with standard deviations, as `tables.means` has them."
+    cells = []
+    for place, group in main(runs).replace({"method": like, "test": like}).groupby(
+            ["encoder", "method", "test"], sort=False):
+        values = of_replicates(group)
+        encoder, *names = place
+        cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS[group.unit.iloc[0]], ""))
+    return pd.DataFrame(cells, columns=COLUMNS)
 
 
 def side_by_side(
     study: Study,
     table: str,                            # its name in `experiments/printed/` and in the configuration
-    # method or column, the paper's or ours -> its name here; several of one name are averaged
-    like: Mapping[str, str] | None = None,
-) -> tuple[pd.DataFrame, int]: # test and side down, methods across; how many printed cells stand there
+    like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here
+    apart: bool = False,                   # also the printed columns that have none of ours
+) -> tuple[pd.DataFrame, pd.DataFrame]: # test and side down, methods across; the printed cells without one of ours
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
-    tables = [_printed(load_expected(study.experiment.paper).tables[table]), _measured(study[table])]
-    tables = [rows.assign(method=rows.method.replace(like or {}), test=rows.test.replace(like or {}))
-              for rows in tables]
-    places = [rows[["test", "method"]].drop_duplicates() for rows in tables]
-    printed, ours = (rows.merge(cells_there) for rows, cells_there in zip(tables, reversed(places)))
-    is_alone = ~tables[1].test.isin(tables[0].test) & tables[1].method.isin(printed.method)
-    rows = pd.concat([printed, ours, tables[1][is_alone]])
-    cells = rows.groupby(["test", "method", "side"], sort=False).agg({"value": "mean", "digits": "first"})
-    texts = [f"{value:.{digits:.0f}f}" for value, digits in cells.itertuples(index=False)]
-    wide = pd.Series(texts, cells.index, dtype=object).replace("nan", "—").unstack("method", sort=False).fillna("—")
+    printed = _printed(table, load_expected(study.experiment.paper).tables[table], like or {})
+    ours = _measured(study[table], like or {})
+    is_beside = pd.MultiIndex.from_frame(printed[["method", "test"]]).isin(
+        pd.MultiIndex.from_frame(ours[["method", "test"]])) & printed.value.notna()
+    shown = printed[printed.method.isin(ours.method) if apart else is_beside]
+    ours = ours[ours.method.isin(shown.method)]
+    rows = pd.concat([shown, ours[ours.test.isin(shown.test)], ours[~ours.test.isin(printed.test)]])
+    texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
+    wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    return wide.reindex(order[order.isin(wide.index)], columns=printed.method.unique()), len(printed)
+    return wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique()), printed[~is_beside]
+
+
+BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
+
+
+def lacking(
+    cells: pd.DataFrame, # printed cells, of `side_by_side`
+    reasons: Mapping[str, str], # what a cell is of -> why no run of ours makes it
+) -> str: # `56 with SuperUser, whose pairs have no public address`
+    "Say why printed cells have none of ours beside them, and name the rows that the paper quotes."
+    blocks = {}
+    for row in cells.itertuples():
+        block = row.why
+        if block not in (BLANK, QUOTED):
+            fits = [why for of, why in reasons.items() if of.casefold() in block.casefold()]
+            block = fits[0] if fits else UNEXPLAINED
+        blocks.setdefault(block, []).append(row.method)
+    names = ", ".join(dict.fromkeys(blocks.get(QUOTED, ())))
+    return "; ".join(f"{len(methods)} {block}{f' ({names})' * (block == QUOTED)}" for block, methods in blocks.items())
 
 
 UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}
@@ -105,22 +133,24 @@ def title_of(part: str) -> str: # part: `table3`
 
 
 def show_cells(
-    study: Study, table: str, like: Mapping[str, str] | None = None, # as `side_by_side`
+    study: Study, table: str, like: Mapping[str, str] | None = None, apart: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
-    "Display what a paper prints and ours, cell by cell, and say how many printed cells have none of ours."
-    printed = load_expected(study.experiment.paper).tables[table]
-    rows, count = side_by_side(study, table, like)
+    "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
+    expected = load_expected(study.experiment.paper)
+    printed = expected.tables[table]
+    rows, without = side_by_side(study, table, like, apart)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
+    spread = " ± standard deviations over seeds" if rows.stack().str.contains("±").any() else ""
+    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of the {len(printed.cells)} printed cells have "
+             f"one of ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
-        words = f"{metric}: none of its {len(printed.cells)} cells has one of ours beside it."
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return
     lines, previous = [], ""
     for (test, side), cells in zip(rows.index, rows.to_numpy().tolist()):
         lines.append(["" if test == previous else test, side, *cells])
         previous = test
-    words = f"{metric}; {count} of the {len(printed.cells)} printed cells have one of ours beside them."
     show(f"## {title_of(table)}: print, and here", f"{words} {note}".strip(),
          text_table(["", "", *rows.columns], lines, 2))
 
