@@ -112,13 +112,14 @@ class Memory:
         return move(old, new, self.alpha)
 
     def state_dict(self) -> dict:
-        "Return all that is needed to continue in another process."
-        return dict(vars(self))
+        "Return the tensors with which another process continues; before the first batch they are empty."
+        kept = {"features": self.features, "weights": self.weights}
+        return {name: torch.empty(0) if tensor is None else tensor for name, tensor in kept.items()}
 
     def load_state_dict(self, state: dict):
-        "Continue from `state_dict`."
-        for key in vars(self):
-            setattr(self, key, state[key])
+        "Continue from `state_dict`, of a memory with the same settings."
+        for name, tensor in state.items():
+            setattr(self, name, tensor if len(tensor) else None)
         return self
 
 # %% ../../nbs/losses/scan.ipynb #8409c5aa

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ..checks import check_range
@@ -115,19 +116,24 @@ def classifier_of(layer: nn.Linear):
 
 # %% ../../nbs/losses/scan_loss.ipynb #41dac9ec
 def checkpoint_callback(loss: "SCAN"):
-    "Return a callback that saves the loss's state with each checkpoint and restores it on resume."
+    """Return a callback that saves the loss's state with each checkpoint and restores it on resume.
+
+    Several losses of one training have a file each, numbered in the order of their callbacks."""
     from transformers import TrainerCallback
 
-    def state_file(args, state) -> Path: # of this process
-        return Path(args.output_dir) / f"checkpoint-{state.global_step}" / f"scan_{args.process_index}.pt"
-
     class StateCallback(TrainerCallback):
-        def on_save(self, args, state, control, **_):
-            torch.save(loss.state(), state_file(args, state))
+        def state_file(self, args, state) -> Path: # of this loss and this process
+            name = f"scan_{self.number}_{args.process_index}.safetensors"
+            return Path(args.output_dir) / f"checkpoint-{state.global_step}" / name
 
         def on_train_begin(self, args, state, control, **_):
+            self.number = getattr(state, "scan_losses", 0) # each training has a state of its own
+            state.scan_losses = self.number + 1
             if state.global_step: # raises if the checkpoint was saved without this callback
-                loss.load_state(torch.load(state_file(args, state), map_location="cpu", weights_only=True))
+                loss.load_state(load_file(self.state_file(args, state)))
+
+        def on_save(self, args, state, control, **_):
+            save_file(loss.state(), self.state_file(args, state))
 
     return StateCallback()
 
@@ -136,19 +142,22 @@ class _Resumable(nn.Module):
     "What a training changes of SCAN besides the model, and how it is saved and restored."
     def _parts(self) -> dict:
         "Return the parts that a training changes besides the model, by name."
-        return {"debiasing": self.debiasing, "memory": self.memory}
+        parts = {"debiasing": self.debiasing, "memory": self.memory}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def state(self) -> dict:
-        "Return the state to resume from, in addition to the trainer's checkpoint."
-        return {name: None if part is None else part.state_dict() for name, part in self._parts().items()}
+        "Return the tensors to resume from, by part and name, in addition to the trainer's checkpoint."
+        return {f"{part}.{name}": tensor for part, module in self._parts().items()
+                for name, tensor in module.state_dict().items()}
 
     def load_state(self, state: dict) -> None:
         "Resume from `state`. Raises `ValueError` for that of a loss with other parts."
-        for name, part in self._parts().items():
-            if (part is None) != (state[name] is None):
-                raise ValueError(f"the checkpoint was made by a SCAN with other settings: one of both has no {name}")
-            if part is not None:
-                part.load_state_dict(state[name])
+        parts = self._parts()
+        for name in parts.keys() ^ {key.split(".")[0] for key in state}:
+            raise ValueError(f"the checkpoint was made by a SCAN with other settings: one of both has no {name}")
+        for name, part in parts.items():
+            prefix = f"{name}."
+            part.load_state_dict({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
         self.__dict__["trained_model"] = self.encoder
         self.start = None
 
@@ -173,7 +182,9 @@ class SCAN(_Resumable):
     $$L = \frac{1}{n} \sum_i w_i \, \mathrm{CE}_i(H) + \lambda_1 \mathrm{CE}(H^d) + \lambda_2 \mathrm{CL}$$ (Eq. 19)
 
     The data set has two columns of texts and a column `label`: 0 or 1 for a model with one output, else a class number.
-    To resume a training, pass `callbacks=[loss.callback]` to the trainer.
+    To resume a training, pass `callbacks=[loss.callback]` to the trainer; with a loss for each data set, the
+    callback of
+    each, in the same order.
 
     Parameters
     ----------

@@ -186,6 +186,26 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, settings):
         assert torch.equal(resumed.memory.weights, whole.memory.weights)
 
 
+def test_each_of_two_losses_resumes_from_its_own_state(tmp_path):
+    cross_encoder(tmp_path / "model").save_pretrained(str(tmp_path / "model"))
+
+    def two_steps(**how):
+        model = CrossEncoder(str(tmp_path / "model"), device="cpu")
+        losses = {"first": SCAN(model), "second": SCAN(model, memory=20)}
+        args = CrossEncoderTrainingArguments(
+            str(tmp_path / "out"), per_device_train_batch_size=8, max_steps=4, save_strategy="steps", save_steps=4,
+            report_to="none", disable_tqdm=True, use_cpu=True)
+        CrossEncoderTrainer(model=model, args=args, train_dataset=dict.fromkeys(losses, PAIRS), loss=losses,
+                            callbacks=[loss.callback for loss in losses.values()]).train(**how)
+        return [loss.state() for loss in losses.values()]
+
+    saved = two_steps()
+    resumed = two_steps(resume_from_checkpoint=True)
+    assert not saved[0]["memory.features"].equal(saved[1]["memory.features"])
+    for before, after in zip(saved, resumed):
+        assert before.keys() == after.keys() and all(before[name].equal(after[name]) for name in before)
+
+
 def test_a_step_leaves_no_gradient_of_the_branch_where_the_models_are_cleared(tmp_path):
     "sentence-transformers 6.0 clears those of the model alone."
     model = cross_encoder(tmp_path / "model", dropout=0.)
@@ -207,7 +227,7 @@ def test_a_training_resumed_without_the_callback_says_what_is_lost(tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*SCAN")
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, stop=3)
-    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0.pt"):
+    with pytest.raises(FileNotFoundError, match="checkpoint-3.scan_0_0.safetensors"):
         six_steps(tmp_path / "model", tmp_path / "out", resume_from_checkpoint=True)
     with pytest.warns(UserWarning, match=r"callbacks=\[loss.callback\]"):
         six_steps(tmp_path / "model", tmp_path / "out", keep=False, resume_from_checkpoint=True)
