@@ -57,10 +57,11 @@ def show_answer(
     show(f"**Answer.** {answer}", comparisons, words, resting_on(results, *studies, of_paper=True))
 
 
+Like = Mapping[str, str | tuple[str, ...]] # method or column, the paper's or ours -> its name here, or names
 COLUMNS = ["side", "method", "test", "value", "std", "digits", "why"]
 
 
-def _printed(name: str, table: ExpectedTable, like: Mapping[str, str]) -> pd.DataFrame: # `COLUMNS`
+def _printed(name: str, table: ExpectedTable, like: Like) -> pd.DataFrame: # `COLUMNS`
     "List the cells of a printed table; a name that another printed one would take stays as it is."
     rows = []
     for cell in table.cells:
@@ -71,30 +72,34 @@ def _printed(name: str, table: ExpectedTable, like: Mapping[str, str]) -> pd.Dat
         rows.append((f"the paper: {base}".removesuffix(": "), method, cell.column, cell.value, cell.std,
                      table.decimals, kind))
     frame = pd.DataFrame(rows, columns=COLUMNS).astype({"value": float, "std": float})
-    return frame.assign(**{column: frame[column].replace(
-        {name: new for name, new in like.items() if new not in set(frame[column])}) for column in ("method", "test")})
+    for column in ("method", "test"):
+        free = {old: new for old, new in like.items() if new not in set(frame[column])}
+        frame[column] = [free.get(old, old) for old in frame[column]]
+    return frame
 
 
-def _measured(runs: pd.DataFrame, like: Mapping[str, str]) -> pd.DataFrame: # runs: of one table; as `_printed`
+def _measured(runs: pd.DataFrame, like: Like) -> pd.DataFrame: # runs: of one table; as `_printed`
     "List our means, with standard deviations, as `tables.means` has them."
+    rows = main(runs)
+    rows = rows.assign(**{column: rows[column].map(lambda old: like.get(old, old)) for column in ("method", "test")})
     cells = []
-    for place, group in main(runs).replace({"method": like, "test": like}).groupby(
-            ["encoder", "method", "test"], sort=False):
+    for (encoder, *names), group in rows.groupby(["encoder", "method", "test"], sort=False):
         values = of_replicates(group)
-        encoder, *names = place
         cells.append((f"here: {encoder}", *names, values.mean(), values.std(), DIGITS[group.unit.iloc[0]], ""))
     return pd.DataFrame(cells, columns=COLUMNS)
 
 
 def side_by_side(
     study: Study,
-    table: str,                            # its name in `experiments/printed/` and in the configuration
-    like: Mapping[str, str] | None = None, # method or column, the paper's or ours -> its name here
-    apart: bool = False,                   # also the printed columns that have none of ours
+    table: str,               # its name in `experiments/printed/` and in the configuration
+    like: Like | None = None,
+    apart: bool = False,      # also the printed columns that have none of ours
 ) -> tuple[pd.DataFrame, pd.DataFrame]: # test and side down, methods across; the printed cells without one of ours
     "Put what a paper prints beside our means, in the rows and columns that both have; tests of ours alone come last."
-    printed = _printed(table, load_expected(study.experiment.paper).tables[table], like or {})
-    ours = _measured(study[table], like or {})
+    like = like or {}
+    cells = _printed(table, load_expected(study.experiment.paper).tables[table], like)
+    printed = cells.explode("method")
+    ours = _measured(study[table], like)
     is_beside = pd.MultiIndex.from_frame(printed[["method", "test"]]).isin(
         pd.MultiIndex.from_frame(ours[["method", "test"]])) & printed.value.notna()
     shown = printed[printed.method.isin(ours.method) if apart else is_beside]
@@ -102,8 +107,14 @@ def side_by_side(
     rows = pd.concat([shown, ours[ours.test.isin(shown.test)], ours[~ours.test.isin(printed.test)]])
     texts = [with_std(*cell) for cell in rows[["value", "std", "digits"]].itertuples(index=False)]
     wide = rows.assign(text=texts).set_index(["test", "side", "method"]).text.unstack("method", sort=False).fillna("—")
+    for cell in study.cells:
+        place = like.get(cell.column, cell.column), f"here: {cell.encoder}"
+        method = like.get(cell.method, cell.method)
+        if (cell.table, cell.status) == (table, "failed") and wide.get(method, {}).get(place) == "—":
+            wide.loc[place, method] = "failed"
     order = pd.MultiIndex.from_product([rows.test.unique(), rows.side.unique()]) # as printed
-    return wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique()), printed[~is_beside]
+    wide = wide.reindex(order[order.isin(wide.index)], columns=shown.method.unique())
+    return wide, cells[~is_beside.groupby(level=0).any()]
 
 
 BLANK, QUOTED, UNEXPLAINED = "blank in print", "quoted from earlier work", "that no run of ours makes"
@@ -133,7 +144,7 @@ def title_of(part: str) -> str: # part: `table3`
 
 
 def show_cells(
-    study: Study, table: str, like: Mapping[str, str] | None = None, apart: bool = False, # as `side_by_side`
+    study: Study, table: str, like: Like | None = None, apart: bool = False, # as `side_by_side`
     note: str = "", # a line of words
 ) -> None:
     "Display what a paper prints and ours, cell by cell, and say why printed cells have none of ours."
@@ -209,7 +220,7 @@ def show_form(
     results: Results,
     study: Study,
     answer: str, comparisons: pd.DataFrame, note: str, # as `show_answer`
-    cells: Mapping[str, Mapping[str, str] | None], # printed table -> as `like` of `side_by_side`
+    cells: Mapping[str, Like | None], # printed table -> as `like` of `side_by_side`
     points: pd.DataFrame, label: str, # as `show_picture`
 ) -> None:
     "Display a page of one study in the one form."
