@@ -110,12 +110,6 @@ def _of_weights(run: RunConfig, name: str) -> object: # of the learner of SCAN's
     return VARIANTS[run.method.scan.variant][name]
 
 
-def _optimizer_of_weights(run: RunConfig) -> str:
-    from ...losses.scan import LEARNERS
-    optimizer = LEARNERS[run.method.scan.variant].optimizer
-    return getattr(optimizer, "func", optimizer).__name__
-
-
 # in an epoch, unless `epoch_of` is set
 PASSED_OVER = {"hinge": "relevant pairs", "authors": "authors, two texts of each"}
 READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]] = { # what no single field says
@@ -130,7 +124,6 @@ READERS: dict[str, Callable[[ExperimentConfig, BlockConfig, RunConfig], object]]
         "by R@8 on validation texts" if len(_attempts(run)) > 1 else NONE,
     "rate of the weights": lambda experiment, block, run: run.method.scan.rate or _of_weights(run, "lr"),
     "steps of the weights": lambda experiment, block, run: _of_weights(run, "steps"),
-    "optimizer of the weights": lambda experiment, block, run: _optimizer_of_weights(run),
     "scale of H": lambda experiment, block, run:
         "unit deviation of each feature" if _of_weights(run, "scale") else "as it is",
     "first stage": lambda experiment, block, run: stage.corpus if (stage := first_stage(run)) else None,
