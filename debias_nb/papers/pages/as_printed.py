@@ -270,9 +270,6 @@ class Comparison:
         return f"{self.setting.place}: “{quote}”" if quote else self.setting.place
 
 
-SHORT = 24 # characters of a value that is repeated where runs have it, too
-
-
 def _are_printed(values_of_runs: list[tuple[Value, ...]], paper_values: tuple[Value, ...]) -> bool:
     "Return whether runs have the printed values: each run all of them, or one each and all runs together all of them."
     if all(set(values) == set(paper_values) for values in values_of_runs):
@@ -302,9 +299,8 @@ def compare(
         if not text:
             continue
         texts[profile] = text
-        if _are_printed(values, setting.values):
-            of_paper = in_words(_several(setting.value))
-            texts[profile] = of_paper if len(of_paper) <= SHORT else "as printed"
+        if setting.value is not None and _are_printed(values, setting.values):
+            texts[profile] = "as printed"
         elif setting.value is not None:
             differing.append(profile)
     return Comparison(setting, experiments[0].experiment, texts, tuple(differing))
@@ -362,26 +358,21 @@ def faults(comparisons: list[Comparison]) -> list[str]:
     return messages
 
 
-def _numbered(ids: list[tuple[str, str]]) -> str: # kind, number
-    numbers = {}
-    for kind, number in ids:
-        numbers.setdefault(kind.capitalize(), set()).add(int(number))
-    parts = []
-    for kind, ids_of_kind in numbers.items():
-        parts.append(f"{kind}{'s' * (len(ids_of_kind) > 1)} {', '.join(map(str, sorted(ids_of_kind)))}")
-    return "; ".join(parts)
+def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def title_of(part: str) -> str: # part: `table3`
+    return re.sub(r"0*(\d+)", r" \1", part).capitalize()
 
 
 def printed_places(
     paper: str,
     experiment: str, # its name in experiments/<paper>/
-) -> str: # `Tables 1, 2, 8; Figures 3, 5`
+) -> str: # `Table 1, Table 2, Figure 3`
     "Name the tables and figures of a paper that an experiment makes."
-    ids = []
-    for profile in profiles_of(f"{paper}/{experiment}"):
-        tables = load_experiment(f"{paper}/{experiment}", profile).tables
-        ids += [match.groups() for table in tables if (match := PRINTED_TABLE.fullmatch(table.id))]
-    return _numbered(ids or [PRINTED_TABLE.fullmatch(experiment).groups()])
+    tables = [table.id for item in all_experiments(paper) if item.experiment == experiment for table in item.tables]
+    return ", ".join(map(title_of, unique(filter(PRINTED_TABLE.fullmatch, tables)) or [experiment]))
 
 
 def page_in(paper: str, experiment: str) -> str:
@@ -433,10 +424,6 @@ def ledger(paper: str) -> str: # Markdown
             parts.append(f"## {title}\n\n{table}" if rows[0].differing else
                          f'<details markdown="1"><summary>{title}</summary>\n\n{table}\n\n</details>')
     return "\n\n".join(parts)
-
-
-def unique(texts: Iterable[str]) -> list[str]: # those that are not empty, each once
-    return list(dict.fromkeys(filter(None, texts)))
 
 
 def deviations(notebook: str) -> Markdown: # notebook: of `nbs/`, as `losses/scan`
@@ -495,23 +482,19 @@ def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a p
             f"{ratios}.")
 
 
-def _named(comparisons: Iterable[Comparison]) -> dict[str, Comparison]: # each name once
-    return {item.setting.name: item for item in comparisons}
-
-
 def in_short(paper: str) -> str: # a sentence or two
     """Count the settings and equations in which runs on public data differ from print.
 
     Those that may change an answer are named, and those that differ in profile `paper`."""
     comparisons = [item for item in comparisons_of(paper) if item.is_printed]
-    counts = []
-    for kind in ("setting", "equation"):
-        of_kind = [item for item in comparisons if item.setting.kind == kind]
-        differing = _named(item for item in of_kind if "small" in item.differing)
-        counts.append(f"{len(differing)} of the {len(_named(of_kind))} printed {kind}s")
-    unavoidable = _named(item for item in comparisons if "paper" in item.differing)
-    matter = _named(item for item in comparisons if "small" in item.differing and item.setting.matters)
-    text = f"{' and '.join(counts)} differ"
-    avoidable = ", ".join(name for name in matter if name not in unavoidable)
-    text += f"; these may change an answer: {avoidable}." if avoidable else "."
-    return f"{text} At the paper's own scale these differ as well: {', '.join(unavoidable)}." if unavoidable else text
+
+    def names(profile="", kind=("setting", "equation"), matters=(False, True)):
+        return unique(item.setting.name for item in comparisons if item.setting.kind in kind
+                      and item.setting.matters in matters and (not profile or profile in item.differing))
+
+    counts = [f"{len(names('small', [kind]))} of the {len(names(kind=[kind]))} printed {kind}s"
+              for kind in ("setting", "equation")]
+    unavoidable = names("paper")
+    avoidable = ", ".join(name for name in names("small", matters=[True]) if name not in unavoidable)
+    return (f"{' and '.join(counts)} differ; these may change an answer: {avoidable}. At the paper's own scale these "
+            f"differ as well: {', '.join(unavoidable)}.")

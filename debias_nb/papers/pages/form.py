@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..costs import Reckoning, taken, two_digits
-from .as_printed import PRINTED_TABLE, key_deviations
+from .as_printed import PRINTED_TABLE, key_deviations, title_of
 from .cells import row_name
 from .expected import ExpectedTable, load_expected
 from .frame import PROFILES, Results, Study, all_experiments
@@ -20,8 +20,10 @@ MOST_WORDS = 600 # of a page, for each printed table or figure that it is about
 
 
 def words_seen(page: str) -> int: # page: Markdown
-    "Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not."
-    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>", " ", page)
+    """Count the words and numbers that a reader sees, folds and tables included, addresses, tags and pictures not.
+
+    A number and its spread are one."""
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)|<[^>]+>| ± [\d.]+", " ", page)
     text = re.sub(r"\]\([^)]*\)", "] ", text)
     return sum(any(map(str.isalnum, word)) for word in text.split())
 
@@ -139,10 +141,6 @@ def lacking(
 UNITS = {"percent": " in percent, means", "fraction": " as fractions, means", "count": ""}
 
 
-def title_of(part: str) -> str: # part: `table3`
-    return re.sub(r"(\d)", r" \1", part, count=1).capitalize()
-
-
 def show_cells(
     study: Study, table: str, like: Like | None = None, apart: bool = False, # as `side_by_side`
     note: str = "", # a line of words
@@ -152,7 +150,7 @@ def show_cells(
     printed = expected.tables[table]
     rows, without = side_by_side(study, table, like, apart)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
-    spread = " ± standard deviations over seeds" if rows.stack().str.contains("±").any() else ""
+    spread = " ± standard deviations over seeds" if "±" in rows.to_string() else ""
     words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of the {len(printed.cells)} printed cells have "
              f"one of ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
