@@ -26,7 +26,7 @@ def results():
 
 
 @pytest.mark.parametrize("text, count", [
-    ("# Two words", 2), ("| a | 1.5 ± 0.2 | — |\n|---|---:|---:|", 3),
+    ("# Two words", 2), ("| a | 1.5 ± 0.2 | — |\n|---|---:|---:|", 2),
     ("[two words](./a/long_address.md#with-parts)", 2),
     ("![not seen](./a.svg) one", 1), ('<a id="x"></a><details><summary>three are here</summary> and folded</details>',
                                       5), ("**AUC(0.05)** `run it`", 3),
@@ -49,10 +49,10 @@ def test_a_page_has_its_parts_in_few_words(path):
 def test_print_and_ours_come_before_what_was_run():
     page = ("# T\n\n> The claim.\n\n**Answer.** No.\n\n## Table 3: print, and "
             "here\n\n" + "| a |\n" * 50 + "\n## What differs\n\nx\n")
-    arranged = arrange(page, "[Run it]()", is_table=True)
-    assert arranged.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |")
-    assert "<details" not in arranged
-    assert arranged.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
+    page_text = arrange(page, "[Run it]()", is_table=True)
+    assert page_text.startswith("# T\n\n**Answer.** No.\n\n## Table 3: print, and here\n\n| a |")
+    assert "<details" not in page_text
+    assert page_text.endswith("## Claim and runs\n\n> The claim.\n\n[Run it]()\n\n## What differs\n\nx\n")
 
 
 def test_all_printed_tables_have_a_place():
@@ -70,18 +70,19 @@ def test_a_cell_beside_a_printed_one_is_of_the_same_row_and_column(results, name
     study = results.load(name, "small")
     rows, without = side_by_side(study, table, like)
     printed = load_expected(study.experiment.paper).tables[table]
-    own = means(study[table])
+    table_means = means(study[table])
     assert len(without) < len(printed.cells)
     for (test, side), cells in rows.iterrows():
         for method, text in cells[cells != "—"].items():
             if side.startswith("here: "):
-                row = own.loc[method] if own.index.nlevels == 1 else own.loc[(side.removeprefix("here: "), method)]
+                key = method if table_means.index.nlevels == 1 else (side.removeprefix("here: "), method)
+                row = table_means.loc[key]
                 assert row[test].removesuffix(" (partial)") == text
             else:
                 names = {method, *(paper for paper, name in (like or {}).items() if name == method)}
-                same = [with_std(cell.value, cell.std, printed.decimals) for cell in printed.cells
-                        if cell.column == test and {*cell.row.values()} & names and cell.value is not None]
-                assert text in same
+                texts = [with_std(cell.value, cell.std, printed.decimals) for cell in printed.cells
+                         if cell.column == test and {*cell.row.values()} & names and cell.value is not None]
+                assert text in texts
 
 
 def test_names_that_nothing_has_leave_nothing_beside(results):

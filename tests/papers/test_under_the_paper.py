@@ -16,10 +16,10 @@ PAGES = [path.relative_to(REPORTS) for path in sorted(REPORTS.glob("*/*.md")) if
 NUMBER = re.compile(r"[−-]?\d[\d,]*(\.\d+)?( ± [\d.]+)?")
 
 
-def foreign(paper, page): # page: Markdown
+def strangers(paper, page): # page: Markdown
     "List what stands under the paper's name and is in no cell of its table, or in no printed setting."
     settings = {item.of_paper for item in comparisons_of(paper)}
-    found = []
+    cells_found = []
     for section in re.split(r"^## ", page, flags=re.M):
         title = re.match(r"Table (\d+)\b", section)
         numbers = ()
@@ -29,16 +29,16 @@ def foreign(paper, page): # page: Markdown
             header, _, *lines = [re.split(r" ?(?<!\\)\| ?", line)[1:-1] for line in rows.splitlines()]
             for cells in lines:
                 if re.match("the paper(:|$)", cells[1]):
-                    found += [cell for cell in cells[2:] if NUMBER.fullmatch(cell) and cell not in numbers]
+                    cells_found += [cell for cell in cells[2:] if NUMBER.fullmatch(cell) and cell not in numbers]
                 if header[0] == "setting":
-                    found += {cells[header.index("the paper prints")].replace("\\|", "|")} - settings
-    return found
+                    cells_found += {cells[header.index("the paper prints")].replace("\\|", "|")} - settings
+    return cells_found
 
 
 @pytest.mark.parametrize("path", PAGES, ids=str)
 def test_what_stands_under_the_papers_name_is_printed(path):
     page = (REPORTS / path).read_text("utf-8")
-    assert foreign(path.parent.name, page) == []
+    assert strangers(path.parent.name, page) == []
     assert UNEXPLAINED not in page, "each block of printed cells without one of ours has its reason"
 
 
@@ -50,4 +50,4 @@ def test_what_stands_under_the_papers_name_is_printed(path):
 ])
 def test_what_is_not_printed_is_found(name, old, new):
     page = (REPORTS / f"{name}.md").read_text("utf-8")
-    assert old in page and foreign(name.partition("/")[0], page.replace(old, new))
+    assert old in page and strangers(name.partition("/")[0], page.replace(old, new))

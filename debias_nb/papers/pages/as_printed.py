@@ -459,14 +459,14 @@ def key_deviations(
         if item.setting.matters:
             # each once
             rows.setdefault((item.setting.name, item.of_paper), {})[item.here[profile]] = None
-    counts = (f"Of the {len(comparisons)} settings and equations that the paper prints here, "
-              f"{len(differing) or 'none'} differ{'s' * (len(differing) < 2)} at `{profile}`")
+    counts = (f"Of {len(comparisons)} printed settings and equations {len(differing) or 'none'} "
+              f"differ{'s' * (len(differing) < 2)} at `{profile}`")
     ending = ". These may change the answer:" if rows else "."
     table = ""
     if rows:
         lines = [[*names, " or ".join(texts)] for names, texts in rows.items()]
         table = text_table(["setting", "the paper prints", "here"], lines)
-    return "\n\n".join(filter(None, [f"{counts} ([all, with reasons](./as_printed.ipynb)){ending}", table]))
+    return "\n\n".join(filter(None, [f"{counts} ([all](./as_printed.ipynb)){ending}", table]))
 
 
 def answer_of(comparisons: list[Comparison]) -> str: # of all experiments of a paper

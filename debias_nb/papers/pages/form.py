@@ -150,9 +150,9 @@ def show_cells(
     printed = expected.tables[table]
     rows, without = side_by_side(study, table, like, apart)
     metric = "Counts" if printed.unit == "count" else f"{printed.metric}{UNITS[printed.unit]}"
-    spread = " ± standard deviations over seeds" if "±" in rows.to_string() else ""
-    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of the {len(printed.cells)} printed cells have "
-             f"one of ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
+    spread = " ± deviation over seeds" if "±" in rows.to_string() else ""
+    words = (f"{metric}{spread}; {len(printed.cells) - len(without)} of {len(printed.cells)} printed cells have "
+             f"ours beside them.{f' Without: {lacking(without, expected.without)}.' * bool(len(without))}")
     if rows.empty: # other data than the paper's, or none
         show(f"## {title_of(table)}", f"{words} {note}", means(study[table]), missing(study, table))
         return
