@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..checks import check_range
-from ..encoders.kinds import check_same_make, deep_copy
+from ..encoders.kinds import check_same_make, deep_copy, has_adapter
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -18,8 +18,7 @@ def refuse_adapters(
 
     Raises `ValueError`.
     """
-    if any(hasattr(layer, "base_layer") or hasattr(layer, "unload_and_optionally_merge_module")
-           for layer in model.modules()):
+    if has_adapter(model):
         raise ValueError(f"{name} has an adapter: merge the adapter first (PEFT's `merge_and_unload`)")
 
 
