@@ -186,7 +186,8 @@ def encode(
     if at_once is None:
         return one_pass(tokens, rows) # padding stays: dropout must not depend on deleted tokens
     places = [slice(start, start + at_once) for start in range(0, len(tokens), at_once)]
-    parts = [(tokens[part], rows[part]) for part in places]
+    cut = (lambda part: tokens.map(lambda column: column[part])) if outputs_of(model) == "token vectors" else tokens.__getitem__
+    parts = [(cut(part), rows[part]) for part in places]
     if torch.is_grad_enabled():
         embeddings = [checkpoint(one_pass, *part, use_reentrant=False) for part in parts]
     else:
