@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import random
-import re
 import socket
 import subprocess
 import sys
@@ -30,9 +29,9 @@ from sentence_transformers.multi_vector_encoder import losses as _tokens
 from sentence_transformers.sentence_transformer import losses as _dense
 from sentence_transformers.sparse_encoder import losses as _sparse
 from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SparseStaticEmbedding, SpladePooling
-from transformers import BertForMaskedLM, trainer_utils
+from transformers import BertForMaskedLM
 
-from debias_nb import ITVReg, L2SP, OutReg, Regularized
+from debias_nb import ITVReg, OutReg, Regularized
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
 WAYS = ("alone", "LoRA", "prompts", "Router", "bf16", "two processes", "resumed")
