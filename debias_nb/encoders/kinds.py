@@ -22,9 +22,9 @@ ROUTER = (
     "SentenceTransformer(modules=[*model[0].sub_modules['query'], *list(model)[1:]])")
 
 
-OUTPUTS = { # what models of sentence-transformers compute; ColBERT is PyLate's
+OUTPUTS = { # what models of sentence-transformers compute
     "CrossEncoder": "scores", "SparseEncoder": "sparse vectors", "MultiVectorEncoder": "token vectors",
-    "ColBERT": "token vectors", "SentenceTransformer": "embeddings",
+    "SentenceTransformer": "embeddings",
 }
 
 

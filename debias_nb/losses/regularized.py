@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
-    For `SentenceTransformerTrainer`; no callback is needed. The trainer logs `<name>_gradient_share`, the norm of the
+    For the trainers of sentence-transformers' four types of models; no callback is needed. The trainer logs `<name>_gradient_share`, the norm of the
     term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
     `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight. Near 1 the model hardly moves
     from the base: lower it. `Regularizer` has a λ to start at for each of some losses; you get a warning for a term
@@ -37,15 +37,16 @@ class Regularized(torch.nn.Module):
 
     Parameters
     ----------
-    model : SentenceTransformer
+    model : SentenceTransformer, SparseEncoder, MultiVectorEncoder or CrossEncoder
         The model that is trained.
     base_loss : torch.nn.Module
         A loss of sentence-transformers for this model, or `LeastSquares`, `Hinge`; `MatryoshkaLoss` and its like belong
         inside.
     regularizers : list
         Objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own `Regularizer`.
-    base : SentenceTransformer, optional
-        The base encoder; default: a frozen copy of `model` as it is now. Or an object with such a `model` that
+    base : of the same type, optional
+        The base encoder; default: a frozen copy of `model` as it is now, without a second copy of weights that are not
+        trained (LoRA). For `L2SP` it has weights of the same shapes, else the same tokenizer and width. Or an object with such a `model` that
         remembers its embeddings: it is called with a `View` and tokens.
     draws : callable
         Called with the columns of a batch; returns what is drawn in its step.

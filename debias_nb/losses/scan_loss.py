@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 def last_layer(
     model, # a CrossEncoder
 ) -> nn.Linear:
-    """Find the linear layer that computes the scores.
+    """Find the linear layer that computes the scores; of a causal reranker, the one that computes logits of tokens.
 
     Raises `ValueError` for a model without one, or with an adapter around it."""
     outputs = model.num_labels
     layers = [part for part in model.modules() if isinstance(part, nn.Linear) and part.out_features == outputs]
+    if hasattr(model[-1], "true_token_id"):
+        layers = [model.transformers_model.get_output_embeddings()]
     if not layers:
         raise ValueError(f"this CrossEncoder has no linear layer with {outputs} outputs, whose weights give the scores")
     last = layers[-1]
@@ -45,6 +47,16 @@ def last_layer(
             remedy = "leave it out of `target_modules`, and train it as a whole (`modules_to_save`)"
             raise ValueError(f"the last linear layer has an adapter, which changes its weights: {remedy}")
     return last
+
+
+def score_weights(model) -> list[torch.Tensor]: # (outputs, d) and, where there is one, (outputs,)
+    "Return weights and bias of the scores; of a causal reranker, those of its token for yes less those for no."
+    layer = last_layer(model)
+    weights = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+    yes, no = (getattr(model[-1], name, None) for name in ("true_token_id", "false_token_id"))
+    if yes is None:
+        return weights
+    return [part[[yes]] if no is None else part[[yes]] - part[[no]] for part in weights]
 
 # %% ../../nbs/losses/scan_loss.ipynb #9ee0eb19
 def represent(model, tokens): # a CrossEncoder, perhaps wrapped; tokens of pairs -> scores, H, the dropout on it
@@ -71,13 +83,24 @@ def represent(model, tokens): # a CrossEncoder, perhaps wrapped; tokens of pairs
     return scores, given
 
 # %% ../../nbs/losses/scan_loss.ipynb #3f00d732
-def classifier_of(layer: nn.Linear, dropout: nn.Module):
+def classifier_of(encoder, dropout: nn.Module):
     "Return the last layer behind its dropout as a function in single precision."
     def scores(hidden):
-        offset = None if layer.bias is None else layer.bias.float()
-        return F.linear(dropout(hidden), layer.weight.float(), offset)
+        return F.linear(dropout(hidden), *(part.float() for part in score_weights(encoder)))
 
     return scores
+
+
+def last_rows(
+    hidden: torch.Tensor, # (n, L, d) of all tokens, or (n, 1, d) of the last
+    mask: torch.Tensor,   # (n, L) where a token stands
+) -> torch.Tensor: # (n, d)
+    "Return the vector of the last token of each pair: in a decoder it alone has read both texts."
+    if hidden.shape[1] != mask.shape[1]:
+        return hidden[:, -1]
+    places = torch.arange(mask.shape[1], device=mask.device)
+    last = (places * mask.bool()).argmax(1)
+    return hidden[torch.arange(len(hidden), device=hidden.device), last]
 
 
 def score_pairs(
@@ -87,16 +110,24 @@ def score_pairs(
 ) -> tuple: # (n, outputs) scores, (n, d) H, fp32; the classifier of H: its dropout and the last layer
     """Compute the scores of pairs and what they are scores of.
 
-    Raises `ValueError` if the last layer is given other than one row per pair."""
+    Raises `ValueError` if the last layer is given neither one row per pair nor one per token of a decoder."""
     from sentence_transformers.util import batch_to_device
     encoder = unwrap(model)
     tokens = encoder.preprocess(texts, prompt=prompt, task=task)
     tokens = dict(batch_to_device(tokens, encoder.device)) # DistributedDataParallel looks into no other mapping
+    mask = tokens["attention_mask"]
     scores, given = represent(model, tokens)
-    if given is None or given[0].dim() != 2:
+    if given is None or given[0].dim() not in (2, 3):
         raise ValueError("the last linear layer of this CrossEncoder is not given one row per pair")
     hidden, dropout = given
-    return scores.float().view(len(texts), -1), hidden.float(), classifier_of(last_layer(encoder), dropout)
+    scores = scores.float().view(len(texts), -1)
+    classify = classifier_of(encoder, dropout)
+    if hidden.dim() == 3:
+        hidden = last_rows(hidden, mask)
+        with torch.no_grad():
+            if not torch.allclose(classify(hidden.float()), scores, rtol=.05, atol=.05):
+                raise ValueError("the scores of this CrossEncoder are not those of each pair's last token")
+    return scores, hidden.float(), classify
 
 # %% ../../nbs/losses/scan_loss.ipynb #7f33290b
 def classes_of(
@@ -291,7 +322,7 @@ class SCAN(_Resumable):
     def _begins_with(self, encoder) -> None:
         "Remember the model and its last weights at the start of a training."
         self.__dict__["trained_model"] = encoder
-        self.start = last_layer(encoder).weight.detach().clone() # None once training has begun
+        self.start = score_weights(encoder)[0].detach().clone() # None once training has begun
 
     def forward(self, inputs, labels=None, prompt=None, task=None) -> dict:
         "Compute the terms, whose sum is the loss."
@@ -336,7 +367,7 @@ class SCAN(_Resumable):
             return
         if self.debiasing is not None:
             broadcast_weights(self.debiasing)
-        now = last_layer(self.encoder).weight.detach()
+        now = score_weights(self.encoder)[0].detach()
         if not torch.equal(start.to(now), now):
             remedy = "pass callbacks=[loss.callback] to the trainer, in the first training and in the resumed one"
             problem = "the model was trained since SCAN was made, and SCAN's own weights begin again"

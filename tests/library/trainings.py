@@ -22,7 +22,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers import CrossEncoderTrainer, MultiVectorEncoderTrainer, SentenceTransformerTrainer
-from sentence_transformers import SparseEncoderTrainer
+from sentence_transformers import SparseEncoderTrainer, __version__
 from sentence_transformers.base.modules import Router
 from sentence_transformers.cross_encoder import losses as _pairs
 from sentence_transformers.multi_vector_encoder import losses as _tokens
@@ -31,8 +31,9 @@ from sentence_transformers.sparse_encoder import losses as _sparse
 from sentence_transformers.sparse_encoder.modules import SparseAutoEncoder, SparseStaticEmbedding, SpladePooling
 from transformers import BertForMaskedLM
 
-from debias_nb import ITVReg, OutReg, Regularized
+from debias_nb import ITVReg, L2SP, MaskReg, OutReg, Regularized, SimCSE, WordDropout
 
+TEMPLATE = Path(__file__).with_name("trainings.md")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "trainings.md"
 WAYS = ("alone", "LoRA", "prompts", "Router", "bf16", "two processes", "resumed")
 ROWS = 8 # of a data set
@@ -107,8 +108,9 @@ def data_of(form: str) -> Dataset:
         columns["positive"] = [[text() for _ in range(3)] for _ in range(ROWS)]
     labels = {
         "texts": lambda: dice.randrange(2), "scores": dice.random, "binary": lambda: dice.randrange(2),
-        "classes": lambda: dice.randrange(3), "margins": dice.random, "teachers": lambda: [dice.random(), dice.random()],
-        "vectors": lambda: [dice.random() for _ in range(32)], "words": lambda: [dice.random() for _ in range(77)],
+        "classes": lambda: dice.randrange(3), "margins": dice.random,
+        "teachers": lambda: [dice.random(), dice.random()],
+        "vectors": lambda: [dice.random() for _ in range(32)], "words": lambda: [dice.random() for _ in made.VOCABULARY],
         "lists": lambda: [1., 0., float(dice.randrange(2))],
     }
     if form in labels:
@@ -322,10 +324,62 @@ def all_results(kinds=LOSSES) -> dict:
         return one | in_two_processes(folder, cells(["two processes"], kinds))
 
 
+# ---------------------------------------------------------------- the page
+
+
+def regularizer_rows(folder: Path) -> list[list[str]]:
+    "Return which regularizers each type of model takes."
+    rows = []
+    for kind, (make, losses) in LOSSES.items():
+        words = []
+        for regularizer in (OutReg, ITVReg, MaskReg, SimCSE, WordDropout, L2SP):
+            model = make(folder)
+            try:
+                Regularized(model, next(iter(losses.values()))[0](model), [regularizer()])
+                words.append("yes")
+            except ValueError:
+                words.append("no")
+        rows.append([kind, *words, "yes"])
+    return rows
+
+
+def table_of(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page(results: dict) -> str:
+    "Return the page of all results."
+    sense = [result for result in results.values() if result[0] != "not alone"]
+    trained = sum(word == "trains" for word, _ in sense)
+    parts, reasons = [], []
+    for kind, (_, losses) in LOSSES.items():
+        rows = []
+        for name in losses:
+            words = []
+            for way in WAYS:
+                word, message = results[kind, name, way]
+                if word == "refused":
+                    reason = message.replace(name, "the loss").partition(": ")[2] or message
+                    reasons += [reason] * (reason not in reasons)
+                    word = f"refused ({reasons.index(reason) + 1})"
+                words.append("—" if word == "not alone" else word)
+            rows.append([name, *words])
+        parts.append(f"## {kind}\n\n{table_of(['loss', *WAYS], rows)}\n")
+    if reasons:
+        parts.append("\n".join(["Refused:\n", *(f"{place}. {reason}." for place, reason in enumerate(reasons, 1)), ""]))
+    with tempfile.TemporaryDirectory() as made_in:
+        save_models(Path(made_in))
+        head = ["model", "OutReg", "ITVReg", "MaskReg", "SimCSE", "WordDropout", "L2SP", "`wise_ft`"]
+        regularizers = table_of(head, regularizer_rows(Path(made_in)))
+    return TEMPLATE.read_text("utf-8").format(
+        trained=trained, all=len(sense), version=".".join(__version__.split(".")[:2]), tables="\n".join(parts),
+        regularizers=regularizers)
+
+
 if __name__ == "__main__":
     if "RANK" in os.environ:
-        print(json.dumps(list(results_of(Path(sys.argv[1]), [tuple(cell) for cell in json.loads(sys.argv[2])]).values())))
+        rows = [tuple(cell) for cell in json.loads(sys.argv[2])]
+        print(json.dumps(list(results_of(Path(sys.argv[1]), rows).values())))
     else:
-        kinds = sys.argv[1:] or LOSSES
-        for cell, result in all_results(kinds).items():
-            if result[0] != "trains": print(*cell, result)
+        PAGE.write_text(page(all_results()), "utf-8")
