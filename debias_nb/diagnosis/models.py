@@ -79,7 +79,7 @@ class Scorer:
 
 
 def readers_of(model) -> tuple: # of left and right texts
-    "Return a model twice, or the routes of a Router. Raise `EncoderError` for other routes than of queries and documents."
+    "Return a model twice, or a Router's two routes. Raise `EncoderError` for others than of queries and documents."
     routes = getattr(model[0], "sub_modules", None)
     if routes is None:
         return model, model
@@ -437,7 +437,8 @@ def scoring_notes(scorers: dict[str, Scorer]) -> list[str]:
     notes += prompt_notes({name: scorer.prompt for name, scorer in scorers.items()})
     routed = [f"the {name} model" for name, scorer in scorers.items() if has_routes(scorer)]
     if routed:
-        notes.append(f"Left texts are read as queries and right texts as documents, by {' and '.join(routed)} (Router).")
+        routed = " and ".join(routed)
+        notes.append(f"Left texts are read as queries and right texts as documents, by {routed} (Router).")
     if any(isinstance(scorer.prompt, dict) for scorer in scorers.values()):
         notes.append("Words are read without prompts that differ from side to side.")
     return notes

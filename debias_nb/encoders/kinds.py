@@ -48,8 +48,8 @@ def check_single_texts(regularizer, model) -> None:
     "Raise `ValueError` for a model of pairs, with a regularizer that compares embeddings of texts."
     if outputs_of(model) == "scores":
         name = type(regularizer).__name__
-        raise ValueError(f"{name} is about the embedding of a text, and a CrossEncoder has scores of pairs: take OutReg, "
-                         "which compares scores, or L2SP")
+        raise ValueError(f"{name} is about the embedding of a text, and a CrossEncoder has scores of pairs: take "
+                         "OutReg, which compares scores, or L2SP")
 
 
 def has_adapter(model) -> bool:
@@ -115,7 +115,9 @@ def check_same_tokens(base, model) -> None:
 
 
 def width_of(model) -> int | None:
-    "Return the numbers of an output, `truncate_dim` apart."
+    "Return the numbers of an output, `truncate_dim` apart; None of sparse vectors, counted only in a first pass."
+    if outputs_of(model) == "sparse vectors":
+        return None
     if outputs_of(model) == "scores":
         return model.num_labels
     with getattr(model, "truncate_embeddings", lambda _: nullcontext())(None):

@@ -340,8 +340,9 @@ class TokenizedTexts(NumberedTexts):
         differences = self.topics[alike] - self.topics[[first[row] for row in alike]]
         confused = [row for row, topics in zip(alike, abs(differences).sum(1)) if topics > 1e-6]
         if confused:
-            problem = (f"{len(confused):,} of {len(keys):,} texts have the tokens of another one, of {self.limit} that the "
-                       f"model reads, and other topics, such as {quoted(self.texts[confused[0]])}; they are taken for it")
+            counted = f"{len(confused):,} of {len(keys):,} texts"
+            problem = (f"{counted} have the tokens of another one, of {self.limit} that the model reads, and other topics, "
+                       f"such as {quoted(self.texts[confused[0]])}; they are taken for it")
             remedy = "leave out what texts begin with (a header), raise max_seq_length, or number them (AuthorCollator)"
             warnings.warn(f"{problem}: {remedy}", stacklevel=2)
         return places

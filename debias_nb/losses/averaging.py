@@ -27,8 +27,8 @@ def wise_ft(base: "SentenceTransformer", tuned: "SentenceTransformer", share: fl
 
     $$\theta_\alpha = (1 - \alpha) \theta_0 + \alpha \theta$$
 
-    All else is that of the tuned encoder: its limit of tokens, its pooling, its prompts, its device. It may be any of the
-    four types of models of sentence-transformers, whose own `merge` averages several.
+    All else is that of the tuned encoder: its limit of tokens, its pooling, its prompts, its device. It may be any of
+    the four types of models of sentence-transformers, whose own `merge` averages several.
 
     Parameters
     ----------

@@ -186,8 +186,9 @@ def encode(
     if at_once is None:
         return one_pass(tokens, rows) # padding stays: dropout must not depend on deleted tokens
     places = [slice(start, start + at_once) for start in range(0, len(tokens), at_once)]
-    cut = (lambda part: tokens.map(lambda column: column[part])) if outputs_of(model) == "token vectors" else tokens.__getitem__
-    parts = [(cut(part), rows[part]) for part in places]
+    parts = [(tokens[part], rows[part]) for part in places]
+    if outputs_of(model) == "token vectors": # all as wide as the longest text
+        parts = [(tokens.map(lambda column, part=part: column[part]), rows[part]) for part in places]
     if torch.is_grad_enabled():
         embeddings = [checkpoint(one_pass, *part, use_reentrant=False) for part in parts]
     else:
@@ -649,7 +650,7 @@ class Intervening(Regularizer):
         check_intervention(self.intervention)
 
     def check(self, model):
-        "Check model and tokenizer. Raises `EncoderError` for a chat template, or no mask token, `ValueError` for pairs."
+        "Check model and tokenizer. Raises `EncoderError` for a template or no mask token, `ValueError` for pairs."
         super().check(model)
         check_single_texts(self, model)
         if self.intervention == "delete" and outputs_of(model) == "token vectors":

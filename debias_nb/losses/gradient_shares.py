@@ -15,8 +15,8 @@ from .batches import Batch
 
 # %% ../../nbs/losses/gradient_shares.ipynb #bd353ae0
 ORDER = "Regularized(model, MatryoshkaLoss(model, loss, dims), regularizers)"
-OUTSIDE = (f"Regularized stands inside a loss that changes what the model returns; write {ORDER}. In a loop of your own "
-           "the loss is the sum of these terms: sum(loss(batch).values())")
+OUTSIDE = (f"Regularized stands inside a loss that changes what the model returns; write {ORDER}. In a loop of your "
+           "own the loss is the sum of these terms: sum(loss(batch).values())")
 
 
 class Terms(dict):

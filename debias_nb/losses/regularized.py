@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Regularized(torch.nn.Module):
     r"""Add regularizers to any loss of sentence-transformers.
 
-    For the trainers of sentence-transformers' four types of models; no callback is needed. The trainer logs `<name>_gradient_share`, the norm of the
-    term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
+    For the trainers of sentence-transformers' four types of models; no callback is needed. The trainer logs
+    `<name>_gradient_share`, the norm of the term's weighted gradient over the sum of all terms' norms; the table in a notebook leaves it out, and
     `trainer.state.log_history` has it. Near 0 the term has no effect: raise its weight. Near 1 the model hardly moves
     from the base: lower it. `Regularizer` has a λ to start at for each of some losses; you get a warning for a term
     below 0.1% of the gradient in 30 steps, or below 1% in 100. Losses with a gradient cache log no shares.
@@ -46,8 +46,8 @@ class Regularized(torch.nn.Module):
         Objects of `ITVReg`, `OutReg`, `MaskReg`, `SimCSE`, `L2SP`, `WordDropout`, or of your own `Regularizer`.
     base : of the same type, optional
         The base encoder; default: a frozen copy of `model` as it is now, without a second copy of weights that are not
-        trained (LoRA). For `L2SP` it has weights of the same shapes, else the same tokenizer and width. Or an object with such a `model` that
-        remembers its embeddings: it is called with a `View` and tokens.
+        trained (LoRA). For `L2SP` it has weights of the same shapes, else the same tokenizer and width. Or an
+        object with such a `model` that remembers its embeddings: it is called with a `View` and tokens.
     draws : callable
         Called with the columns of a batch; returns what is drawn in its step.
 

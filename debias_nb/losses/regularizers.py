@@ -109,8 +109,8 @@ class OutReg(Regularizer):
 
     f(X) and f0(X) are unit vectors, so the term lies in [0, 4]. Of a MultiVectorEncoder it is the mean over the tokens of a
     text; of a SparseEncoder it compares sparse vectors as they are, and of a CrossEncoder the scores (logits) of the pairs
-    that the loss scores: there it has no upper bound, and λ another scale. The same penalty was later named LDIFS (Mukhoti et al.
-    2024, arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as
+    that the loss scores: there it has no upper bound, and λ another scale. The same penalty was later named LDIFS
+    (Mukhoti et al. 2024, arXiv 2308.13320); it is twice sentence-transformers' `EmbedDistillLoss` in its cosine form, with the base as
     teacher. Regularizing outputs goes back to Learning without Forgetting (Li and Hoiem 2016).
 
     Parameters
@@ -260,7 +260,7 @@ class L2SP(Regularizer):
     def of_batch(self, batch):
         self.check(batch.encoder) # an adapter may have been added since
         pairs = zip(batch.encoder.parameters(), batch.base.parameters(), strict=True)
-        if is_distributed() and torch.is_grad_enabled(): # the others have been reported as ready, and stay where they are
+        if is_distributed() and torch.is_grad_enabled(): # the others are reported as ready, and stay where they are
             used = weights_behind(batch.terms.values())
             pairs = [pair for pair in pairs if id(pair[0]) in used]
         return sum(((now - start.detach()) ** 2).sum() for now, start in pairs)
