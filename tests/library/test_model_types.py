@@ -16,7 +16,7 @@ import made
 import trainings
 from debias_nb import ITVReg, L2SP, LeastSquares, MaskReg, OutReg, Regularized, SimCSE, WordDropout, wise_ft
 from debias_nb.encoders.kinds import outputs_of
-from test_regularized import OTHERS, furthest, mnrl, moved, without_dropout
+from test_regularized import OTHER_TEXTS, furthest, mnrl, move, without_dropout
 
 TEXTS = [["red kettle", "old lamp for a table"], ["blue chair", "how large"]]
 
@@ -65,7 +65,7 @@ def pair(request, folder):
     "A base, and a model that was trained from it."
     base = without_dropout(MODELS[request.param](folder))
     assert outputs_of(base) == request.param
-    return base.eval(), moved(copy.deepcopy(base)).train()
+    return base.eval(), move(copy.deepcopy(base)).train()
 
 
 def test_outreg_compares_what_a_model_computes(pair):
@@ -90,7 +90,7 @@ def test_itvreg_compares_importance_where_there_is_one(pair):
         for regularizer in (ITVReg(), MaskReg(), SimCSE(), WordDropout()):
             with pytest.raises(ValueError, match="a CrossEncoder has scores of pairs: take OutReg"):
                 Regularized(model, loss_of(model), [regularizer])
-        for regularizer in (OutReg(texts=OTHERS), OutReg(columns=1)):
+        for regularizer in (OutReg(texts=OTHER_TEXTS), OutReg(columns=1)):
             with pytest.raises(ValueError, match="leave out texts and columns"):
                 Regularized(model, loss_of(model), [regularizer])
         return
@@ -128,7 +128,7 @@ def test_token_vectors_behind_a_short_query_count(folder):
     model = without_dropout(trainings.colbert(folder))
     model[0].query_expansion = {"strategy": "fixed", "attend": False, "length": 12, "token": "[MASK]"}
     base = copy.deepcopy(model).eval()
-    loss = Regularized(moved(model), loss_of(model), [OutReg(1.), OutReg(1., rows=.5), ITVReg(1., rows=.5)], base=base)
+    loss = Regularized(move(model), loss_of(model), [OutReg(1.), OutReg(1., rows=.5), ITVReg(1., rows=.5)], base=base)
     terms = loss(*batch_of(model))
     before, after = computed(base), computed(model.eval())
     assert all(len(vectors) == 12 for vectors in after)
@@ -141,7 +141,7 @@ def test_token_vectors_behind_a_short_query_count(folder):
 
 
 def with_texts(model, **options):
-    loss = Regularized(model, mnrl(model), [OutReg(1., texts=OTHERS, texts_per_batch=99, **options)])
+    loss = Regularized(model, mnrl(model), [OutReg(1., texts=OTHER_TEXTS, texts_per_batch=99, **options)])
     return loss, loss.streams[0]
 
 
@@ -167,7 +167,7 @@ def test_texts_are_read_behind_their_prompt_or_it_is_said(tmp_path, make):
     assert not said(loss, features("why ")), "once"
     loss, stream = with_texts(model, prompt="the table ")
     assert not said(loss, features("why "))
-    expected = model.preprocess(OTHERS, prompt="the table ")["input_ids"]
+    expected = model.preprocess(OTHER_TEXTS, prompt="the table ")["input_ids"]
     assert torch.equal(stream.column.tokens.ids[stream.column.tokens.mask].flatten().sort().values,
                        expected[expected > 0].flatten().sort().values)
     assert not said(with_texts(model, prompt="")[0], features("why ")), "none, and meant so"
@@ -184,7 +184,7 @@ def test_texts_of_a_router_are_read_by_the_route_that_is_named(folder):
         with_texts(trainings.of_texts(folder), task="query")
     for route, other in (("query", "document"), ("document", "query")):
         loss, _ = with_texts(model, task=route)
-        moved(model)
+        move(model)
         columns = [model.preprocess(texts, task=task) for texts, task in zip(TEXTS, ("query", "document"))]
         model.zero_grad()
         loss(columns)["outreg"].backward()
@@ -223,7 +223,7 @@ def test_a_base_has_the_frozen_weights_in_common_with_the_model(folder, fresh):
     assert float(terms["outreg"]) == float(expected["outreg"]) and furthest(loss.base, own) == 0
     model.transformers_model.requires_grad_(True) # from now on all weights are trained
     loss(batch_of(model)[0])
-    moved(model)
+    move(model)
     assert furthest(loss.base, own) == 0
 
 
@@ -248,7 +248,7 @@ def test_a_base_may_be_of_another_make_where_outputs_are_compared(folder, tmp_pa
 
 def test_terms_are_a_loss_in_a_loop_of_ones_own(folder):
     model = without_dropout(trainings.of_texts(folder))
-    loss = Regularized(moved(model), mnrl(model), [OutReg(1.)])
+    loss = Regularized(move(model), mnrl(model), [OutReg(1.)])
     expected = float(sum(loss(batch_of(model)[0]).values()))
     terms = loss(batch_of(model)[0])
     assert terms.item() == pytest.approx(expected) and float(terms / 4) == pytest.approx(expected / 4)

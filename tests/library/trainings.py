@@ -110,7 +110,8 @@ def data_of(form: str) -> Dataset:
         "texts": lambda: dice.randrange(2), "scores": dice.random, "binary": lambda: dice.randrange(2),
         "classes": lambda: dice.randrange(3), "margins": dice.random,
         "teachers": lambda: [dice.random(), dice.random()],
-        "vectors": lambda: [dice.random() for _ in range(32)], "words": lambda: [dice.random() for _ in made.VOCABULARY],
+        "vectors": lambda: [dice.random() for _ in range(32)],
+        "words": lambda: [dice.random() for _ in made.VOCABULARY],
         "lists": lambda: [1., 0., float(dice.randrange(2))],
     }
     if form in labels:
