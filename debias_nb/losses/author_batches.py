@@ -151,7 +151,7 @@ class AuthorPairSampler(DefaultBatchSampler):
             raise ValueError(f"no column of author ids: looked for {names} among {dataset.column_names}")
         self.labels = np.asarray(dataset[columns[0]])
         if self.labels.dtype.kind not in "iu":
-            raise ValueError(f"column {columns[0]!r} has authors such as {self.labels[0]!r}, and a batch needs whole "
+            raise ValueError(f"column {columns[0]!r} has authors such as {self.labels.tolist()[0]!r}, and a batch needs whole "
                              f"numbers: put author_ids(data[{columns[0]!r}]) in its place")
         self.length = sum(1 for _ in self)
 
