@@ -298,6 +298,8 @@ class Table:
         Correlation of the items' errors of two encoders on the same test items.
     spread : float
         SD of the true differences between tests.
+    uneven : float
+        SD between tests of the logarithms of their errors.
     """
     tests: int
     seeds: int
@@ -305,6 +307,7 @@ class Table:
     items_error: float
     shared: float = 0.
     spread: float = 0.
+    uneven: float = 0.
 
 
 SETS, RESAMPLES = 3, 100
@@ -315,10 +318,11 @@ def simulated(table: Table, rng: np.random.Generator) -> list[Paired]:
     places = np.arange(table.tests)
     unlike = rng.normal(0, 1, table.tests)
     truths = table.spread * (unlike - unlike.mean())
+    of_seeds, of_items = np.exp(table.uneven * rng.normal(0, 1, (2, table.tests, 1)))
     of_sets = rng.normal(0, 1, (SETS, 1 + RESAMPLES))[places % SETS]
     of_tests = rng.normal(0, 1, (table.tests, 1 + RESAMPLES))
-    items = table.items_error * (math.sqrt(table.shared) * of_sets + math.sqrt(1 - table.shared) * of_tests)
-    by_seed = rng.normal(0, table.seed_sd, (table.tests, table.seeds))
+    items = table.items_error * of_items * (math.sqrt(table.shared) * of_sets + math.sqrt(1 - table.shared) * of_tests)
+    by_seed = table.seed_sd * of_seeds * rng.normal(0, 1, (table.tests, table.seeds))
     comparisons = []
     for place in places.tolist():
         values = truths[place] + items[place, 0] + by_seed[place]
