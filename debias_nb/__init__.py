@@ -5,7 +5,6 @@ The public names stand in `__init__.pyi`, which editors read; each is imported a
 import ast
 import importlib
 import re
-import warnings
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,13 +14,6 @@ _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
 _HOMES = {node.names[0].name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom)}
 
 __all__ = list(_HOMES)
-
-_FORMER = { # promised until 0.2.0; they go with the version after the next
-    "load_offers": "debias_nb.papers.data.products", "load_products": "debias_nb.papers.data.products",
-    "load_titles": "debias_nb.papers.data.titles",
-    "rank_metrics": "debias_nb.measures.metrics", "Interval": "debias_nb.measures.stats",
-    "mean_std": "debias_nb.measures.stats",
-}
 
 
 def _numbers(version: str) -> list[int]: # 2.4.0+cpu -> [2, 4, 0]
@@ -78,11 +70,6 @@ def _hint(name: str) -> str:
 
 
 def __getattr__(name: str):
-    if name in _FORMER:
-        reason = "it is no longer among the promised names"
-        warnings.warn(f"from debias_nb import {name}: {reason}; import it from {_FORMER[name]}", FutureWarning,
-                      stacklevel=2)
-        return getattr(importlib.import_module(_FORMER[name]), name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_hint(name)}")
     _check_versions()

@@ -1,5 +1,6 @@
 """The files around the library agree with each other, and the tools that keep it whole find what is wrong."""
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -99,6 +100,11 @@ def test_one_version_and_one_description():
             == cff["url"])
     assert PROJECT["license"] == cff["license"] == "Apache-2.0"
     assert INI.getboolean("update_pyproject") is False, "an export would rewrite pyproject.toml"
+    meta = json.loads(read("codemeta.json"))
+    assert (meta["version"], meta["description"]) == (version, PROJECT["description"])
+    assert (meta["codeRepository"], meta["softwareHelp"]) == (cff["repository-code"], cff["url"])
+    assert [(paper["name"], paper["url"]) for paper in meta["referencePublication"]] == [
+        (paper["title"], paper["url"]) for paper in cff["references"][:3]]
 
 
 REPORT_IMPORTS = r"""
@@ -165,6 +171,12 @@ def test_a_workflow_may_read_and_runs_pinned_actions(path):
                 assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", step["uses"])
     assert all(re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line) for line in path.read_text().splitlines()
                if "uses:" in line)
+
+
+def test_pip_checks_hashes_wherever_it_runs_on_github():
+    lines = [line for path in [ROOT / "action.yml", *WORKFLOWS] for line in path.read_text("utf-8").splitlines()]
+    installs = [line for line in lines if re.search(r"(?<!uv )pip install", line)]
+    assert installs and all("--require-hashes" in line for line in installs)
 
 
 INSTALLS = {"docs": ".stamp-docs", "venv, elsewhere": ".stamp", "venv": ".stamp"}

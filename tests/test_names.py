@@ -148,15 +148,6 @@ def test_the_first_level_of_the_reference_is_the_promised_names():
     assert pages == sorted(debias_nb.__all__)
 
 
-@pytest.mark.parametrize("name", ["load_offers", "load_products", "load_titles", "rank_metrics", "Interval",
-                                  "mean_std"])
-def test_a_name_that_was_promised_warns_and_works(name):
-    assert name not in dir(debias_nb)
-    with pytest.warns(FutureWarning, match=f"import {name}: it is no longer.*; import it from debias_nb"):
-        former = getattr(debias_nb, name)
-    assert former is getattr(importlib.import_module(former.__module__), name)
-
-
 @pytest.mark.parametrize("wrong, right", [("outreg", "OutReg"), ("ITVreg", "ITVReg"), ("comparison", "Comparison"),
                                           ("embed_text", "embed_texts")])
 def test_a_misspelled_name_is_answered_with_the_nearest(wrong, right):

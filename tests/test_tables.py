@@ -21,7 +21,6 @@ from debias_nb.diagnosis.files.forms import FORMS, Columns, Form
 from debias_nb.papers.data.labeled_pairs import training_pairs
 from debias_nb.data.registry import MissingData, inventory
 from debias_nb.data.tables import FORMATS, Format
-from debias_nb.diagnosis.commands import as_now
 from debias_nb.diagnosis.methods import METHODS, MethodSpec, read_method, read_methods
 from debias_nb.diagnosis.ranges import RANGES, check_numbers
 from debias_nb.diagnosis.test_sets import FORMS as TESTS, check_metric
@@ -154,7 +153,7 @@ def test_a_door_and_its_command_take_the_same(function):
     assert isinstance(inspect.signature(function).return_annotation, type)
     settings = {*inspect.signature(TrainingSettings).parameters}
     options = {option.name for option in COMMANDS[function.__name__].params} - OF_FILES - {
-        "fail_on", "verdict_words", "overwrite", "help", "devices"}
+        "fail_on", "verdict_words", "overwrite", "help"}
     if function is compare:
         arguments = arguments - {"training"} | settings
     if function is label:
@@ -196,27 +195,3 @@ def test_help_and_refusals_wait_for_no_pytorch(words, tmp_path):
     words = [word.format(table=tmp_path / "t.csv") for word in words]
     done = subprocess.run([sys.executable, "-c", program.format(words)], capture_output=True, text=True)
     assert done.returncode in (0, 2) and "AssertionError" not in done.stderr, done.stderr
-
-
-FORMER_COMMANDS = {
-    "--base a --tuned b --test n=c": "diagnose --base a --tuned b --test n=c",
-    "--results base=a --results=tuned=b --margin 2": "diagnose-results --base a --tuned b --margin 2",
-    "--scores base=a --scores=tuned=b --test n=c": "diagnose-scores --scores base=a --scores=tuned=b --test n=c",
-    "--test n=c --columns=l,r,y,base,tuned": "diagnose-scores --test n=c --columns=l,r,y,base,tuned",
-    "--base a --tuned b --texts c": "diagnose-texts --base a --tuned b --texts c",
-    "--base=a --tuned b --texts=c --test n=d": "diagnose --base=a --tuned b --texts=c --test n=d",
-    "--texts=c": "diagnose-texts --texts=c", "--help": "diagnose --help", "--test n=c": "diagnose --test n=c",
-}
-
-
-@pytest.mark.parametrize("former", FORMER_COMMANDS)
-def test_a_former_command_goes_to_the_one_that_answers_now(former):
-    name, options = as_now(former.split())
-    assert " ".join([name, *options]) == FORMER_COMMANDS[former]
-
-
-def test_a_former_command_warns():
-    done = CliRunner().invoke(app, ["diagnose", "--results", "base=nowhere", "--results", "tuned=nowhere"])
-    assert done.exit_code == 2
-    assert "this is `debias-nb diagnose-results` now" in done.output
-    assert "nowhere: results of one model are expected" in done.output

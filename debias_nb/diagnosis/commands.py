@@ -1,13 +1,11 @@
 """Commands for your own pairs: one for each question.
 
 A wrong option, file or header is told before PyTorch is imported, which takes seconds."""
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from typer import Exit, Option
-from typer.core import TyperCommand
 
 from ..checks import LARGEST_SEED, ConfigError, check_known, check_whole
 from ..commands.terminal import OWN, echo, interruptible
@@ -24,47 +22,6 @@ if TYPE_CHECKING:
     from .files.pairs_file import PairFile
 
 app = typer.Typer()
-
-
-class FormerDiagnose(TyperCommand):
-    "`diagnose`, which hands what other commands answer now on to them, with a warning."
-    def make_context(self, info_name, args, parent=None, **extra):
-        name, options = as_now([*args])
-        if name == info_name or parent is None:
-            return super().make_context(info_name, args, parent, **extra)
-        echo(f"debias-nb: this is `debias-nb {name}` now; `debias-nb diagnose` answers it in this version for the last "
-             "time", err=True)
-        return parent.command.get_command(parent, name).make_context(name, options, parent, **extra)
-
-
-def as_now(args: list[str]) -> tuple[str, list[str]]: # of `diagnose`
-    "Return the command that answers, and its arguments."
-    parts = [arg.split("=", 1) if arg.startswith("--") else [arg] for arg in args]
-    words = [*chain.from_iterable(parts)]
-    if "--results" in words:
-        return "diagnose-results", _each_folder(args)
-    if {"--help"} & {*words} or "--base" in words:
-        return ("diagnose-texts" if "--texts" in words and "--test" not in words else "diagnose"), args
-    if "--texts" in words and "--test" not in words:
-        return "diagnose-texts", args
-    has_scores = any(word.count(",") >= 4 for word in words)
-    return ("diagnose-scores" if "--scores" in words or has_scores and "--tuned" not in words else "diagnose"), args
-
-
-def _each_folder(args: list[str]) -> list[str]: # `--results base=FOLDER` as `--base FOLDER`
-    options = []
-    arguments = iter(args)
-    for arg in arguments:
-        flag, sign, value = arg.partition("=")
-        if flag == "--results":
-            model, _, path = (value if sign else next(arguments, "")).partition("=")
-            check_known("--results: model", model, ("base", "tuned"), ConfigError)
-            if f"--{model}" in options:
-                raise ConfigError("--results takes base=FOLDER and tuned=FOLDER, each once")
-            options += [f"--{model}", path]
-        else:
-            options.append(arg)
-    return options
 
 
 def _read_files(
@@ -129,7 +86,7 @@ def _end(diagnosis, out: Path | None, fail_on: str | None, verdict_words: bool) 
         raise Exit(1)
 
 
-@app.command(rich_help_panel=OWN, cls=FormerDiagnose)
+@app.command(rich_help_panel=OWN)
 def diagnose(
     base: Base, tuned: Tuned, test: Tests, train: Train = None,
     columns: Columns = None, group: Group = None, where: Where = None, match: Match = None,
@@ -138,9 +95,6 @@ def diagnose(
     prompts: Prompts = None, sample: Sample = None,
     texts: Annotated[str | None, Option(
         help="Unlabeled texts of the new data, as `debias-nb diagnose-texts` takes them.")] = None,
-    devices: Annotated[str | None, Option(
-        metavar="DEVICE,DEVICE", help="Devices that encode texts, a process on each, such as cuda:0,cuda:1 or "
-                                      "cpu,cpu.")] = None,
     seed: Seed = 0, out: Out = None, fail_on: FailOn = None, verdict_words: VerdictWords = False,
     overwrite: Overwrite = False,
 ):
@@ -153,11 +107,8 @@ def diagnose(
     files = _read_files(train, test, columns, group=group, where=where, match=match, match_from=match_from,
                         other_to=other_to)
     from . import diagnose as diagnosing
-    from .models import load_model
-    places = names_of(devices)
-    models = [name if places is None else load_model(name, places) for name in (base, tuned)]
     diagnosis = diagnosing.diagnose(
-        *models, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
+        base, tuned, files.pop("train", None), files, metric=metric, margin=margin, like=like, threshold=threshold,
         prompts=both_prompts, sample=sample,
         texts=new_texts, seed=seed)
     _end(diagnosis, out, fail_on, verdict_words)

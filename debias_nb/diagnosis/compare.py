@@ -26,7 +26,6 @@ from ..files import cache_dir, fingerprint
 from ..bars import is_shown
 from .comparison import Comparison, Kind, part_name
 from .evidence import doubts, shared_pairs
-from .former import accepts_former
 from .inputs import apart_of, made_of, read_files, with_prompts
 from .methods import HOW, Method, fitting, general_notes, missing_general
 from .methods import read_methods, settings_for, training_rows, without_tests
@@ -184,7 +183,6 @@ class TrainingSettings:
                       redraw=self.redraw)
 
 
-@accepts_former("compare")
 def compare(
     base: Model,
     train: Source,

@@ -24,14 +24,12 @@ from ..encoders.kinds import has_template
 from ..data.texts import HeldTexts
 from .all_clear import all_clear, read_unlabeled
 from ..bars import is_shown, with_bar
-from .devices import started
 from .changes import MARGIN, score_table, sentences, verdicts
 from .decision import Averaged, Decision, averaged, decide, fits, results_of, with_moved_scores
 from .diagnosis import SEED, Diagnosis, changes_by_share, reason
 from .evidence import MOST_LOST, OF_TRAINING, at_floor, below_chance, candidate_words, doubts
 from .evidence import flat_scores, flaws, reversal
 from .evidence import ranked_words, same_words, shortcuts, slices, training_vocabulary
-from .former import accepts_former
 from .inputs import BOTH_LABELS, apart_of, describe_samples, load_pair, made_of, read_files
 from .inputs import setting_differences
 from .models import Model, Scorer, mixed_scorer, pair_scores, reading_warnings, scoring_notes
@@ -316,12 +314,8 @@ def _of_models(
     with suppress(ValueError): # models of different make
         mixes = {f"WiSE-FT {share:g}": mixed_scorer(**scorers, share=share) for share in SHARES}
     encoders = scorers | mixes
-    has_devices = any(scorer.devices for scorer in encoders.values())
-    # one model's processes at a time
-    for group in [{name: scorer} for name, scorer in encoders.items()] if has_devices else [encoders]:
-        with started(group) as ready:
-            for test in tests:
-                test.add_scores(ready, progress)
+    for test in tests:
+        test.add_scores(encoders, progress)
     measured = [(test, model, metric) for test in tests for model in test.scores for metric in test.metrics]
     # of `below_chance`
     measured += [(test, model, "auc") for test in tests for model in scorers if isinstance(test, PairTest)]
@@ -455,7 +449,6 @@ def report(
         all_clear=inputs.texts and all_clear(scorers, *inputs.texts, rule.seed))
 
 # %% ../../nbs/diagnosis/diagnose.ipynb #711b2d3f
-@accepts_former("diagnose")
 def diagnose(
     base: "Model",
     tuned: "Model",

@@ -21,7 +21,6 @@ from ..data.registry import DataError
 from .files.samples import sample_files, sidecar_of
 from ..data.texts import read_texts_file
 from ..bars import is_shown
-from .former import accepts_former
 from .inputs import load_pair
 from .models import Model, Scorer, pair_scores, search_corpus
 from .page import command_line
@@ -183,7 +182,6 @@ class Pool:
         return "pairs" + note * bool(repeated)
 
 
-@accepts_former("label")
 def label(
     base: Model, tuned: Model, pool: Pool | Source, n: int = 200, out: str | Path = "to_label.csv", *,
     prompts: tuple[str, str] | None = None, seed: int = 0, progress: bool | None = None,

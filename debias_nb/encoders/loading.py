@@ -175,10 +175,6 @@ def best_device() -> str: # where runs train and evaluate
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def present_devices() -> list[str]:
-    return ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-
-
 BY_SCORES = ("to diagnose another model, give its scores (`debias-nb diagnose-scores`, with --scores or --columns "
              "left,right,label,base,tuned)")
 

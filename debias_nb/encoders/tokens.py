@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['STATIC_SPECIAL', 'SPECIAL', 'WORD_STAND_INS', 'PADDING_HINT', 'Tokens', 'stack', 'special_ids', 'mask_id',
-           'as_tokens', 'several_texts', 'tokenize', 'from_features', 'tell_prompts', 'embed_unscaled', 'to_features',
-           'unit_rows', 'encode_tokens', 'table_vectors', 'autocast', 'evaluating', 'embed', 'default_prompt',
-           'embed_texts', 'single_thread', 'weights_hash', 'encoder_fingerprint', 'own_dropout']
+           'as_tokens', 'several_texts', 'tokenize', 'from_features', 'PromptLengths', 'report_prompts',
+           'embed_unscaled', 'to_features', 'unit_rows', 'encode_tokens', 'table_vectors', 'autocast', 'evaluating',
+           'embed', 'default_prompt', 'embed_texts', 'single_thread', 'weights_hash', 'encoder_fingerprint',
+           'own_dropout']
 
 # %% ../../nbs/encoders/tokens.ipynb #b8f6c600
 import hashlib
 import json
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -261,19 +262,33 @@ def from_features(model, features: dict) -> Tokens:
     return replace(tokens, ordinary=tokens.ordinary & (place > length), prompt=prompt_length)
 
 # %% ../../nbs/encoders/tokens.ipynb #1e1e36be
-def _preprocess(table, inputs: list[str], prompt: str | None = None, **options) -> dict:
-    "Return the features of a static embedding model, with the length of their prompt."
-    features = type(table).preprocess(table, inputs, prompt=prompt, **options)
-    if prompt:
-        encoding = table.tokenizer.encode(prompt, add_special_tokens=False)
-        features["prompt_length"] = len(encoding.ids)
-    return features
+class PromptLengths:
+    "A static embedding model's `preprocess`, which also returns the length of the prompt; it ends with its last owner."
+    def __init__(self, table):
+        self.table = table
+        self.owners = 0
+
+    def __call__(self, inputs: list[str], prompt: str | None = None, **options) -> dict:
+        features = type(self.table).preprocess(self.table, inputs, prompt=prompt, **options)
+        if prompt:
+            encoding = self.table.tokenizer.encode(prompt, add_special_tokens=False)
+            features["prompt_length"] = len(encoding.ids)
+        return features
+
+    def end(self) -> None:
+        self.owners -= 1
+        if self.owners == 0:
+            del self.table.preprocess
 
 
-def tell_prompts(model) -> None:
-    "Let a static embedding model report how long the prompt of a batch is, as a transformer does."
-    if is_static(model):
-        model[0].preprocess = partial(_preprocess, model[0])
+def report_prompts(model, owner) -> None: # owner: a loss
+    "Let a static embedding model report the length of a batch's prompt, as a transformer does, while its owner lives."
+    if not is_static(model):
+        return
+    lengths = vars(model[0]).setdefault("preprocess", PromptLengths(model[0]))
+    if isinstance(lengths, PromptLengths): # and no function of the user's
+        lengths.owners += 1
+        weakref.finalize(owner, lengths.end)
 
 # %% ../../nbs/encoders/tokens.ipynb #d96017be
 def embed_unscaled(

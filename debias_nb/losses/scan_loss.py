@@ -147,7 +147,8 @@ class _Resumable(nn.Module):
 
     def state(self) -> dict:
         "Return the tensors to resume from, by part and name, in addition to the trainer's checkpoint."
-        return {f"{part}.{name}": tensor for part, it in self._parts().items() for name, tensor in it.state_dict().items()}
+        return {f"{part}.{name}": tensor for part, module in self._parts().items()
+                for name, tensor in module.state_dict().items()}
 
     def load_state(self, state: dict) -> None:
         "Resume from `state`. Raises `ValueError` for that of a loss with other parts."
@@ -181,7 +182,8 @@ class SCAN(_Resumable):
     $$L = \frac{1}{n} \sum_i w_i \, \mathrm{CE}_i(H) + \lambda_1 \mathrm{CE}(H^d) + \lambda_2 \mathrm{CL}$$ (Eq. 19)
 
     The data set has two columns of texts and a column `label`: 0 or 1 for a model with one output, else a class number.
-    To resume a training, pass `callbacks=[loss.callback]` to the trainer; with a loss for each data set, the callback of
+    To resume a training, pass `callbacks=[loss.callback]` to the trainer; with a loss for each data set, the
+    callback of
     each, in the same order.
 
     Parameters

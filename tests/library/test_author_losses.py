@@ -12,7 +12,7 @@ import made
 from debias_nb.losses.author_losses import ContrastiveAuthorLoss, MulticlassLoss
 from debias_nb.losses.authors import ARR, CorrectedTeacher, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, TokenizedTexts, NumberedTexts, text_rows
-from debias_nb.encoders.tokens import embed_texts, tell_prompts, tokenize
+from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import training_arguments
 from debias_nb import OutReg, Regularized
 
@@ -47,7 +47,6 @@ def test_texts_are_found_whatever_the_batch_and_the_prompt(model):
     known = TokenizedTexts(model, TEXTS)
     rows = [5, 0, 31, 5]
     assert known.rows_of(model.preprocess([TEXTS[i] for i in rows])).tolist() == rows
-    tell_prompts(model)
     prompted = model.preprocess([TEXTS[i] for i in rows], prompt="how what: ")
     assert known.rows_of(prompted).tolist() == rows, "the tokens of a prompt do not count"
     alike = TokenizedTexts(model, ["old lamp", "red lamp", "Red Lamp"])

@@ -28,7 +28,7 @@ from debias_nb.encoders.planted import planted_encoder
 from debias_nb.encoders.kinds import check_same_make, deep_copy
 from debias_nb.encoders.tokens import EncoderError, Tokens, embed, embed_texts, encode_tokens
 from debias_nb.encoders.tokens import encoder_fingerprint, from_features, is_static, single_thread, special_ids, stack
-from debias_nb.encoders.tokens import tell_prompts, tokenize
+from debias_nb.encoders.tokens import report_prompts, tokenize
 from debias_nb.encoders.loading import EncoderCard, encoder_cards, find_folder, find_model, load_encoder, package_folder
 from debias_nb.encoders.safe_folders import folder_files
 from debias_nb.files import sha256_file
@@ -489,7 +489,8 @@ def test_dropout_of_token_vectors_is_felt_by_the_modules_behind_a_table(original
                          ids=["pickle", "copy"])
 def test_a_table_that_tells_its_prompts_can_be_copied(originals, again):
     model = SentenceTransformer(str(originals / "table"), device="cpu")
-    tell_prompts(model)
+    loss = torch.nn.Module()
+    report_prompts(model, loss)
     other = again(model)
     with torch.no_grad():
         model[0].embedding.weight.zero_()

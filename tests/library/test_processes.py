@@ -8,11 +8,13 @@ import sys
 import textwrap
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers import SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
 
 import made
@@ -21,7 +23,9 @@ from debias_nb.losses.authors import ARR, ProductOfExperts
 from debias_nb.losses.author_batches import AuthorCollator, AuthorPairSampler, NumberedTexts, text_rows
 from debias_nb.encoders.tokens import embed_texts, tokenize
 from debias_nb.trainer import QuietTrainer, training_arguments
+from debias_nb import processes
 from debias_nb.processes import gather_rows
+from debias_nb.runs.runner import cores
 from debias_nb import Hinge, ITVReg, LeastSquares, MaskReg, OutReg, Regularized
 from debias_nb.runs import training as companion
 from debias_nb.runs.pair_batches import pair_tokens
@@ -272,3 +276,23 @@ def test_the_hinge_is_refused(table, in_two):
     with pytest.raises(ValueError, match="the hinge cannot be trained in 2 processes: .*gather_across_devices=True"):
         Hinge(table)(features, torch.eye(2, dtype=torch.bool))
     LeastSquares(table)(features, torch.ones(2))
+
+
+@pytest.mark.parametrize("visible, taken", [(None, ["0", "1", "0"]), ("5,7", ["5", "7", "5"])])
+def test_each_training_process_gets_a_gpu_of_its_own(monkeypatch, visible, taken):
+    "The count is made up: what a GPU does with it is not tested."
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for number, name in enumerate(taken, 1):
+        monkeypatch.setattr(processes, "current_process", lambda number=number: SimpleNamespace(_identity=(number,)))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        processes.take_gpu()
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == name
+    assert cores() == 2
+
+
+def test_one_process_trains_on_one_gpu(monkeypatch, tmp_path):
+    "transformers would split its batches over all of them, and take larger ones."
+    monkeypatch.setattr(SentenceTransformerTrainingArguments, "n_gpu", 4)
+    assert training_arguments(tmp_path)._n_gpu == 1

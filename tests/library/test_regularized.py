@@ -1,6 +1,7 @@
 "Regularizers for any loss of sentence-transformers: one pass, honest draws, nothing silent."
 import copy
 import inspect
+import pickle
 import random
 import re
 import warnings
@@ -418,8 +419,8 @@ def test_a_training_taken_up_with_another_base_is_refused(folders, tmp_path):
     checkpoint = str(tmp_path / "checkpoint-2")
     with_base(folders["table"], tmp_path, None, resume_from_checkpoint=checkpoint)
     with_base(checkpoint, tmp_path, folders["table"], resume_from_checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"begun with another base encoder \(sha256 \w{12}\) than it has now .*: make "
-                                         r"Regularized with"):
+    with pytest.raises(ValueError, match=r"resumed with its checkpoint \(sha256 \w{12}\) as the base .*: make "
+                                         "Regularized with"):
         with_base(checkpoint, tmp_path, None, resume_from_checkpoint=checkpoint)
 
 
@@ -575,18 +576,24 @@ def test_several_data_sets_with_a_loss_each_and_a_base_that_stays(bert, tmp_path
     assert all(weights.requires_grad and weights.grad is None for weights in start.parameters())
 
 
-def test_the_hook_on_all_optimizers_ends_after_its_step(bert):
-    "Only the optimizer of the model stores the base's fingerprint, and no hook of the process is left."
-    hooks = len(optimizers._global_optimizer_pre_hooks)
-    other = torch.nn.Parameter(torch.ones(1))
-    mine, others = torch.optim.SGD(bert.parameters(), .1), torch.optim.SGD([other], .1)
-    loss = Regularized(bert, mnrl(bert), [OutReg(1.)])
-    for _ in range(2):
-        sum(loss(*batch_of(bert, PAIR)).values()).backward()
-        others.step()
-        mine.step()
-    assert len(mine.param_groups[0]["bases"]) == 1 and "bases" not in others.param_groups[0]
-    assert len(optimizers._global_optimizer_pre_hooks) == hooks
+def test_model_transformers_and_optimizers_are_as_they_were_when_the_loss_is_gone(table, monkeypatch):
+    "Two losses share a model: its hooks go with the last one."
+    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", type("NotebookProgressCallback", (), {}))
+    hooks = table._load_state_dict_post_hooks
+    optimizer = torch.optim.SGD(table.parameters(), .1)
+    settings = optimizer.param_groups[0].keys()
+    untouched = [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)]
+    first, second = (Regularized(table, LeastSquares(table), [OutReg(1.)]) for _ in range(2))
+    del first
+    assert table.preprocess(["red lamp"], prompt="why ")["prompt_length"] == 1
+    features, scores = batch_of(table, SCORED)
+    sum(second(features, scores).values()).backward()
+    assert [trainers.DEFAULT_PROGRESS_CALLBACK, dict(optimizers._global_optimizer_pre_hooks)] == untouched
+    optimizer.step()
+    assert optimizer.param_groups[0].keys() == settings and len(hooks) == 1
+    pickle.dumps(table)
+    del second
+    assert not hooks and "preprocess" not in vars(table[0])
 
 
 CHECKPOINTED = dict(max_steps=2, gradient_checkpointing=True)
@@ -667,25 +674,6 @@ ONE_WORD = Dataset.from_dict({name: [dice.choice(made.WORDS) for _ in range(8)] 
 def test_a_term_that_does_nothing_is_said_once(table, tmp_path, make, regularizers, data, how, words):
     said = warned(table, Regularized(table, make(table), regularizers), data, tmp_path, **how)
     assert len(said) == (words is not None) and re.search(words or "", "".join(said))
-
-
-@pytest.mark.parametrize("evaluated", [{}, dict(eval_strategy="steps", eval_steps=6)], ids=["training", "evaluations"])
-def test_the_trainers_table_in_a_notebook_shows_the_shares(table, tmp_path, monkeypatch, evaluated):
-    notebook = pytest.importorskip("transformers.utils.notebook")
-    seen = {}
-    monkeypatch.setattr(notebook.NotebookTrainingTracker, "display", lambda self: seen.update(lines=self.inner_table))
-    monkeypatch.setattr(trainers, "DEFAULT_PROGRESS_CALLBACK", notebook.NotebookProgressCallback)
-    loss = Regularized(table, mnrl(table), [OutReg(1.), L2SP(.1)])
-    how = dict(max_steps=12, logging_strategy="steps", logging_steps=6, disable_tqdm=False)
-    logged = trained(table, loss, rows(PAIR), tmp_path, **how, **evaluated).state.log_history
-    logged = [entry for entry in logged if "loss" in entry]
-    head, *lines = seen["lines"]
-    assert len(lines) == len(logged) == 2
-    for line, entry in zip(lines, logged):
-        shown = dict(zip(head, line, strict=True))
-        for name in ("outreg_gradient_share", "l2sp_gradient_share"):
-            assert shown[name] == entry[name]
-        assert shown["Step"] == entry["step"] and shown["Training Loss"] == entry["loss"]
 
 
 # ---------------------------------------------------------------- what is refused

@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
 import made
-from debias_nb.encoders.tokens import tell_prompts
+from debias_nb.encoders.tokens import report_prompts
 from debias_nb.trainer import QuietTrainer, TokenizedOnce, training_arguments
 
 PAIRS = made.some_pairs(40)
@@ -39,7 +39,8 @@ def test_a_text_is_tokenized_once_and_training_is_that_of_sentence_transformers(
 
 def test_features_are_those_of_the_model(tmp_path):
     model = made.load(made.table(tmp_path))
-    tell_prompts(model)
+    loss = CosineSimilarityLoss(model)
+    report_prompts(model, loss)
     once = TokenizedOnce(model.preprocess)
     for texts in (["red lamp", "old", "red lamp"], ["", "old"], ["old"], [""]):
         expected = model.preprocess(texts)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from debias_nb.papers.reproduce import deviations, why_not_compared
+from debias_nb.papers.reproduce import agreement, deviations, why_not_compared
 from made import experiment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,6 +92,8 @@ def test_other_instructions_say_the_same(both, name):
     found = deviations({name: here}, {name: there})
     assert len(found) >= 2
     assert not found.apart.any(), found[found.apart].to_string()
+    *_, line = agreement({name: here}, {name: there})[0]
+    assert line.startswith("| 20") and line.endswith(f", torch {torch.__version__} | {len(found)} of {len(found)} |")
 
 
 @pytest.mark.parametrize("loss, is_apart", [("mse", True), ("hinge", False)])
